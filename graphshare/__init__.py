@@ -15,12 +15,12 @@ Names are imported when first used, so that a command pays only for what it need
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from graphshare.version import __version__
 
+TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
+    from typing import Any
+
     from graphshare.api.check import check
     from graphshare.api.diff import diff
     from graphshare.api.draw import draw
@@ -107,6 +107,8 @@ __all__ = ["__version__", *_HOMES]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'graphshare' has no attribute {name!r}")
+    from importlib import import_module  # start-up: see above
+
     module, _, original = _HOMES[name].partition(":")
     value = globals()[name] = getattr(import_module(f"graphshare.{module}"), original or name)
     return value

@@ -1,8 +1,13 @@
 """The start of the command, ``python -m graphshare`` too: Ctrl-C is handled before anything else is imported."""
 
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]  # a part of the interpreter; signal itself imports enum first
 import os
-import signal
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def _end_early(number: int, frame: object) -> NoReturn:
@@ -14,7 +19,7 @@ def _end_early(number: int, frame: object) -> NoReturn:
 
 def main() -> NoReturn:
     """Run the ``graphshare`` command and end the process."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored by a shell that runs it in the background
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # ignored by a shell that runs it in the background
         signal.signal(signal.SIGINT, _end_early)
     from graphshare.cli.main import main as run_command  # takes most of the start, in which a Ctrl-C has no traceback
 

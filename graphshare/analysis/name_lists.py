@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from graphshare.analysis.implied import implied_inputs, implies_variables
+from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import reachable
 from graphshare.ops.registry import signature_of
 
 
@@ -44,11 +44,11 @@ class Listed(msgspec.Struct, frozen=True, eq=False):
 class NameLists:
     """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as in MXNet after loading.
 
-    Of an ONNX model the variables are all of its file, in their order there.
+    What belongs to the lists of a graph, and in which order, its format says.
     """
 
     def __init__(self, graph: Graph) -> None:
-        nodes = reachable(graph) if graph.source.format == "mxnet" else [node for node in graph.nodes if not node.op]
+        nodes = find_format(graph).list_nodes(graph)
         auxiliary = auxiliary_variables(nodes)
         implies = implies_variables(graph)
         self._heads = graph.heads
@@ -80,7 +80,7 @@ def output_name(entry: Entry) -> str:
     node = entry.node
     if node.is_variable:
         return node.name
-    if node.details is not None and entry.index < len(node.details.outputs):
+    if entry.index < len(node.details.outputs):
         return node.details.outputs[entry.index]
     label = _label(node, entry.index)
     return f"{node.name}_{label}" if node.name else label
@@ -88,7 +88,7 @@ def output_name(entry: Entry) -> str:
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
     """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
-    if node.details is not None and not node.is_variable:
+    if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
     signature = signature_of(node) if not node.is_variable else None
     outputs = signature.outputs(node.attrs) if signature else None

@@ -83,7 +83,7 @@ def assign_roles(
             role = Role(Kind.INPUT, "--as-input")
         elif has_options and node.name in as_parameter:
             role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "--as-parameter")
-        elif node.details is not None:
+        elif node.details.holds_value is not None:
             role = Role(Kind.PARAMETER, "it is an initializer") if node.details.holds_value else Role(Kind.INPUT, _NO_VALUE)
         else:
             role = _by_graph(node, use)

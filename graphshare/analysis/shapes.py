@@ -102,12 +102,7 @@ def _start(
         inference.shapes[node] = [None] * count
         inference.types[node] = [None] * count
         if node.is_variable:
-            declared = _declared_shape(node, np_shape)
-            given = shapes.get(node)
-            impossible = impossible_shape([declared, None if given is None else tuple(given)])
-            if impossible:
-                raise RefusedError(Fault(f"has an impossible shape: {impossible}", node=node.name))
-            inference.shapes[node] = [_unify_declared(node, declared, None if given is None else tuple(given))]
+            inference.shapes[node] = [_join_declared(node, _declared_shape(node, np_shape), shapes.get(node))]
             inference.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
     return inference
 
@@ -126,11 +121,17 @@ def _declared_shape(node: Node, np_shape: bool) -> Shape:
     return tuple(None if value in unknown else value for value in values) if values else None
 
 
-def _unify_declared(node: Node, declared: Shape, given: Shape) -> Shape:
+def _join_declared(node: Node, declared: Shape, given: Sequence[int | None] | None) -> Shape:
+    """Return the shape that a variable declares and the one that is given for it as one."""
+    if declared is None and given is None:
+        return None
+    shape = None if given is None else tuple(given)
+    if impossible := impossible_shape([declared, shape]):
+        raise RefusedError(Fault(f"has an impossible shape: {impossible}", node=node.name))
     try:
-        return unify(declared, given)
+        return unify(declared, shape)
     except KernelError as error:
-        message = f"is given the shape {format_shape(given)}, but its __shape__ says {format_shape(declared)}: {error}"
+        message = f"is given the shape {format_shape(shape)}, but its __shape__ says {format_shape(declared)}: {error}"
         raise RefusedError(Fault(message, node=node.name, hint="give the shape that the graph declares")) from None
 
 
@@ -141,6 +142,7 @@ class _Rules:
         semantics = {NP_SHAPE: True} if np_shape else {}
         self._rules: dict[Node, tuple[Kernel, dict[str, Any]]] = {}
         self._excesses: dict[Node, str] = {}
+        self._settled: dict[tuple[Node, str], tuple[list[Any], list[Any]]] = {}
         self._bodies = {node: bodies_of(node, np_shape=np_shape) for node in order if node.subgraphs}
         for node in order:
             kernel = kernel_of(node) if not node.is_variable else None
@@ -158,10 +160,13 @@ class _Rules:
             return False
         inputs = [_slot(inference.shapes, entry.node, entry.index) for entry in node.inputs]
         outputs = inference.shapes[node]
+        if self._is_settled(node, SHAPE_RULE, inputs, outputs):
+            return False
         try:
             new_inputs, new_outputs = self._shapes(node, inputs, outputs)
-            merged_in = [unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
-            merged_out = [unify(a, b) for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
+            merged_in = [a if a == b else unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
+            merged_out = [a if a == b else unify(a, b) for a, b in zip(outputs, new_outputs, strict=False)]
+            merged_out += outputs[len(merged_out) :]
         except Exception as error:
             raise self._explain(inference, node, SHAPE_RULE, error) from error
         changed = _store(inference.shapes, node, merged_in, merged_out)
@@ -177,6 +182,8 @@ class _Rules:
             return False
         inputs = [_slot(inference.types, entry.node, entry.index) for entry in node.inputs]
         outputs = inference.types[node]
+        if self._is_settled(node, DTYPE_RULE, inputs, outputs):
+            return False
         try:
             new_inputs, new_outputs = self._types(node, inputs, outputs)
             merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
@@ -184,6 +191,14 @@ class _Rules:
         except Exception as error:
             raise self._explain(inference, node, DTYPE_RULE, error) from error
         return _store(inference.types, node, merged_in, merged_out)
+
+    def _is_settled(self, node: Node, rule: str, inputs: list[Any], outputs: list[Any]) -> bool:
+        """Return whether a rule was applied to the same facts before, so that nothing more follows; remember these."""
+        facts = (inputs, list(outputs))  # a row of outputs is changed in place by what is inferred from its consumers
+        if self._settled.get((node, rule)) == facts:
+            return True
+        self._settled[node, rule] = facts
+        return False
 
     def _explain(self, inference: Inference, node: Node, rule: str, error: Exception) -> Exception:
         """Return what to raise when a rule raised ``error``: a refusal for a contradiction or a malformed node, else a bug."""

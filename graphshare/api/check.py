@@ -11,7 +11,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.check import check as check_targets
 from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config
 from graphshare.checks.targets import find_targets
-from graphshare.reports.model import Report
+from graphshare.reports.model import FindingsReport
 
 Checkable = Checkpoint | StrPath
 
@@ -29,7 +29,7 @@ def check(
     fix: bool = False,
     baseline: StrPath | None = None,
     jobs: int = 1,
-) -> Report:
+) -> FindingsReport:
     """Check models, or the files that paths, stems, folders and globs name, and report every finding with its place.
 
     ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``, else the

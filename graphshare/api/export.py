@@ -1,4 +1,4 @@
-"""``export``: a model as an ONNX file, proved in onnxruntime before it is put in place."""
+"""``export``: a model as an ONNX model, proved in onnxruntime before it is put in place."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.bodies import draws_numbers
+from graphshare.analysis.twins import spread_inputs
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.api.onnx_translation import (
@@ -18,6 +19,7 @@ from graphshare.api.onnx_translation import (
     Instance,
     Request,
     batch_symbol,
+    list_parameters,
     list_symbols,
     translate_instance,
     translate_sizes,
@@ -27,29 +29,29 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays
-from graphshare.export_onnx.file import StagedModel, stage_model
-from graphshare.export_onnx.opsets import DEFAULT, check_opset
-from graphshare.export_onnx.weights import Weights
+from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.model_format import Capability, require
+from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
+from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
+from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.paths import base_name, extend
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
+from graphshare.verification.compare import tolerate_export
 from graphshare.verification.onnx_checker import require_judges
-from graphshare.verification.onnx_export import prove_export
-from graphshare.verification.onnx_proof import Proof
+from graphshare.verification.onnx_export import ExportReport, prove_export
 from graphshare.version import __version__
 
 
-class Exported(ShortRepr, msgspec.Struct, frozen=True):
-    """What ``export`` wrote: the files, the model's inputs and outputs by name, and how many nodes and bytes.
+class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
+    """What ``export`` made: the files, the model's inputs and outputs by name, and how many nodes and bytes.
 
-    ``renamed`` are inputs, parameters and outputs that could not keep MXNet's names, ``dropped`` variables that nothing needs
-    any more, as labels, ``embedded`` parameters that could not stay in their file. ``proof`` is None where it was not wanted.
-    ``notes`` tell the user what was decided for them.
+    ``path`` is empty and ``bytes`` 0 for a model that was not written. ``renamed`` are inputs, parameters and outputs that
+    could not keep MXNet's names, ``dropped`` unused variables such as labels, ``embedded`` parameters that could not stay in
+    their file. ``proof`` is None where it was not wanted. ``notes`` tell the user what was decided for them.
     """
 
     path: str
@@ -63,19 +65,19 @@ class Exported(ShortRepr, msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
     embedded: tuple[str, ...]
     notes: tuple[str, ...]
-    proof: Proof | None
+    proof: ExportReport | None
 
 
 def export(
     model: Model,
-    out: StrPath,
+    out: StrPath | None = None,
     *,
     shapes: Shapes | None = None,
     feeds: Mapping[str, Any] | None = None,
     upto: Names = (),
     as_input: Names = (),
     opset: int = DEFAULT,
-    weights: Weights = "embed",
+    weights: WeightPlace = "embed",
     fold: bool = False,
     dynamic_batch: bool = False,
     dynamic: DynamicShapes | None = None,
@@ -85,8 +87,11 @@ def export(
     tolerance: float | None = None,
     max_memory: int | str | None = None,
     time_limit: float | None = None,
-) -> Exported:
-    """Write a model for inference as the ONNX file ``out``, and prove in onnxruntime that it computes the same.
+) -> Checkpoint:
+    """Return a model for inference as an ONNX model, and prove in onnxruntime that it computes the same.
+
+    It is written to ``out``, if that is given; its ``report`` is an :class:`ExportFacts`. The data of its parameters stays
+    where it is until the model is saved.
 
     ``shapes`` and ``feeds`` are by variable name as for :func:`run`; every shape must follow from them and the parameters.
     ``upto`` are the outputs that are wanted instead of the graph's heads. ``opset`` is the version of ONNX's operator set, from
@@ -95,43 +100,70 @@ def export(
     the weights first. With ``dynamic_batch`` the caller of the model chooses the batch; ``dynamic`` names sizes that the caller
     chooses (``{"data": ("n", 3, "h", "w")}``). Nodes without a translation are written in ``custom_domain`` if one is given.
 
-    With ``verify`` the file is checked and run before it is in place: on ``feeds`` and inputs drawn with ``seed`` every output
-    must be as this package's executor has it, up to ``tolerance`` of the output's largest number (by default 1e-4, of float16
-    1e-2), and the branches of a siamese network must be equal bit for bit.
+    With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs drawn with ``seed`` every
+    output must match graphshare's own executor, up to ``tolerance`` of the output's largest number (by default 1e-4, of
+    float16 1e-2), and the branches of a siamese network must be equal bit for bit.
 
     Raises:
         RefusedError: nodes have no translation, shapes do not follow, parameters are missing, nodes draw random numbers, of
             which there is no proof; all of a kind are listed.
-        UsageError: the opset is unknown; onnxruntime is wanted and not installed.
+        UsageError: the opset is unknown; onnxruntime is wanted and not installed; ``weights`` have no file to go beside.
         DisprovedError: onnxruntime computes something else; nothing is written.
         OutputError: the file could not be written; what it held before is still there.
     """
     source = as_checkpoint(model)
     require(source.graph, Capability.EXPORT, where=source.where)
-    path = place_model(os.fspath(out), source)
+    path = "" if out is None else place_model(os.fspath(out), source)
+    if not path and weights != "embed":
+        raise UsageError(Fault(f"--weights {weights} places them beside a file, and none is written", hint="name it with -o"))
     check_opset(opset)
     if verify:
         require_judges()
     if fold:
         source = fold_model(source)
-    arrays, inputs = as_arrays(feeds), as_names(as_input)
+    inputs, targets = as_names(as_input), as_names(upto)
+    with locate_refusals(source):
+        arrays, sizes, spread_notes = spread_inputs(
+            source.graph,
+            as_arrays(feeds),
+            as_shapes(shapes),
+            targets=targets,
+            option="--upto",
+            held=source.held,
+            as_input=inputs,
+        )
     types = {name: str(array.dtype) for name, array in arrays.items()}
-    given = {**{name: array.shape for name, array in arrays.items()}, **as_shapes(shapes)}
+    given = {**{name: array.shape for name, array in arrays.items()}, **sizes}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
-        request = Request(source, reader, types, as_names(upto), inputs, opset, _name(source), custom_domain)
+        name, domain = _name(source), custom_domain
+        request = Request(source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source))
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
-        if verify and not instances[0].translated.custom:
+        translated = instances[0].translated
+        proves = verify and not translated.custom
+        if proves:
             _refuse_random(instances[0])
+        faults = refuse_versions(translated.graph, opset)
+        if faults:
+            raise RefusedError(faults)
+        exported = Checkpoint(translated.graph, list_parameters(instances[0], source.parameter_file), path or source.where)
+
+        def prove(model: ModelBytes) -> ExportReport | None:
+            if not proves:
+                return None
+            parts = [(instance.static, instance.translated.names) for instance in instances]
+            proof = prove_export(source, parts, model, arrays, inputs, seed, tolerate_export(tolerance))
+            if not proof:
+                raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
+            return proof
+
+        if not path:
+            proof = prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
+            return _report(exported, instances[0], opset, spread_notes, proof)
         with OutputTransaction() as stage:
-            graph, metadata = instances[0].translated.graph, _describe_source(source)
-            staged = stage_model(graph, path, stage, opset=opset, weights=weights, metadata=metadata, version=__version__)
-            proof = None
-            if verify and not instances[0].translated.custom:
-                proof = _prove(source, instances, staged, arrays, inputs, seed, tolerance)
-                if not proof:
-                    raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
+            staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
+            proof = prove(staged.model)
             stage.commit()
-    return _describe(instances[0], staged, opset, proof)
+    return _report(exported, instances[0], opset, spread_notes, proof, staged)
 
 
 def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicShapes, dynamic_batch: bool) -> list[Instance]:
@@ -158,25 +190,6 @@ def _refuse_random(instance: Instance) -> None:
     ]
     if faults:
         raise RefusedError(faults)
-
-
-def _prove(
-    source: Checkpoint,
-    instances: Sequence[Instance],
-    staged: StagedModel,
-    feeds: Mapping[str, Any],
-    as_input: Sequence[str],
-    seed: int,
-    tolerance: float | None,
-) -> Proof:
-    """Prove the model at the sizes of each instance; feeds have those of the first."""
-    names = instances[0].translated.names
-    proof = prove_export(source, instances[0].static, names, staged, feeds, as_input, seed, tolerance)
-    for other in instances[1:]:
-        found = prove_export(source, other.static, other.translated.names, staged, {}, as_input, seed, tolerance)
-        outputs, first = (*proof.outputs, *found.outputs), proof.first or found.first
-        proof = msgspec.structs.replace(proof, outputs=outputs, first=first)
-    return proof
 
 
 def place_model(out: str, source: Checkpoint) -> str:
@@ -217,23 +230,35 @@ def _describe_source(source: Checkpoint) -> dict[str, str]:
     return {f"graphshare.{key}": value for key, value in metadata.items()}
 
 
-def _describe(instance: Instance, staged: StagedModel, opset: int, proof: Proof | None) -> Exported:
+def _report(
+    exported: Checkpoint,
+    instance: Instance,
+    opset: int,
+    notes: Sequence[str],
+    proof: ExportReport | None,
+    staged: StagedOnnx | None = None,
+) -> Checkpoint:
+    """Return the model with its report."""
     translated = instance.translated
-    graph = translated.graph
-    notes = list(instance.static.notes)
+    notes = [*notes, *instance.static.notes]
     if translated.custom:
         notes.append(f"written as nodes of a domain of their own, and not proved: {format_names(translated.custom)}")
-    return Exported(
-        staged.files[0],
-        tuple(staged.files),
-        {value.name: value.shape for value in graph.inputs},
-        {value.name: value.shape for value in graph.outputs},
+    report = ExportFacts(
+        staged.files[0] if staged is not None else "",
+        staged.files if staged is not None else (),
+        {name: _list_sizes(stated) for name, stated in input_types(exported.graph).items()},
+        {name: _list_sizes(stated) for name, stated in output_types(exported.graph).items()},
         opset,
-        len(graph.nodes),
-        staged.size,
+        sum(1 for node in exported.graph.nodes if node.op),
+        staged.size if staged is not None else 0,
         translated.renamed,
         tuple(translated.dropped),
-        tuple(staged.embedded),
+        staged.embedded if staged is not None else (),
         tuple(notes),
         proof,
     )
+    return msgspec.structs.replace(exported, report=report, notes=report.notes)
+
+
+def _list_sizes(stated: TensorType) -> tuple[int | str, ...]:
+    return tuple(size for size in stated.shape or () if size is not None)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names
 from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, GraphshareError, UsageError
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
 from graphshare.text.format import format_count, format_names
 
 _LISTED = 6
+_EXPORTED = "an MXNet model in a group with an ONNX model is exported first: give the shapes of its inputs with --shape"
 
 
 def group(
@@ -47,10 +51,8 @@ def group(
     if prefixes and len(prefixes) != len(sources):
         hint = "give --prefix once for each graph, in their order; '' for none"
         raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {format_count(len(sources), 'graph')}", hint=hint))
-    if len({source.graph.source.format for source in sources}) > 1:
-        from graphshare.api.exported_members import export_members  # start-up: most groups are of one format
-
-        sources = export_members(sources, shapes or {}, as_names(as_input))
+    if len({_is_exportable(source) for source in sources}) > 1:
+        sources = _export_members(sources, shapes or {}, as_names(as_input))
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
     report = plan_group(
@@ -70,6 +72,38 @@ def group(
     notes += _without_file(sources, report)
     notes += _describe_forgotten_inputs(report)
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
+
+
+def _is_exportable(source: Checkpoint) -> bool:
+    return find_format(source.graph).supports(Capability.EXPORT)
+
+
+def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> list[Checkpoint]:
+    """Return the models, those of MXNet exported for the operator set of the first ONNX model.
+
+    Raises:
+        RefusedError: a model cannot be exported; shapes do not follow from ``shapes``.
+        UsageError: the operator set version is not supported.
+    """
+    from graphshare.api.export import export  # start-up: most groups are of one format
+    from graphshare.export_onnx.opsets import DEFAULT
+
+    versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
+    opset = next((version for version in versions if version is not None), DEFAULT)
+    members = []
+    for source in sources:
+        if not _is_exportable(source):
+            members.append(source)
+            continue
+        own = {node.name for node in source.graph.variables()}
+        known = {name: shape for name, shape in shapes.items() if name in own}
+        try:
+            exported = export(source, shapes=known, as_input=as_input, opset=opset, verify=False)
+        except GraphshareError as error:
+            faults = [msgspec.structs.replace(fault, hint=fault.hint or _EXPORTED) for fault in error.faults]
+            raise type(error)(faults) from None
+        members.append(exported)
+    return members
 
 
 def _describe_forgotten_inputs(report: Grouping) -> list[str]:

@@ -13,7 +13,7 @@ from graphshare.checkpoint.folder import find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.formats.model_format import Capability, require
+from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.inspection.folder import ModelFacts, inspect_models
 from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
@@ -39,7 +39,11 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
         require(source.graph, Capability.SHAPES, where=source.where)
         return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
-    if shapes is None or not (declared or source.parameter_file is not None) or source.graph.source.holds_parameters:
+    if (
+        shapes is None
+        or not (declared or source.parameter_file is not None)
+        or not find_format(source.graph).supports(Capability.SHAPES)
+    ):
         return found  # without any shape there is nothing to infer, and numpy stays out
     try:
         shaped = _infer_shapes(source, {}, as_names(as_input), as_names(as_parameter), one_sample=True)

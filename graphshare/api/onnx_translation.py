@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from graphshare.analysis.batch_axis import follow_batch
+from graphshare.analysis.roles import Kind, Role
 from graphshare.api.models import Shape
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import MEMORY
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.static_shapes import StaticPart, infer_part
 from graphshare.export_onnx.dynamic import Symbol, Variant, generalize
 from graphshare.export_onnx.translate import Translated, translate_graph
-from graphshare.export_onnx.weights import list_weights
-from graphshare.formats.params.arrays import ArrayReader
-from graphshare.ir.graph import Node
+from graphshare.formats.onnx.stored import find_stored
+from graphshare.formats.onnx.tensors import dtype_name
+from graphshare.formats.onnx.types import input_types
+from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
+from graphshare.formats.params.lookup import RecordsByName
+from graphshare.formats.params.records import Origin, ParameterFile, Record
+from graphshare.ir.graph import EMPTY, Node
+from graphshare.ir.onnx import Tensor
+from graphshare.ops.kernel import Array
+from graphshare.ops.translation import Value
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
@@ -26,7 +35,10 @@ DynamicShapes = Mapping[str, Sequence["int | str | None"]]
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
-    """What is translated: a model up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs."""
+    """What is translated: a model up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs.
+
+    ``version`` and ``metadata`` are what the exported model says of its making.
+    """
 
     source: Checkpoint
     reader: ArrayReader | None
@@ -36,25 +48,25 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     opset: int
     name: str
     domain: str
+    version: str = ""
+    metadata: Mapping[str, str] = EMPTY
 
 
 class Instance(msgspec.Struct, frozen=True, eq=False):
-    """A translation for fixed shapes."""
+    """A translation for fixed shapes. ``records`` are those of its initializers, by name."""
 
     static: StaticPart
     translated: Translated
+    records: Mapping[str, Record]
 
-    def size(self, name: str, axis: int) -> int:
-        """Return the size of an input's axis."""
-        return self._shape(name)[axis]
-
-    def _shape(self, name: str) -> tuple[int, ...]:
-        value = next(value for value in self.translated.graph.inputs if value.name == name)
-        return tuple(int(size) for size in value.shape)
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the inputs by name."""
+        types = input_types(self.translated.graph)
+        return {name: tuple(int(size or 0) for size in stated.shape or ()) for name, stated in types.items()}
 
     def shapes(self, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> dict[str, Shape]:
         """Return the shapes of the inputs in which symbols have these sizes."""
-        shapes = {value.name: list(self._shape(value.name)) for value in self.translated.graph.inputs}
+        shapes = {name: list(shape) for name, shape in self.input_shapes().items()}
         for symbol in symbols:
             for name, axis in ((symbol.input, symbol.axis), *symbol.others):
                 shapes[name][axis] = sizes[symbol.name]
@@ -77,11 +89,71 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
         as_input=request.as_input,
     )
     variables = [node for node in static.inference.nodes if node.is_variable]
-    values, tensors = list_weights(variables, static.roles, source.parameter_file, request.reader)
+    records = _find_records(variables, static.roles, source.parameter_file)
+    values, tensors = _list_weights(records, request.reader)
     translated = translate_graph(
-        static.part, static.inference, values, tensors, opset=request.opset, name=request.name, domain=request.domain
+        static.part,
+        static.inference,
+        values,
+        tensors,
+        opset=request.opset,
+        name=request.name,
+        domain=request.domain,
+        version=request.version,
+        metadata=request.metadata,
     )
-    return Instance(static, translated)
+    return Instance(static, translated, {translated.variables[node]: record for node, record in records.items()})
+
+
+def _find_records(variables: Sequence[Node], roles: Mapping[Node, Role], file: ParameterFile | None) -> dict[Node, Record]:
+    """Return the variables that the parameter file holds, with their records."""
+    if file is None:
+        return {}
+    by_name = RecordsByName(file)
+    records = {node: by_name.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY) for node in variables}
+    return {
+        node: record
+        for node, record in records.items()
+        if record is not None and record.shape is not None and record.dtype is not None
+    }
+
+
+def _list_weights(records: Mapping[Node, Record], reader: ArrayReader | None) -> tuple[dict[Node, Value], dict[Node, Tensor]]:
+    """Return parameters as values that can be read, and as initializers whose data is in their records."""
+    values: dict[Node, Value] = {}
+    tensors: dict[Node, Tensor] = {}
+    for node, record in records.items():
+        shape, dtype = record.shape_and_dtype()
+        values[node] = Value("", shape, "float32" if dtype == "bfloat16" else dtype, _read_later(reader, record))
+        tensors[node] = Tensor(dtype, shape, None)
+    return values, tensors
+
+
+def _read_later(reader: ArrayReader | None, record: Record) -> Callable[[], Array]:
+    def read() -> Array:
+        assert reader is not None
+        return reader.read(record)
+
+    return read
+
+
+def list_parameters(instance: Instance, source: ParameterFile | None) -> ParameterFile | None:
+    """Return the initializers of a translation as an index of parameters: their bytes stay in ``source`` or in memory."""
+    records: list[Record] = []
+    for node in instance.translated.graph.variables():
+        stored = find_stored(node.details)
+        if stored.data_in_record:
+            record = instance.records[node.name]
+            origin = record.origin or Origin(record.key, source)
+            records.append(msgspec.structs.replace(record, key=node.name, tied_to=None, origin=origin))
+        elif stored.tensor is not None and stored.place is not None:
+            content = memoryview(stored.tensor.span.read())[stored.place.start : stored.place.end]
+            records.append(record_of_bytes(node.name, dtype_name(stored.place.code), stored.place.shape, content))
+    if not records:
+        return None
+    if source is None:
+        return ParameterFile(MEMORY, 0, "params", tuple(records), named=True)
+    return msgspec.structs.replace(source, records=tuple(records), named=True)
 
 
 def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symbol]) -> tuple[Instance, Instance]:
@@ -90,7 +162,8 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
     Raises:
         RefusedError: something depends on the sizes in a way that the model cannot compute; the nodes are named.
     """
-    base = {s.name: _BATCHES[0] if s.axis == 0 else instance.size(s.input, s.axis) for s in symbols}
+    given = instance.input_shapes()
+    base = {s.name: _BATCHES[0] if s.axis == 0 else given[s.input][s.axis] for s in symbols}
     first = translate_instance(request, instance.shapes(symbols, base))
     sizes = [base]
     for symbol in symbols:
@@ -129,7 +202,7 @@ def batch_symbol(instance: Instance) -> Symbol:
         UsageError: the model has no inputs.
     """
     axes: dict[Node, int] = {}
-    left = {value.name for value in instance.translated.graph.inputs}
+    left = instance.input_shapes()
     for node, role in instance.static.roles.items():
         if instance.translated.names[node, 0] in left:
             axes[node] = 1 if role.is_state and role.user is not None and role.user.op == "RNN" else 0
@@ -157,7 +230,7 @@ def list_symbols(dynamic: DynamicShapes, instance: Instance) -> list[Symbol]:
     Raises:
         UsageError: an input is not there or has another number of axes, or a size contradicts the shape; all are listed.
     """
-    inputs = {value.name: value.shape for value in instance.translated.graph.inputs}
+    inputs = instance.input_shapes()
     places: dict[str, list[tuple[str, int]]] = {}
     faults = []
     for name, shape in dynamic.items():

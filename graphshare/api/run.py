@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from graphshare.analysis.twins import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, UsageError
@@ -78,7 +79,7 @@ def run(
             source.graph,
             params=source.parameter_file,
             feeds=as_arrays(values),
-            shapes=as_shapes(shapes),
+            shapes=sizes,
             targets=as_names(targets),
             seed=seed,
             params_seed=params_seed,
@@ -89,9 +90,10 @@ def run(
 
     limits = resource_limits(max_memory, time_limit)
     with locate_refusals(source), suggest_preparation(feeds or {}), limits:
-        given, names = feeds or {}, as_names(targets)
-        computed = compute(given) if batch is None else run_batches(source.graph, batch, compute, feeds=given, targets=names)
-    computed.notes[:0] = describe_images(feeds or {})
+        names = as_names(targets)
+        values, sizes, notes = spread_inputs(source.graph, feeds or {}, as_shapes(shapes), targets=names, held=source.held)
+        computed = compute(values) if batch is None else run_batches(source.graph, batch, compute, feeds=values, targets=names)
+    computed.notes[:0] = [*describe_images(feeds or {}), *notes]
     return computed
 
 
@@ -180,6 +182,9 @@ def train(
     require(source.graph, Capability.TRAINING, where=source.where)
     limits = resource_limits(max_memory, time_limit)
     with locate_refusals(source), suggest_preparation(feeds or {}), limits:
+        values, sizes, notes = spread_inputs(
+            source.graph, feeds or {}, as_shapes(shapes), targets=as_names(targets), held=source.held
+        )
         trained = train_graph(
             source.graph,
             steps=steps,
@@ -187,12 +192,12 @@ def train(
             rescale=rescale,
             head_gradients=head_gradients,
             params=source.parameter_file,
-            feeds=as_arrays(feeds),
-            shapes=as_shapes(shapes),
+            feeds=as_arrays(values),
+            shapes=sizes,
             targets=as_names(targets),
             seed=seed,
             params_seed=params_seed,
             on_step=on_step,
         )
-    trained.notes[:0] = describe_images(feeds or {})
+    trained.notes[:0] = [*describe_images(feeds or {}), *notes]
     return trained

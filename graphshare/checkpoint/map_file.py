@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.mxnet.layout import write_symbol
-from graphshare.formats.mxnet.source import restyle
+from graphshare.formats.model_format import find_format
 from graphshare.formats.open_source import read_file
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
@@ -118,25 +117,23 @@ def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) ->
 
 
 def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph, *, inverse: bool = False) -> StoredByNode:
-    """Return the names of outputs and labels that a map gives to nodes of an ONNX ``graph``; ``names`` are its other ones.
+    """Return the names of outputs and labels that a map gives to nodes of ``graph``; ``names`` are its other ones.
 
-    A plain map may name any value. Empty for other graphs.
+    A plain map may name any value. Empty for nodes whose format stores no other names.
     """
-    if graph.source.format == "mxnet":
-        return {}
     found: dict[Node, StoredNames] = {}
     if not map_file.by_name:
         for entry in map_file.entries:
             old, new = (entry.target, entry.source) if inverse else (entry.source, entry.target)
             if old is not None and new is not None and old.id is not None and new.outputs is not None:
                 node = graph.nodes[old.id]
-                if node.details is not None and len(node.details.outputs) == len(new.outputs):
+                if len(node.details.outputs) == len(new.outputs):
                     found[node] = StoredNames(tuple(new.outputs), new.label)
         return found
     pairs = {entry.source.name: entry.target.name for entry in map_file.entries if entry.target is not None}
     for node, name in names.items():
-        if node.details is not None and node.op:
-            image = rename_node(node, name).details or node.details
+        if node.op and node.details.outputs:
+            image = rename_node(node, name).details
             outputs = [pairs.get(old, new) for old, new in zip(node.details.outputs, image.outputs, strict=True)]
             found[node] = StoredNames(tuple(outputs), image.label)
     return found
@@ -149,15 +146,10 @@ def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
     """
     if len(map_file.sources) != 1:
         return None
-    graph = rewrite.graph
-    if graph.source.holds_parameters:
-        from graphshare.formats.onnx.write import encode_graph_file  # start-up: symbol files need no other format
-
-        return rewrite if digest(encode_graph_file(graph).pieces()) == map_file.sources[0].sha256 else None
-    for escapes in (None, "mxnet", "json", "ascii"):
-        tried = graph if escapes is None else restyle(graph, escapes=escapes)
-        if digest(write_symbol(tried)) == map_file.sources[0].sha256:
-            return msgspec.structs.replace(rewrite, graph=tried)
+    format_ = find_format(rewrite.graph)
+    for graph in format_.list_spellings(rewrite.graph):
+        if digest(format_.encode(graph)) == map_file.sources[0].sha256:
+            return msgspec.structs.replace(rewrite, graph=graph)
     return None
 
 
@@ -206,7 +198,7 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
     by_name: dict[str, list[Node]] = {}
     for node in graph.nodes:
         by_name.setdefault(node.name, []).append(node)
-        for output in node.details.outputs if node.details is not None else ():
+        for output in node.details.outputs:
             if output and output != node.name:
                 by_name.setdefault(output, []).append(node)
     unknown = [name for name in names if name not in by_name]

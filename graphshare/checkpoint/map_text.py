@@ -12,6 +12,7 @@ import msgspec
 
 from graphshare.checkpoint.map_file import MAP_VERSION, digest
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.formats.model_format import find_format
 from graphshare.formats.mxnet.json_writer import SPECIAL
 from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
 from graphshare.text.json_text import encode_json
@@ -25,7 +26,7 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
     """
     rewrite, sources = _rewrite_of(model)
     numbers = {source.graph: i for i, source in enumerate(sources)}
-    new_ids = {node: i for i, node in enumerate(_list_as_read(rewrite.graph))}
+    new_ids = {node: i for i, node in enumerate(find_format(rewrite.graph).list_as_read(rewrite.graph))}
     entries = [
         {
             "branch": branch.label,
@@ -78,32 +79,18 @@ def _list_nodes(branch: Branch, shared: Set[Node], changed: str) -> Iterator[tup
         yield i, node, image, how
 
 
-def _list_as_read(graph: Graph) -> Sequence[Node]:
-    """Return the nodes in the order that they have when the graph is written and read again."""
-    if not graph.source.holds_parameters:
-        return graph.nodes
-    from graphshare.formats.onnx.write import list_as_read  # start-up: symbol files need no other format
-
-    return list_as_read(graph)
-
-
 def _describe_names(node: Node) -> dict[str, Any]:
     """Return the stored names of a node that its name does not say."""
     details = node.details
-    if details is None or not node.op or (not details.label and details.outputs == (node.name,)):
+    if not node.op or (not details.label and details.outputs in ((), (node.name,))):
         return {}
     return {"outputs": list(details.outputs), "label": details.label}
 
 
 def _hash(source: Checkpoint) -> str:
     """Return the sha256 of a model's file in hexadecimal digits."""
-    from hashlib import sha256  # takes time to import
-
-    if not source.graph.source.holds_parameters:
-        return sha256(source.data).hexdigest()
-    from graphshare.formats.onnx.write import encode_graph_file  # start-up: symbol files need no other format
-
-    return digest(encode_graph_file(source.graph).pieces())
+    format_ = find_format(source.graph)
+    return digest(format_.encode(source.graph) if format_.holds_parameters else [source.data])
 
 
 def _rewrite_of(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
@@ -122,7 +109,7 @@ def map_text(model: Checkpoint) -> str:
     """Return the text of a model's map file."""
     rewrite, sources = _rewrite_of(model)
     nodes = [node for graph in (rewrite.graph, *(source.graph for source in sources)) for node in graph.nodes]
-    has_more = rewrite.renames or any(map(_DETAILS, nodes))
+    has_more = rewrite.renames or any(map(_STORED_NAMES, nodes))
     if not nodes or has_more or SPECIAL.search("".join([node.name for node in nodes])) is not None:
         return msgspec.json.format(encode_json(describe_rewrite(model)), indent=2).decode() + "\n"
     head = {"version": MAP_VERSION, "sources": _describe_sources(sources), "entries": []}
@@ -131,7 +118,7 @@ def map_text(model: Checkpoint) -> str:
     return f"{begin}[\n{entries}\n  ]{end}\n"
 
 
-_DETAILS = attrgetter("details")
+_STORED_NAMES = attrgetter("details.outputs")
 
 
 def _usual_entries(rewrite: Rewrite, numbers: Mapping[Graph, int]) -> Iterator[str]:

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from graphshare.checkpoint.load import StrPath, params_path
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
+from graphshare.formats.model_format import Capability, ModelFormat, find_format, load_format
+from graphshare.formats.model_names import FORMAT_NAMES
+from graphshare.formats.mxnet.checkpoint_names import params_path
 from graphshare.formats.output_paths import (
     STDIN,
     Content,
@@ -63,15 +66,14 @@ def resolve_outputs(
         RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
     """
     out, params, map = ("" if path is None else local_path(os.fspath(path)) for path in (out, params, map))
-    has_params = model.parameter_file is not None
+    has_params, format_ = model.parameter_file is not None, find_format(model.graph)
     if in_place and (not out or _is_own_graph(out, model)):
         graph, params = _own_files(model, params)
         out = out or graph
     stem = join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
     if stem:
-        in_model = model.graph.source.holds_parameters
-        params = params or (params_path(stem, model.epoch) if has_params and not in_model else "")
-        out = extend(stem, model.graph.source.suffix)
+        params = params or (params_path(stem, model.epoch) if has_params and not format_.holds_parameters else "")
+        out = extend(stem, format_.names.suffix)
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
     _check_places(model, out, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
@@ -81,32 +83,29 @@ def resolve_outputs(
 
 def _check_places(model: Checkpoint, out: str, params: str, map: str, *, dry_run: bool) -> None:
     """Refuse a map on stdout, parameters without a place and a place without parameters. Raises UsageError; all are listed."""
-    has_params = model.parameter_file is not None
-    faults = [] if out == "-" else _check_suffix(model, out)
+    has_params, format_ = model.parameter_file is not None, find_format(model.graph)
+    if params:
+        format_.require(Capability.PARAMETER_FILE, what="--params-out", where=model.where)
+    faults = [] if out == "-" else _check_suffix(format_, out)
     if map == "-":
         faults.append(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
-    if params and model.graph.source.holds_parameters:
-        hint = "`graphshare params convert` writes its parameters to a file of their own"
-        faults.append(Fault("--params-out is for MXNet models: an ONNX model holds its parameters itself", hint=hint))
-    elif params and not has_params:
+    if params and not has_params:
         hint = "name the parameter file with --params"
         faults.append(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
-    if has_params and model.needs_params and not params and not dry_run and not model.graph.source.holds_parameters:
+    if has_params and model.needs_params and not params and not dry_run and not format_.holds_parameters:
         hint = "add --params-out FILE, or write both under a stem (-o siam)"
         faults.append(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
     if faults:
         raise UsageError(faults)
 
 
-def _check_suffix(model: Checkpoint, out: str) -> list[Fault]:
-    """Return the fault of an output whose suffix is that of the other format of graphs."""
-    is_onnx = model.graph.source.format == "onnx"
+def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
+    """Return the fault of an output whose suffix is that of another format of graphs."""
     suffix = os.path.splitext(out)[1].lower()
-    if is_onnx and suffix == ".json":
-        return [Fault("is the path of a symbol file, and an ONNX model is written", where=out, hint="let it end in .onnx")]
-    if not is_onnx and suffix == ".onnx":
-        hint = "`graphshare export` writes an MXNet model as ONNX"
-        return [Fault("is the path of an ONNX model, and a symbol file is written", where=out, hint=hint)]
+    for name, names in FORMAT_NAMES.items():
+        if suffix == names.extension != format_.names.extension:
+            hint = f"let it end in {format_.names.extension}; `graphshare export` writes an MXNet model as ONNX"
+            return [Fault(f"is the path of {load_format(name).file}, and {format_.file} is written", where=out, hint=hint)]
     return []
 
 
@@ -185,7 +184,7 @@ def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
     (source,) = sources
     if source.where in ("", STDIN):
         raise UsageError(Fault("--in-place replaces a file, and the graph comes from none", hint="name the output with -o"))
-    in_model = model.graph.source.holds_parameters
+    in_model = find_format(model.graph).holds_parameters
     if not params and model.parameter_file is not None and source.parameter_file is not None and not in_model:
         params = source.parameter_file.path
     return source.where, params

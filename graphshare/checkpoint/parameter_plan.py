@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles, disagreements, implied_role
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ops.registry import canonical, signature_of
@@ -73,7 +74,7 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
         RefusedError: the file has records, and none has the name of a variable.
     """
     held = list_parameter_names(params)
-    if params is None or not held or graph.source.holds_parameters:
+    if params is None or not held or find_format(graph).holds_parameters:
         return
     known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
     if held.isdisjoint(known):
@@ -88,7 +89,7 @@ def notes_on(
 
     Without ``unused``, records that belong to no variable are not mentioned.
     """
-    if graph.source.holds_parameters:
+    if find_format(graph).holds_parameters:
         return list(graph.source.remarks())
     held = list_parameter_names(params)
     if params is None or held is None:

@@ -10,24 +10,21 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from mmap import ACCESS_READ, mmap
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
-from graphshare.checkpoint.self_check import check_written
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.mxnet.layout import reuse_text, write_symbol
+from graphshare.formats.model_format import Capability, CopiedWeights, SaveOptions, find_format, require
 from graphshare.formats.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.paths import base_name
 from graphshare.formats.staged_file import output_error
 from graphshare.ir.graph import Graph
-from graphshare.progress import task
 
-Weights = Literal["share", "copy"]
+_NO_OPTIONS = SaveOptions()
 
 
 def save(
@@ -38,7 +35,7 @@ def save(
     map: StrPath | None = None,
     in_place: bool = False,
     verify_bytes: bool = False,
-    weights: Weights = "share",
+    weights: CopiedWeights | None = None,
     no_copy: bool = False,
 ) -> Outputs:
     """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
@@ -50,17 +47,28 @@ def save(
 
     An ONNX model holds its parameters itself. External data stays in its files where these are in or below the directory of
     ``out``; else what is needed is copied into one file beside it, or refused with ``no_copy``. With ``weights`` ``"copy"``
-    copies of an initializer get external data of their own; they share one range otherwise.
+    copies of an initializer get external data of their own; with ``"share"``, as without it, they share one range.
 
     Raises:
         UsageError: the parameters have new names and no file to go to, or there are none to write.
-        RefusedError: an output is an input, or a parameter has no place in the format; all are listed.
+        RefusedError: an output is an input, or a parameter has no place in the format; all are listed. The format has no use
+            for ``params``, ``weights`` or ``no_copy``.
         OutputError: a file could not be written; what it held before is still there.
         SelfCheckError: the result does not read back as it should.
     """
     outputs = resolve_outputs(model, out, params, map, in_place=in_place)
-    write_outputs(outputs, model, verify_bytes=verify_bytes, weights=weights, no_copy=no_copy)
+    write_outputs(outputs, model, options=choose_options(model, weights, no_copy=no_copy, verify_bytes=verify_bytes))
     return outputs
+
+
+def choose_options(
+    model: Checkpoint, weights: CopiedWeights | None, *, no_copy: bool = False, verify_bytes: bool = False
+) -> SaveOptions:
+    """Return how a model is written. Raises RefusedError for options about external data that its format does not have."""
+    for option, is_set in (("--weights", weights is not None), ("--no-copy", no_copy)):
+        if is_set:
+            require(model.graph, Capability.EXTERNAL_DATA, what=option, where=model.where)
+    return SaveOptions(weights or "share", no_copy, verify_bytes)
 
 
 def write_outputs(
@@ -68,9 +76,7 @@ def write_outputs(
     model: Checkpoint,
     *,
     arrays: Mapping[str, Any] | None = None,
-    verify_bytes: bool = False,
-    weights: Weights = "share",
-    no_copy: bool = False,
+    options: SaveOptions = _NO_OPTIONS,
 ) -> None:
     """Write what ``outputs`` names of ``model``, and ``arrays`` by name, in one transaction.
 
@@ -86,12 +92,11 @@ def write_outputs(
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()
         to_stdout: list[bytes] = []
-        if outputs.graph and model.graph.source.holds_parameters:
-            to_stdout = _stage_onnx(model, outputs.graph, stage, weights, no_copy, verify_bytes)
-        elif outputs.graph:
-            to_stdout = _stage_graph(model.graph, outputs.graph, stage)
+        if outputs.graph:
+            format_ = find_format(model.graph)
+            to_stdout = format_.stage(model.graph, model.parameter_file, outputs.graph, stage, options)
         if model.parameter_file is not None and outputs.params:
-            _stage_params(model.parameter_file, model.graph, outputs.params, stage, verify_bytes)
+            _stage_params(model.parameter_file, model.graph, outputs.params, stage, options.verify_bytes)
         if outputs.map:
             from graphshare.checkpoint.map_text import map_text  # its hashes take time to import
 
@@ -101,35 +106,6 @@ def write_outputs(
         if to_stdout:
             write_stdout(to_stdout)
         stage.commit()
-
-
-def _stage_onnx(
-    model: Checkpoint, target: str, stage: OutputTransaction, weights: Weights, no_copy: bool, verify_bytes: bool
-) -> list[bytes]:
-    from graphshare.checkpoint.save_onnx import Settings, stage_onnx  # start-up: symbol files need no other format
-
-    return stage_onnx(model, target, stage, Settings(weights, no_copy, verify_bytes))
-
-
-def _stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[bytes]:
-    """Write the graph beside its target and check it; what goes to stdout is returned instead."""
-    graph = reuse_text(graph)
-    if target == "-":
-        with task("writing", len(graph.nodes), "nodes") as advance:
-            pieces = list(write_symbol(graph, advance))
-        check_written(b"".join(pieces), graph, where=STDOUT)
-        return pieces
-    out = stage.open(target, last=True)
-    with task("writing", len(graph.nodes), "nodes") as advance:
-        for piece in write_symbol(graph, advance):
-            out.write(piece)
-    out.flush()
-    if out.direct:  # a pipe or a device: it cannot be read back, so the text itself is
-        check_written(b"".join(write_symbol(graph)), graph, where=target)
-        return []
-    with open(out.name, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-        check_written(data, graph, where=target)
-    return []
 
 
 def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool) -> None:

@@ -11,16 +11,17 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.baseline import drop_known, read_baseline
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
+from graphshare.checks.document import Reading
 from graphshare.checks.engine import run_rules
 from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
 from graphshare.checks.registry import RULES, select_codes
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.model_format import find_format
 from graphshare.formats.output_paths import STDIN
 from graphshare.progress import task
-from graphshare.reports.model import Finding, Report
+from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.urls import redact
 
 _CHUNK = 16  # files that a process gets at once
@@ -48,10 +49,12 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
 
 def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
     """Run the rules on a model in memory: its graph as it would be written, and its parameters."""
-    is_onnx = model.graph.source.format == "onnx"
-    data = model.data or (b"" if is_onnx else b"".join(write_symbol(model.graph)))
-    graph = model.graph if is_onnx else None
-    context = CheckContext(model.where, data, params=model.parameter_file, given_shapes=options.shapes, graph=graph)
+    format_ = find_format(model.graph)
+    data = model.data or (b"".join(format_.encode(model.graph)) if format_.is_text else b"")
+    reading = None if format_.is_text else Reading(graph=model.graph)
+    context = CheckContext(
+        model.where, data, params=model.parameter_file, given_shapes=options.shapes, format_=format_, reading=reading
+    )
     findings, suppressed = run_rules(context, options.codes_for(model.where))
     vars(context).clear()  # it refers to itself, and garbage collection is off
     return TargetResult(Target(model.where), tuple(findings), suppressed)
@@ -110,7 +113,7 @@ def check(
     fix: bool = False,
     baseline: str | None = None,
     stage: OutputTransaction | None = None,
-) -> Report:
+) -> FindingsReport:
     """Run the rules on all targets, ``jobs`` at a time, and on models in memory, and return the report.
 
     With ``fix``, fixable findings are fixed in place first, in all files or none. With a ``stage`` the fixed files are put back
@@ -132,7 +135,7 @@ def check(
     known = 0
     if baseline is not None:
         findings, known = drop_known(findings, read_baseline(baseline), baseline)
-    return Report(
+    return FindingsReport(
         command="check",
         files=tuple(STDIN if result.target.graph == "-" else redact(result.target.graph) for result in results),
         findings=tuple(findings),

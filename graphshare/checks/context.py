@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
 from graphshare.analysis.name_lists import Listed, NameLists
 from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
-from graphshare.checkpoint.load import is_onnx_file
-from graphshare.checks.document import Reading, read_document, walk_documents
+from graphshare.checks.document import Reading, read_file, walk_documents
 from graphshare.checks.operators import (
     Facts,
     find_attribute_faults,
@@ -20,7 +19,8 @@ from graphshare.checks.operators import (
     read_facts,
 )
 from graphshare.errors import Fault, InputError
-from graphshare.formats.mxnet.document import begins_like_json
+from graphshare.formats.model_file import HeldFile
+from graphshare.formats.model_format import ModelFormat, recognize_format
 from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import read_index
@@ -63,9 +63,10 @@ class NamedRecord:
 class CheckContext:
     """The files that are checked.
 
-    ``where`` is the path of the graph file and ``data`` its bytes; ``params_path`` names a parameter file or is empty,
-    ``params`` is its index where that is known; ``given_shapes`` are the user's shapes by variable name. ``graph`` and all
-    that follows from it exist only where ``has_graph`` is true.
+    ``where`` is the path of the graph file and ``data`` its bytes; ``format`` and ``reading`` follow from these unless they
+    are known. ``params_path`` names a parameter file or is empty, ``params`` is its index where that is known;
+    ``given_shapes`` are the user's shapes by variable name. ``graph`` and all that follows from it exist only where
+    ``has_graph`` is true.
     """
 
     def __init__(
@@ -76,32 +77,25 @@ class CheckContext:
         params_path: str = "",
         params: ParameterFile | None = None,
         given_shapes: Mapping[str, PartialShape] | None = None,
-        graph: Graph | None = None,
+        format_: ModelFormat | None = None,
+        reading: Reading | None = None,
     ) -> None:
-        self._given_graph = graph
+        if format_ is not None:
+            self.format = format_
+        if reading is not None:
+            self.reading = reading
         self.where, self.data, self.params_path, self.given_shapes = where, data, params_path, given_shapes or {}
         self._params = params
         self._facts: dict[tuple[str, int], Facts] = {}
 
     @cached_property
-    def format(self) -> str:
-        """The format of the file: ``onnx``, else ``mxnet``."""
-        if self._given_graph is not None:
-            return self._given_graph.source.format
-        return "onnx" if not begins_like_json(self.data) and is_onnx_file(self.where, self.data) else "mxnet"
+    def format(self) -> ModelFormat:
+        """The format of the file."""
+        return recognize_format(HeldFile(self.where, self.data))[0]
 
     @cached_property
     def reading(self) -> Reading:
-        if self._given_graph is not None:
-            return Reading(graph=self._given_graph)
-        if self.format == "onnx":
-            from graphshare.checks.onnx_facts import read_graph  # start-up: symbol files need no other format
-
-            try:
-                return Reading(graph=read_graph(self.where))
-            except InputError as error:
-                return Reading(onnx_faults=list(error.faults))
-        return read_document(self.data, where=self.where)
+        return read_file(self.format, HeldFile(self.where, self.data))
 
     @cached_property
     def line_index(self) -> LineIndex:
@@ -211,10 +205,8 @@ class CheckContext:
     @cached_property
     def _index(self) -> tuple[ParameterFile | None, tuple[Fault, ...]]:
         if self._params is not None or not self.params_path:
-            if self.format == "onnx" and self.has_graph and self._params is None:
-                from graphshare.checks.onnx_facts import read_parameters  # start-up: symbol files need no other format
-
-                return read_parameters(self.graph), ()
+            if self._params is None and self.has_graph:
+                return self.format.index_parameters(self.graph, complete=False), ()
             return self._params, ()
         try:
             return read_index(self.params_path), ()

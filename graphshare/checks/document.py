@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.model_file import ModelFile
+from graphshare.formats.model_format import ModelFormat
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.mxnet.json_style import recognize_style
 from graphshare.formats.mxnet.links import building_order, check_ids
@@ -43,8 +45,18 @@ class Reading(msgspec.Struct, eq=False):
     missing_arguments: list[Fault] = []
     operator_arguments: list[Fault] = []
     cycles: list[Fault] = []
-    onnx_faults: list[Fault] = []
+    model_faults: list[Fault] = []
     graph: Graph | None = None
+
+
+def read_file(format_: ModelFormat, file: ModelFile) -> Reading:
+    """Read as much of a model's file as possible."""
+    if format_.is_text:
+        return read_document(format_.read_text(file), where=file.where)
+    try:
+        return Reading(graph=format_.read(file, complete=False))
+    except InputError as error:
+        return Reading(model_faults=list(error.faults))
 
 
 def read_document(data: bytes, *, where: str = "") -> Reading:

@@ -18,7 +18,7 @@ _EXCERPT = 100  # characters of a line that an excerpt has at most
 
 def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:
     """Return the findings of the rules ``codes``, ordered by place, and how many more the file itself suppresses."""
-    rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.format]
+    rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.format.name]
     violations = [(rule, violation) for rule in rules for violation in rule.find(context)]
     reported = [(rule, violation) for rule, violation in violations if not _is_suppressed(context, rule, violation)]
     offsets = _find_offsets(context, [violation for _, violation in reported])

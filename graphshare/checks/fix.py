@@ -62,11 +62,11 @@ def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
 
 def _plan_fix(target: Target, options: CheckOptions) -> Fix | None:
     context = read_context(target, options)
+    if not context.format.is_text:
+        return None
     if is_gzip(target.graph):
         hint = "unpack it with gunzip, and name the unpacked file"
         raise UsageError(Fault("is compressed with gzip, and --fix writes in place", where=target.graph, hint=hint))
-    if context.format != "mxnet":
-        return None
     findings, _ = run_rules(context, options.codes_for(context.where))
     codes = {finding.code for finding in findings if finding.fixable}
     graph = fix_graph(context, codes)

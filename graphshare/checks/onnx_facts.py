@@ -4,61 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from graphshare.errors import InputError
-from graphshare.formats.onnx.decode import decode_model
-from graphshare.formats.onnx.parameters import index_parameters
-from graphshare.formats.onnx.stored import NamedMessage, OnnxFile, OnnxSource, find_stored, outputs_of
+from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, read_type
-from graphshare.formats.open_source import open_source
-from graphshare.formats.params.records import ParameterFile
-from graphshare.formats.paths import describe_file
 from graphshare.ir.graph import Graph, Node
-from graphshare.text.urls import redact
 
 VALUE_INFO = 13
-
-
-class MissingData(msgspec.Struct, frozen=True, eq=False):
-    """An initializer whose external data is not there, and why."""
-
-    node: Node
-    reason: str
-
-
-def read_graph(path: str) -> Graph:
-    """Return the graph of a model whose external data need not be there. Raises InputError."""
-    with open_source(path) as source:
-        return decode_model(OnnxFile(source, seeks_data=False))
-
-
-def read_parameters(graph: Graph) -> ParameterFile | None:
-    """Return the index of the initializers; None where external data is missing."""
-    try:
-        return None if any(True for _ in find_missing_data(graph)) else index_parameters(graph)
-    except InputError:
-        return None
-
-
-def find_missing_data(graph: Graph) -> Iterator[MissingData]:
-    """Yield the initializers whose external data is missing or too short."""
-    sizes: dict[str, int | None] = {}
-    for node in graph.variables():
-        place = find_stored(node.details).place
-        if place is None or not place.path:
-            continue
-        if place.path not in sizes:
-            try:
-                sizes[place.path] = describe_file(place.path).size
-            except (OSError, InputError):
-                sizes[place.path] = None
-        size, name = sizes[place.path], redact(place.path)
-        if size is None:
-            yield MissingData(node, f"{name} does not exist")
-        elif size < place.end:
-            yield MissingData(node, f"{name} has {size:,} bytes, and the data ends at byte {place.end:,}")
 
 
 def list_opsets(graph: Graph) -> set[str]:
@@ -69,7 +20,7 @@ def list_opsets(graph: Graph) -> set[str]:
 
 def domain_of(node: Node) -> str:
     """Return the domain of an operator; empty for ONNX's own."""
-    domain = node.details.domain if node.details is not None else ""
+    domain = node.details.domain
     return "" if domain == "ai.onnx" else domain
 
 

@@ -8,26 +8,31 @@ from collections.abc import Iterable
 import msgspec
 
 from graphshare.checkpoint.folder import find_models, is_folder_of_models
-from graphshare.checkpoint.load import graph_path, read_source, sibling_params
+from graphshare.checkpoint.load import graph_path, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
+from graphshare.checks.document import read_file
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
+from graphshare.formats.model_file import open_model_file
+from graphshare.formats.model_format import Capability, recognize_format
 from graphshare.formats.output_paths import STDIN
 from graphshare.formats.path_matches import is_pattern, match_paths
 from graphshare.text.urls import is_url, local_path
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A graph file and its parameter file, an empty text if it has none."""
+    """A graph file and its parameter file, an empty text if it has none. ``option`` is what named the parameter file."""
 
     graph: str
     params: str = ""
+    option: str = ""
 
 
 def find_targets(arguments: Iterable[str], *, params: str | None = None, epoch: int | None = None) -> list[Target]:
     """Return the files to check, each once, in order.
 
-    A stem includes its parameter file; a folder means every ``*-symbol.json`` below it, a glob its matches.
+    A stem includes its parameter file; a folder means every model below it, each with its newest parameter file, a glob its
+    matches.
 
     Raises:
         InputError: arguments that name no file; all are listed.
@@ -56,18 +61,25 @@ def _find_targets(argument: str, params: str | None, epoch: int | None) -> list[
     if is_pattern(argument):
         return [Target(path) for path in match_paths(argument)]
     if is_folder_of_models(argument):
-        return [Target(model.graph) for model in find_models(argument)]
+        return [Target(model.graph, model.newest) for model in find_models(argument)]
     path, stem = graph_path(argument)
     if path == STDIN:
-        return [Target("-", params or "")]
+        return [Target("-", params or "", "--params" if params else "")]
     beside = sibling_params(stem, epoch) if stem and params is None else params
     if not stem and epoch is not None and params is None:
         hint = "name the parameter file with --params"
         raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {argument!r} is a file", hint=hint))
-    return [Target(path, beside or "")]
+    return [Target(path, beside or "", "--params" if params else "--epoch" if epoch is not None else "")]
 
 
 def read_context(target: Target, options: CheckOptions) -> CheckContext:
     """Read the files of a target. Raises InputError where the graph file cannot be read."""
     path = STDIN if target.graph == "-" else target.graph
-    return CheckContext(path, read_source(path), params_path=target.params, given_shapes=options.shapes)
+    with open_model_file(path) as opened:
+        format_, file = recognize_format(opened)
+        if target.option:
+            format_.require(Capability.PARAMETER_FILE, what=target.option, where=path)
+        params = target.params if format_.supports(Capability.PARAMETER_FILE) else ""
+        data = format_.read_text(file) if format_.is_text else b""
+        reading = None if format_.is_text else read_file(format_, file)
+    return CheckContext(path, data, params_path=params, given_shapes=options.shapes, format_=format_, reading=reading)

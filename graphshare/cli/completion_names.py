@@ -105,10 +105,9 @@ def _graph(source: str | None) -> Graph | None:
     """Return the graph on the line; stdin is not read."""
     if source is None or source == "-":
         return None
-    from graphshare.checkpoint.load import read_source  # start-up: only this path needs it
-    from graphshare.formats.mxnet.symbol import read_symbol
+    from graphshare.checkpoint.load import find_by_stem, read_graph  # start-up: only this path needs it
 
     if is_url(source):
         return None  # a request for each press of the key would be slow
-    path = source if os.path.isfile(source) else f"{source}-symbol.json"
-    return read_symbol(read_source(path), where=path)
+    path = source if os.path.isfile(source) else find_by_stem(source)
+    return read_graph(path)[1] if path else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from graphshare.cli.parameter_lines import format_parameter_diff
 from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference
-from graphshare.reports.model import Finding, Level, Report, RuleInfo
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 
 _RULES = {
     what: RuleInfo(f"diff-{what}", f"diff-{what}", Level.ERROR, summary)
@@ -24,13 +24,13 @@ _RULES = {
 }
 
 
-def make_diff_report(found: Difference, left: str, right: str) -> Report:
+def make_diff_report(found: Difference, left: str, right: str) -> FindingsReport:
     """Return the report of a comparison of the files ``left`` and ``right``, the verdict last."""
     findings = [*_graph_findings(found.graph, left, right), *_parameter_findings(found, right)]
     level = Level.ERROR if found else Level.NOTE
     findings.append(Finding(code="diff-verdict", level=level, message=found.verdict, where=right))
     files = tuple(dict.fromkeys((left, right)))
-    return Report(command="diff", files=files, findings=tuple(findings), rules=tuple(_RULES.values()))
+    return FindingsReport(command="diff", files=files, findings=tuple(findings), rules=tuple(_RULES.values()))
 
 
 def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding]:

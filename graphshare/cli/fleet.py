@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from graphshare.checkpoint.load import StrPath
 from graphshare.cli.captured import prepare_worker, run_captured
 from graphshare.cli.fleet_template import make_template
-from graphshare.fleet.foreach import FleetRun, Settings
+from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
 
 
@@ -43,7 +43,7 @@ def foreach(
         UsageError: the command or the options cannot be right.
     """
     names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
-    settings = Settings(
+    settings = FleetOptions(
         out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
         manifest=os.fspath(manifest or ""), retry=retry, force=force, time_limit=time_limit, max_memory=max_memory,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from graphshare.fleet.records import Result
-from graphshare.reports.model import Finding, Level, Report, RuleInfo
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 
 _FAILED = RuleInfo("foreach-failed", "foreach-failed", Level.ERROR, "The command could not be run for a model")
 _NO = RuleInfo("foreach-no", "foreach-no", Level.ERROR, "The answer for a model is no")
@@ -49,7 +49,7 @@ class _Report(msgspec.Struct):
     branches: tuple[_Branch, ...] = ()
 
 
-def collect_findings(command: str, results: Iterable[Result]) -> Report:
+def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
     """Return the findings of all models; ``command`` is its name."""
     files: list[str] = []
     findings: list[Finding] = []
@@ -61,7 +61,9 @@ def collect_findings(command: str, results: Iterable[Result]) -> Report:
         from graphshare.checks.registry import RULES  # one command needs them
 
         rules = tuple(rule.info for rule in RULES.values())
-    return Report(command=f"foreach {command}", files=tuple(files), findings=tuple(findings), rules=(*rules, _FAILED, _NO))
+    return FindingsReport(
+        command=f"foreach {command}", files=tuple(files), findings=tuple(findings), rules=(*rules, _FAILED, _NO)
+    )
 
 
 def _find(command: str, result: Result) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import click
 from graphshare.cli.app import CONTEXT, cli
 from graphshare.errors import Fault, UsageError
 from graphshare.fleet.tasks import Template
+from graphshare.text.names import find_similar
 
 _OUTPUTS = {"--out": "graph", "--params-out": "params", "--map-out": "map"}
 _SUFFIXES = {"export": ".onnx", "run": ".npz"}
@@ -34,7 +36,7 @@ def make_template(words: Sequence[str]) -> Template:
             gives; all of the latter are listed.
     """
     command, name, rest = _find_command(words)
-    context = click.Context(command, info_name=name, **CONTEXT)
+    context = click.Context(command, info_name=f"graphshare {name}", **CONTEXT)
     values, used = _parse_options(command, context, rest)
     options = {
         flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
@@ -62,6 +64,43 @@ def make_template(words: Sequence[str]) -> Template:
     )
 
 
+def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
+    """Refuse a command that is not after ``--`` or misspelt, where what was meant is plain; ``words`` are those after ``--``.
+
+    Raises:
+        UsageError: its hint is the whole line to type.
+    """
+    is_given = bool(words)
+    if not is_given:
+        starts = (i for i in range(1, len(before)) if not before[i].startswith("-") and not before[i - 1].startswith("-"))
+        at = next((i for i in starts if _correct(before[i:]) and any("{" in word for word in before[i + 1 :])), len(before))
+        before, words = before[:at], before[at:]
+    fixed = _correct(words)
+    if not fixed or (is_given and fixed == list(words)):
+        return
+    wrong = [word for word, right in zip(words, fixed, strict=True) if word != right]
+    message = f"no such command {wrong[0]!r}" if is_given else "no command is given after --"
+    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed])
+    raise UsageError(Fault(message, hint=f"write `{line}`"))
+
+
+def _correct(words: Sequence[str]) -> list[str]:
+    """Return a command's words with the command that is nearest to its name; no words where none is near."""
+    command: click.Command | None = cli
+    fixed: list[str] = []
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        context = click.Context(command)
+        known = command.list_commands(context)
+        near = [word] if word in known else find_similar(word, known)
+        if not near:
+            return []
+        fixed.append(near[0])
+        command = command.get_command(context, near[0])
+    return [*fixed, *words[len(fixed) :]]
+
+
 def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     """Return a command, its name and the words after that. Raises UsageError."""
     if not words:
@@ -70,7 +109,7 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     command: click.Command = cli
     name, rest = "", list(words)
     while isinstance(command, click.Group):
-        context = click.Context(command, info_name=name, **CONTEXT)
+        context = click.Context(command, info_name=f"graphshare {name}".strip(), **CONTEXT)
         if not rest:
             raise UsageError(Fault(f"{name} needs one of its commands", hint=f"see `graphshare {name} --help`"))
         word = rest.pop(0)

@@ -10,8 +10,7 @@ from graphshare.checkpoint.folder import find_models, is_folder_of_models
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.nearby import STEM_END
-from graphshare.formats.paths import join, split
+from graphshare.formats.model_names import stem_of
 from graphshare.inspection.folder import ModelFacts, inspect_models
 from graphshare.text.format import format_count, format_names
 
@@ -60,8 +59,7 @@ def put_folder(folder: str, format_: str) -> int:
 
 def _name(graph: str) -> str:
     """Return the stem of a model, as every command takes it."""
-    folder, name = split(graph)
-    return join(folder, name.removesuffix(STEM_END))
+    return stem_of(graph)
 
 
 def _format_model(facts: ModelFacts, width: int) -> str:

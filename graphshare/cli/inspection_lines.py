@@ -10,6 +10,7 @@ import msgspec
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli.console import put
 from graphshare.cli.tables import align, put_table
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.inspection.graph import Inspection, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 
@@ -42,34 +43,22 @@ def format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) -
     shapes = {} if found.shaped is None else {output.name: output.shape for output in found.shaped.outputs}
     size = "" if file is None else f" ({format_bytes(file.size)})"
     yield _line("model", model.where + ("" if file is None or file.path == model.where else f", {file.shown_path}") + size)
-    types = _list_types(model)
+    format_ = find_format(model.graph)
+    types = {name: f"{name} {type_}" for name, type_ in format_.list_types(model.graph).items()}
     yield _line("inputs", _name_with_shapes([types.get(name, name) for name in found.inputs], shapes))
     yield _line("outputs", _name_with_shapes([types.get(name, name) for name in found.outputs], shapes))
     yield _format_parameters(found)
-    if model.graph.source.format == "mxnet":
+    if format_.supports(Capability.SHAPES):
         labels = list_module_names(model.graph, held=model.held).label_names
         yield _line("multiply-adds", _format_multiply_adds(found, labels, shapes))
     if found.contradiction:
         yield _line("contradiction", found.contradiction)
-    version = (
-        "no mxnet_version (MXNet takes it for 0.8.0)" if found.mxnet_version is None else f"mxnet_version {found.mxnet_version}"
-    )
-    version = f", {version}" if model.graph.source.format == "mxnet" else ""
-    yield _line("generation", f"{found.generation}{version}")
+    yield _line("generation", format_.describe_version(model.graph))
     if found.implied:
         yield _line("implied states", format_names(found.implied, _SHOWN))
     yield _line("nodes", f"{found.nodes:,}")
     if not with_layers:
         yield _line("operators", ", ".join(f"{op} {count}" for op, count in found.ops.items()) or "none")
-
-
-def _list_types(model: Checkpoint) -> dict[str, str]:
-    """Return the inputs and outputs of an ONNX model with the dtype and shape that the file states; none of others."""
-    if model.graph.source.format != "onnx":
-        return {}
-    from graphshare.formats.onnx.types import list_types  # start-up: symbol files need no other format
-
-    return {name: f"{name} {type_}" for name, type_ in list_types(model.graph).items()}
 
 
 def _line(title: str, text: str) -> str:

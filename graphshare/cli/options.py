@@ -43,7 +43,6 @@ verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written
 weights = _option(
     "--weights",
     type=click.Choice(["share", "copy"]),
-    default="share",
     help="ONNX: copies of external data share one range of it, or each gets its own [share].",
 )
 no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
@@ -90,11 +89,19 @@ branch_prefixes = _option(
 )
 
 
+_REWRITING = (GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes)
+
+
 def rewriting(command: F) -> F:
-    """Add the options of every command that reads a graph and writes another."""
-    for option in reversed(
-        (GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes, weights, no_copy, strict)
-    ):
+    """Add the options of every command that reads a graph of any format and writes another."""
+    for option in reversed((*_REWRITING, weights, no_copy, strict)):
+        command = option(command)
+    return command
+
+
+def rewriting_symbols(command: F) -> F:
+    """Add the options of a command that reads and writes MXNet graphs alone, which have no external data."""
+    for option in reversed((*_REWRITING, strict)):
         command = option(command)
     return command
 

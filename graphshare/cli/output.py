@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, resolve_outputs
-from graphshare.checkpoint.save import write_outputs
+from graphshare.checkpoint.save import choose_options, write_outputs
 from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.formats.model_format import CopiedWeights
 from graphshare.formats.output_paths import Content, UsedFile
+
+_KEYS = {"format": "format_"}
 
 
 class OutputOptions(msgspec.Struct, frozen=True):
@@ -26,9 +29,9 @@ class OutputOptions(msgspec.Struct, frozen=True):
     dry_run: bool
     format: str
     verify_bytes: bool
-    weights: Literal["share", "copy"]
-    no_copy: bool
     strict: bool
+    weights: CopiedWeights | None = None
+    no_copy: bool = False
 
 
 def write_result(
@@ -45,8 +48,9 @@ def write_result(
     map.
     """
     options = OutputOptions(
-        **{name: given[f"{name}_" if name == "format" else name] for name in OutputOptions.__struct_fields__}
+        **{name: given[key] for name in OutputOptions.__struct_fields__ if (key := _KEYS.get(name, name)) in given}
     )
+    write_options = choose_options(model, options.weights, no_copy=options.no_copy, verify_bytes=options.verify_bytes)
     outputs = resolve_outputs(
         model,
         options.out,
@@ -64,7 +68,7 @@ def write_result(
         return None
     if outputs.graph == "-":
         refuse_terminal()
-    write_outputs(outputs, model, verify_bytes=options.verify_bytes, weights=options.weights, no_copy=options.no_copy)
+    write_outputs(outputs, model, options=write_options)
     return outputs
 
 

@@ -14,7 +14,7 @@ from graphshare.cli.console import is_colored, put_json_text, put_text, say
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.formats import FORMATS, default_format, render
-from graphshare.reports.model import Report
+from graphshare.reports.model import FindingsReport
 from graphshare.text.format import escape_control
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,7 +36,7 @@ def report_format(command: F) -> F:
 
 
 def put_report(
-    report: Report,
+    report: FindingsReport,
     format_: str | None,
     *,
     out: str | None = None,
@@ -65,7 +65,7 @@ def put_report(
         stage.commit()
 
 
-def _put_colored(report: Report) -> None:
+def _put_colored(report: FindingsReport) -> None:
     from rich.console import Console  # start-up: plain output needs no rich
     from rich.text import Text
 

@@ -9,6 +9,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
 
@@ -36,7 +37,8 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     if outputs.graph != "-":
         file = model.sources[0].parameter_file
         params = outputs.params or (file.path if file is not None else "")
-        values = [] if model.graph.source.holds_parameters else ["--params", params] if params else ["--random-params", "0"]
+        takes_params = find_format(model.graph).supports(Capability.PARAMETER_FILE)
+        values = [] if not takes_params else ["--params", params] if params else ["--random-params", "0"]
         words = ["graphshare", "verify", outputs.graph, *values]
         words += [f"--prefix={branch.label}" for branch in report.rewrite.branches if branch.label]
         words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == "--as-input"]

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from graphshare.ir.bodies import Body, count_inputs, list_bodies, own_inputs
 from graphshare.ir.compare import make_content_key
-from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.graph import EMPTY, NO_DETAILS, Graph, Node
 from graphshare.ir.walk import topological
 from graphshare.progress import batched_progress
 
@@ -100,7 +100,7 @@ def _number_operators(order: Sequence[Node], numbers: KeyNumbers, coarse: bool) 
     by_map: dict[Hashable, int] = {}  # equal attribute maps of a file are one object
     for node in order:
         details = node.details
-        if details is None or coarse:
+        if details is NO_DETAILS or coarse:
             key: Hashable = (node.op, id(node.attrs), len(node.subgraphs))
         else:
             facts = (details.domain, details.absent, len(details.outputs), len(node.inputs))

@@ -50,7 +50,8 @@ class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         """Return a page as a frame, which notebooks show; nothing for other drawings."""
         if not self.text.startswith("<!doctype html>"):
             return None
-        return f'<iframe srcdoc="{escape(self.text)}" style="width:100%;height:600px;border:1px solid #8886"></iframe>'
+        style = "width:100%;height:600px;border:1px solid #8886"
+        return f'<iframe sandbox="allow-scripts" srcdoc="{escape(self.text)}" style="{style}"></iframe>'
 
 
 def draw(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -40,13 +40,16 @@ def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
     """Return a fault for each operator without a kernel, those in subgraphs too."""
     faults = []
     for node in nodes:
-        if not node.is_variable and kernel_of(node) is None:
+        if node.is_variable:
+            continue
+        kernel = kernel_of(node)
+        if kernel is None:
             signature = signature_of(node)
             reason = signature.no_kernel if signature is not None else ""
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             hint = f"{reason}; {hint}" if reason else hint
             faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
-        elif refusal := _refusal(node):
+        elif kernel.refuses is not None and (refusal := _explain_refusal(node, kernel.refuses)):
             hint = "compare structure and parameters only"
             message = f"operator {node.op} cannot be run with these attributes: {refusal}"
             faults.append(Fault(message, node=node.name, hint=hint))
@@ -55,16 +58,14 @@ def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
     return faults
 
 
-def _refusal(node: Node) -> str | None:
-    """Return why the kernel cannot run this node, None where it can."""
-    kernel, signature = kernel_of(node), signature_of(node)
-    if kernel is None or kernel.refuses is None or signature is None:
-        return None
-    attrs, faults = signature.parse(node.attrs)
-    if faults:  # reported as they are
+def _explain_refusal(node: Node, refuses: Callable[..., str | None]) -> str | None:
+    """Return why a kernel that refuses some attributes cannot run this node, None where it can."""
+    signature = signature_of(node)
+    attrs, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
+    if signature is None or faults:  # reported as they are
         return None
     try:
-        return kernel.refuses(attrs, bodies_of(node))
+        return refuses(attrs, bodies_of(node))
     except KernelError as error:
         return str(error)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
 from graphshare.execute.variable_values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -190,7 +191,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     """
     nodes = post_order(entry.node for entry in wanted)
     part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
-    if graph.source.format != "mxnet":
+    if not find_format(graph).supports(Capability.UPGRADE):
         return part, {}, 0
     implied = sum(1 for _ in implied_variables(part))
     if missing_kernels(nodes) or (not implied and (graph.version or 0) >= UPGRADED_BEFORE and not unsupported_operators(nodes)):
@@ -275,9 +276,9 @@ def describe_conversions(assigned: Assignment) -> list[str]:
     ]
 
 
-def describe_sizes(assigned: Assignment) -> list[str]:
-    """Return a note for each input whose size was chosen."""
-    return [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in assigned.sized]
+def describe_sizes(sized: Iterable[Node]) -> list[str]:
+    """Return a note for each of the inputs whose size was chosen."""
+    return [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in sized]
 
 
 def _by_variable(
@@ -306,7 +307,7 @@ def _choose_sizes(assigned: Assignment, part: Graph, nodes: Sequence[Node], shap
 def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:
     """Return notes on what was converted, chosen and made up."""
     values = assigned.values
-    notes = [*describe_conversions(assigned), *describe_sizes(assigned)]
+    notes = [*describe_conversions(assigned), *describe_sizes(assigned.sized)]
     for text, nodes in (
         (f"parameters drawn from seed {params_seed}", assigned.parameters),
         (f"inputs drawn from seed {seed or 0}", assigned.inputs),

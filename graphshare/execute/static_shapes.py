@@ -8,11 +8,12 @@ import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.sizes import choose_sizes
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables
-from graphshare.execute.prepare import refuse_missing, runnable_part
+from graphshare.execute.prepare import describe_sizes, refuse_missing, runnable_part
 from graphshare.execute.recorded_shapes import read_recorded_shapes
 from graphshare.execute.variable_values import unknown_shapes
 from graphshare.formats.params.records import ParameterFile
@@ -40,7 +41,8 @@ def infer_part(
 ) -> StaticPart:
     """Return what ``targets``, or the heads, need, with all shapes.
 
-    ``shapes`` and dtypes ``types`` are those of inputs by name; parameters have those of the file's records.
+    ``shapes`` and dtypes ``types`` are those of inputs by name; parameters have those of the file's records. Sizes that a shape
+    leaves open are chosen where nothing determines them.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
@@ -60,7 +62,12 @@ def infer_part(
     missing = [n for n in variables if roles[n].is_parameter and n not in held]
     refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with --params; --as-input makes it an input")
     known = {**{node: shape for node, (shape, _) in held.items()}, **given}
-    inference = infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes, yielding=stated)
+    types_held = {node: dtype for node, (_, dtype) in held.items()}
+    inference = infer(part, known, types_held, nodes=nodes, yielding=stated)
+    chosen = choose_sizes(part, known, types_held, nodes, inference) if any(None in shape for shape in given.values()) else None
+    if chosen is not None:
+        inference = infer(part, {**known, **chosen[1]}, types_held, nodes=nodes, yielding=stated)
+        notes += describe_sizes(chosen[1])
     faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label])
     faults = faults or unknown_shapes(inference, variables)
     if faults:

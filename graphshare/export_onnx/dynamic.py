@@ -7,14 +7,26 @@ Anything else that differs is refused, with its node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.onnx import AttributeValue, Bytes, OnnxGraph, OnnxNode, Tensor, ValueInfo
+from graphshare.formats.onnx.compose import (
+    ValueScope,
+    declare_outputs,
+    make_initializer,
+    make_input,
+    make_operator,
+)
+from graphshare.formats.onnx.messages import Dimensions
+from graphshare.formats.onnx.stored import find_stored, outputs_of
+from graphshare.formats.onnx.tensors import dtype_name
+from graphshare.formats.onnx.types import TensorType, input_types, output_types
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.onnx import Tensor
+from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 
 _SIZE = "int64"
@@ -32,7 +44,7 @@ class Symbol(msgspec.Struct, frozen=True):
 class Variant(msgspec.Struct, frozen=True, eq=False):
     """A translation, and the ``sizes`` of the symbols in it."""
 
-    graph: OnnxGraph
+    graph: Graph
     sizes: Mapping[str, int]
 
 
@@ -50,7 +62,7 @@ class Law(msgspec.Struct, frozen=True, eq=False):
         return values
 
 
-def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol]) -> OnnxGraph:
+def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol]) -> Graph:
     """Return the graph that all ``variants`` are instances of.
 
     Each variant from the second on changes one symbol more than the first does, in the order of ``symbols``; those after them
@@ -66,58 +78,73 @@ class _Generalization:
     def __init__(self, variants: Sequence[Variant], symbols: Sequence[Symbol]) -> None:
         self.variants, self.symbols = variants, symbols
         self.first = variants[0].graph
-        self.constants = [{t.name: t for t in v.graph.initializers if isinstance(t.data, Bytes)} for v in variants]
-        self.added: dict[str, Tensor] = {}
-        self.computed: list[OnnxNode] = []
+        self.constants = [{node.name: tensor for node, tensor in _list_constants(v.graph)} for v in variants]
+        self.scope = ValueScope()
+        self.added: dict[str, Node] = {}
+        self.computed: list[Node] = []
         self.sizes: dict[str, str] = {}
         self.faults: list[Fault] = []
 
-    def graph(self) -> OnnxGraph:
+    def graph(self) -> Graph:
         """Return the graph with symbolic sizes. Raises RefusedError."""
-        whole = self._graph([v.graph for v in self.variants])
+        row = [v.graph for v in self.variants]
+        inputs = self._inputs(row, self.scope)
+        initializers = [self.scope.define(n) for n in self.first.variables() if n.details.holds_value]
+        operators = self._operators(row, self.scope, [EMPTY] * len(row))
+        outputs = self._outputs(row, self.scope)
         if self.faults:
             raise RefusedError(self.faults)
-        nodes = (*self.computed, *whole.nodes)
-        used = {name for node in nodes for name in node.reads()}
-        kept = [tensor for tensor in self.first.initializers if tensor.name in used]
-        return msgspec.structs.replace(whole, nodes=nodes, initializers=(*kept, *self.added.values()))
+        needed = set(post_order(node for node in (*self.computed, *operators)))
+        kept = [node for node in initializers if node in needed]
+        nodes, heads = declare_outputs((*inputs, *kept, *self.added.values(), *self.computed, *operators), outputs)
+        return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
 
-    def _graph(self, row: Sequence[OnnxGraph]) -> OnnxGraph:
-        """Return the graph, or body of a node, with its nodes for all sizes."""
-        if len({len(graph.nodes) for graph in row}) != 1:
+    def _body(self, row: Sequence[Graph], captured: Sequence[Mapping[Node, str]]) -> Graph:
+        """Return the body of a node for all sizes; ``captured`` are the names of what it captures."""
+        scope = ValueScope(is_body=True)
+        inputs = self._inputs(row, scope)
+        operators = self._operators(row, scope, captured)
+        return scope.make_body((*inputs, *operators), self._outputs(row, scope), row[0].source)
+
+    def _inputs(self, row: Sequence[Graph], scope: ValueScope) -> list[Node]:
+        sizes = zip(*(input_types(graph).items() for graph in row), strict=True)
+        return [scope.define(make_input(*self._type(name, types))) for name, types in map(_join_types, sizes)]
+
+    def _outputs(self, row: Sequence[Graph], scope: ValueScope) -> list[tuple[Entry, str, Dimensions]]:
+        sizes = zip(*(output_types(graph).items() for graph in row), strict=True)
+        typed = [self._type(name, types) for name, types in map(_join_types, sizes)]
+        return [(scope.find(name), dtype, shape) for name, dtype, shape in typed]
+
+    def _operators(self, row: Sequence[Graph], scope: ValueScope, captured: Sequence[Mapping[Node, str]]) -> list[Node]:
+        """Return the operators of the graph, or body of a node, for all sizes."""
+        operators = [[node for node in graph.nodes if node.op] for graph in row]
+        if len({len(nodes) for nodes in operators}) != 1:
             raise RefusedError(Fault("the graph has other nodes for other sizes, so its sizes cannot be chosen by the caller"))
-        nodes = [self._node(nodes) for nodes in zip(*(graph.nodes for graph in row), strict=True)]
-        inputs = [self._value(values) for values in zip(*(graph.inputs for graph in row), strict=True)]
-        outputs = [self._value(values) for values in zip(*(graph.outputs for graph in row), strict=True)]
-        return OnnxGraph(row[0].name, tuple(nodes), tuple(inputs), tuple(outputs))
+        return [self._node(nodes, scope, captured) for nodes in zip(*operators, strict=True)]
 
-    def _node(self, row: Sequence[OnnxNode]) -> OnnxNode:
+    def _node(self, row: Sequence[Node], scope: ValueScope, captured: Sequence[Mapping[Node, str]]) -> Node:
         """Return one node with its inputs for all sizes."""
         first = row[0]
+        inputs = [_input_names(node, names) for node, names in zip(row, captured, strict=True)]
         if any(_form(n) != _form(first) for n in row):
             self._refuse(first, "is another node for other sizes")
-            return first
-        attributes = {key: self._attribute(first, [n.attributes.get(key) for n in row]) for key in first.attributes}
-        inputs = [self._input(first, names) for names in zip(*(n.inputs for n in row), strict=True)]
-        return msgspec.structs.replace(first, inputs=tuple(inputs), attributes=attributes)
+            return scope.connect(first, inputs[0])
+        details = [node.details for node in row]
+        if any(other.values != details[0].values for other in details):
+            self._refuse(first, "has attributes that depend on the sizes")
+        inner = [_captured_names(node, names) for node, names in zip(row, captured, strict=True)]
+        bodies = [self._body(bodies, inner) for bodies in zip(*(n.subgraphs for n in row), strict=True)]
+        names = [self._input(first, names) for names in zip(*inputs, strict=True)]
+        return scope.connect(msgspec.structs.replace(first, subgraphs=tuple(bodies)), names)
 
-    def _attribute(self, node: OnnxNode, values: Sequence[AttributeValue | None]) -> AttributeValue:
-        bodies = [x for x in values if isinstance(x, OnnxGraph)]
-        if len(bodies) == len(values):
-            return self._graph(bodies)
-        if not all(_same(values[0], x) for x in values):
-            self._refuse(node, "has attributes that depend on the sizes")
-        assert values[0] is not None
-        return values[0]
-
-    def _input(self, node: OnnxNode, names: Sequence[str]) -> str:
+    def _input(self, node: Node, names: Sequence[str]) -> str:
         tensors = [known.get(name) for known, name in zip(self.constants, names, strict=True)]
         constants = [tensor for tensor in tensors if tensor is not None]
         if len(constants) != len(names):
             if len(set(names)) != 1:
                 self._refuse(node, "takes other values for other sizes")
             return names[0]
-        if len({_content(tensor) for tensor in constants}) == 1:
+        if len({(tensor.dtype, tensor.shape, tensor.content) for tensor in constants}) == 1:
             return names[0]
         arrays = [_integers(tensor) for tensor in constants]
         law = self._find_law([a for a in arrays if a is not None])
@@ -125,8 +152,8 @@ class _Generalization:
             self._refuse(node, "has a constant that depends on the sizes")
             return names[0]
         grows = np.any([*law.factors.values()], axis=0)
-        if node.op_type == "Reshape" and grows.sum() == 1 and 0 not in law.at(self.variants[0].sizes):
-            return self._add_constant(f"{node.name}/shape", np.where(grows, -1, law.rest))
+        if node.op == "Reshape" and grows.sum() == 1 and 0 not in law.at(self.variants[0].sizes):
+            return self._add_constant(f"{_label(node)}/shape", np.where(grows, -1, law.rest))
         return self._compute(node, law)
 
     def _find_law(self, arrays: Sequence[Array]) -> Law | None:
@@ -147,12 +174,12 @@ class _Generalization:
         holds = all(np.array_equal(law.at(v.sizes), array) for v, array in zip(self.variants, arrays, strict=True))
         return law if holds else None
 
-    def _compute(self, node: OnnxNode, law: Law) -> str:
+    def _compute(self, node: Node, law: Law) -> str:
         """Emit what computes a row of integers from the sizes, and return its name."""
-        total = self._add_constant(f"{node.name}/fixed", law.rest)
+        total = self._add_constant(f"{_label(node)}/fixed", law.rest)
         for name, factor in law.factors.items():
             if np.any(factor):
-                product = f"{node.name}/{name}"
+                product = f"{_label(node)}/{name}"
                 factors = self._add_constant(f"{product}/factor", factor)
                 product = self._emit("Mul", (self._size(name), factors), product)
                 total = self._emit("Add", (total, product), f"{product}/sum")
@@ -170,7 +197,7 @@ class _Generalization:
     def _emit(self, op_type: str, inputs: tuple[str, ...], name: str) -> str:
         taken = sum(1 for node in self.computed if node.name.partition("#")[0] == name)
         name = f"{name}#{taken}" if taken else name
-        self.computed.append(OnnxNode(op_type, inputs, (name,), name=name))
+        self.computed.append(self.scope.connect(make_operator(op_type, (name,), label=name), inputs))
         return name
 
     def _add_constant(self, name: str, values: Array) -> str:
@@ -178,27 +205,28 @@ class _Generalization:
         while unique in self.added:
             number += 1
             unique = f"{name}#{number}"
-        content = np.ascontiguousarray(values, "<i8").tobytes()
-        self.added[unique] = Tensor(unique, _SIZE, values.shape, Bytes(content))
+        tensor = Tensor(_SIZE, values.shape, np.ascontiguousarray(values, "<i8").tobytes())
+        self.added[unique] = self.scope.define(make_initializer(unique, tensor, len(self.first.nodes) + len(self.added)))
         return unique
 
-    def _value(self, row: Sequence[ValueInfo]) -> ValueInfo:
-        """Return an input or output whose sizes are numbers, or texts for those that depend on symbols.
+    def _type(self, name: str, row: Sequence[TensorType]) -> tuple[str, str, Dimensions]:
+        """Return the name, dtype and shape of an input or output: sizes are numbers, or texts where they depend on symbols.
 
         A size that follows in steps, as behind a pooling, has a name of its own.
         """
-        if len({len(value.shape) for value in row}) != 1:
-            self.faults.append(Fault(f"{row[0].name!r} has another number of axes for other sizes"))
-            return row[0]
+        shapes = [[size for size in stated.shape or () if size is not None] for stated in row]
+        if len({len(shape) for shape in shapes}) != 1:
+            self.faults.append(Fault(f"{name!r} has another number of axes for other sizes"))
+            return name, row[0].dtype, shapes[0]
         shape = []
-        for axis, sizes in enumerate(zip(*(value.shape for value in row), strict=True)):
+        for axis, sizes in enumerate(zip(*shapes, strict=True)):
             law = self._find_law([np.array([size], np.int64) for size in sizes])
-            shape.append(f"{row[0].name}.{axis}" if law is None else _describe(law))
-        return msgspec.structs.replace(row[0], shape=tuple(shape))
+            shape.append(f"{name}.{axis}" if law is None else _describe(law))
+        return name, row[0].dtype, shape
 
-    def _refuse(self, node: OnnxNode, reason: str) -> None:
+    def _refuse(self, node: Node, reason: str) -> None:
         hint = "leave this size fixed, or export up to an output before it"
-        self.faults.append(Fault(f"{node.op_type} {reason}", node=node.name, hint=hint))
+        self.faults.append(Fault(f"{node.op} {reason}", node=_label(node), hint=hint))
 
 
 def _describe(law: Law) -> int | str:
@@ -211,23 +239,52 @@ def _describe(law: Law) -> int | str:
     return "+".join([*terms, *([str(rest)] if rest else [])]) if terms else rest
 
 
-def _form(node: OnnxNode) -> tuple[object, ...]:
+def _join_types(row: Sequence[tuple[str, TensorType]]) -> tuple[str, list[TensorType]]:
+    """Return the name of a value, and its type in each variant."""
+    return row[0][0], [stated for _, stated in row]
+
+
+def _label(node: Node) -> str:
+    """Return the operator's own name, by which users know it."""
+    return node.details.label
+
+
+def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
+    """Return the names of the values that a node reads itself: empty where an input is left out."""
+    count = len(node.inputs) - sum(len(body.captures) for body in node.subgraphs)
+    names = [_name(entry, captured) for entry in node.inputs[:count]]
+    for position in node.details.absent:
+        names.insert(position, "")
+    return names
+
+
+def _captured_names(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
+    """Return the names of the values that the captures of a node's bodies stand for."""
+    captures = [variable for body in node.subgraphs for variable in body.captures]
+    entries = node.inputs[len(node.inputs) - len(captures) :]
+    return {variable: _name(entry, captured) for variable, entry in zip(captures, entries, strict=True)}
+
+
+def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
+    """Return the name of a value; of a capture in a body that of the value around it."""
+    return captured.get(entry.node) or outputs_of(entry.node)[entry.index]
+
+
+def _form(node: Node) -> tuple[object, ...]:
     """Return what a node has for all sizes."""
-    return node.op_type, node.outputs, len(node.inputs), node.attributes.keys()
+    return node.op, outputs_of(node), len(_input_names(node, EMPTY)), node.attrs.keys()
 
 
-def _same(first: Any, second: Any) -> bool:
-    if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return _content(first) == _content(second)
-    return bool(first == second)
-
-
-def _content(tensor: Tensor) -> tuple[str, tuple[int, ...], bytes]:
-    assert isinstance(tensor.data, Bytes)
-    return tensor.dtype, tensor.shape, bytes(tensor.data.content)
+def _list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
+    """Yield the initializers whose data is in the graph's own messages."""
+    for node in graph.variables():
+        stored = find_stored(node.details)
+        if stored.tensor is not None and stored.place is not None and not stored.data_in_record:
+            content = stored.tensor.span.file.data[stored.place.start : stored.place.end]
+            yield node, Tensor(dtype_name(stored.place.code), stored.place.shape, content)
 
 
 def _integers(tensor: Tensor) -> Array | None:
-    if tensor.dtype != _SIZE or len(tensor.shape) != 1 or not isinstance(tensor.data, Bytes):
+    if tensor.dtype != _SIZE or len(tensor.shape) != 1 or tensor.content is None:
         return None
-    return np.frombuffer(tensor.data.content, "<i8").astype(np.int64)
+    return np.frombuffer(tensor.content, "<i8").astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.errors import Fault, UsageError
-from graphshare.ir.onnx import OnnxGraph, OnnxNode
+from graphshare.ir.graph import Graph, Node, NodeDetails
 from graphshare.text.format import format_names
 
 DEFAULT = 17
@@ -29,35 +29,35 @@ def check_opset(opset: int) -> None:
         raise UsageError(Fault(message, hint=f"{DEFAULT} is what onnxruntime has taken since 1.12"))
 
 
-def refuse_versions(graph: OnnxGraph, opset: int) -> list[Fault]:
+def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
     """Return a fault for each operator that is another one in version ``opset``, with its nodes."""
     wrong: dict[str, list[str]] = {}
-    for node in walk_nodes(graph):
-        if not node.domain and _first_version(node) > opset:
-            wrong.setdefault(node.op_type, []).append(node.name)
+    for node, details in list_operators(graph):
+        if not details.domain and _first_version(node) > opset:
+            wrong.setdefault(node.op, []).append(details.label)
     return [
-        Fault(f"opset {opset} has no {op_type} of this form: {format_names(names, 6)}", hint=f"use --opset {DEFAULT}")
-        for op_type, names in wrong.items()
+        Fault(f"opset {opset} has no {op} of this form: {format_names(names, 6)}", hint=f"use --opset {DEFAULT}")
+        for op, names in wrong.items()
     ]
 
 
-def _first_version(node: OnnxNode) -> int:
-    with_attributes = (FIRST_WITH.get((node.op_type, name), 0) for name in node.attributes)
-    return max(FIRST.get(node.op_type, 0), *with_attributes, 0)
+def _first_version(node: Node) -> int:
+    with_attributes = (FIRST_WITH.get((node.op, name), 0) for name in node.attrs)
+    return max(FIRST.get(node.op, 0), *with_attributes, 0)
 
 
-def walk_nodes(graph: OnnxGraph) -> list[OnnxNode]:
-    """Return the nodes of a graph and of the bodies in it."""
-    found: list[OnnxNode] = []
-    stack: list[OnnxGraph] = [graph]
+def list_operators(graph: Graph) -> list[tuple[Node, NodeDetails]]:
+    """Return the operators of an ONNX graph and of the bodies in it."""
+    operators: list[tuple[Node, NodeDetails]] = []
+    stack: list[Graph] = [graph]
     while stack:
         current = stack.pop()
-        found += current.nodes
+        operators += [(node, node.details) for node in current.nodes if node.op]
         for node in current.nodes:
-            stack += [value for value in node.attributes.values() if isinstance(value, OnnxGraph)]
-    return found
+            stack += node.subgraphs
+    return operators
 
 
-def list_versions(graph: OnnxGraph, opset: int) -> dict[str, int]:
+def list_versions(graph: Graph, opset: int) -> dict[str, int]:
     """Return the versions of all operator sets that a graph uses, by domain; ONNX's own has version ``opset``."""
-    return {"": opset, **{node.domain: 1 for node in walk_nodes(graph) if node.domain}}
+    return {"": opset, **{details.domain: 1 for _, details in list_operators(graph) if details.domain}}

@@ -139,6 +139,7 @@ class Scope:
         """Note why a node cannot be exported; its outputs get names, so that what needs them is looked at too."""
         self.refused[node] = reason or "; ".join(messages)
         self.values.update(((node, index), node.name) for index in range(len(self.inference.shapes[node])))
+        self.writer.stand_in(node)
         self.faults += [Fault(message, node=node.name) for message in messages]
 
 

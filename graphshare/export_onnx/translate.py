@@ -9,12 +9,15 @@ import msgspec
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.shapes import Inference
 from graphshare.errors import RefusedError
-from graphshare.export_onnx.names import UniqueNames
+from graphshare.export_onnx.opsets import IR_VERSIONS, list_versions
 from graphshare.export_onnx.refusals import add_hint
 from graphshare.export_onnx.scope import Scope
-from graphshare.export_onnx.writer import GraphWriter, select_nodes
-from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.onnx import DTYPE_CODES, OnnxGraph, Tensor, ValueInfo
+from graphshare.export_onnx.writer import GraphWriter, UniqueNames
+from graphshare.formats.onnx.compose import declare_outputs, make_input, make_source
+from graphshare.formats.onnx.messages import Dimensions
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.onnx import DTYPE_CODES, Tensor
+from graphshare.ir.walk import post_order
 from graphshare.ops.translation import Value
 
 
@@ -25,15 +28,17 @@ class UntranslatedError(RefusedError):
 
 
 class Translated(msgspec.Struct, frozen=True, eq=False):
-    """An ONNX graph and what became of which output.
+    """A graph of ONNX's operators and what became of which output.
 
-    ``names`` are the ONNX names of the variables and of outputs of nodes; ``renamed`` those of inputs, parameters and heads
-    that could not keep MXNet's. ``dropped`` are variables that nothing needs any more: labels. ``custom`` are the nodes that
+    ``names`` are the ONNX names of the values of variables and nodes, ``variables`` those of inputs and initializers (of a
+    bfloat16 parameter its value is another, in float32); ``renamed`` are inputs, parameters and heads that could not keep
+    MXNet's name. ``dropped`` are variables that nothing needs any more: labels. ``custom`` are the nodes that
     were written in a domain of their own.
     """
 
-    graph: OnnxGraph
+    graph: Graph
     names: Mapping[tuple[Node, int], str]
+    variables: Mapping[Node, str]
     renamed: Mapping[str, str]
     dropped: Sequence[str]
     custom: Sequence[str]
@@ -48,12 +53,14 @@ def translate_graph(
     opset: int,
     name: str,
     domain: str = "",
+    version: str = "",
+    metadata: Mapping[str, str] = EMPTY,
 ) -> Translated:
     """Translate what the heads of ``part`` need.
 
-    ``parameters`` are the variables that become initializers, with their arrays; ``tensors`` are those initializers, whose
-    names are set here. All other variables become inputs. Nodes without a translation are written in ``domain``, if there is
-    one, with the texts of their attributes.
+    ``parameters`` are the variables that become initializers, with their arrays; ``tensors`` are those initializers. All
+    other variables become inputs. Nodes without a translation are written in ``domain``, if there is one, with the texts of
+    their attributes. ``version`` and ``metadata`` are what the model says of its making.
 
     Raises:
         UntranslatedError: nodes cannot be translated; all are listed, with the part that can be.
@@ -64,7 +71,9 @@ def translate_graph(
         error = UntranslatedError(add_hint(part, work.refused, work.faults))
         error.reasons = work.refused
         raise error
-    return work.finish(name)
+    graph, renamed, dropped = work.finish()
+    source = make_source(name, list_versions(graph, opset), IR_VERSIONS[opset], version=version, metadata=metadata)
+    return Translated(msgspec.structs.replace(graph, source=source), work.values, work.variables, renamed, dropped, work.custom)
 
 
 class _Work(Scope):
@@ -81,10 +90,17 @@ class _Work(Scope):
     ) -> None:
         names = UniqueNames()
         super().__init__(part, inference, parameters, GraphWriter(opset, names), domain)
-        self.tensors = tensors
-        self.stored = {node: names.claim(node.name) for node in inference.nodes if node.is_variable}
-        for node, name in self.stored.items():
-            self.values[node, 0] = self._widen(name) if node in tensors and tensors[node].dtype == "bfloat16" else name
+        self.variables = {node: names.claim(node.name) for node in inference.nodes if node.is_variable}
+        self.inputs: list[Node] = []
+        for node, name in self.variables.items():
+            self.values[node, 0] = name
+            if node in tensors:
+                self.writer.add_initializer(name, tensors[node])
+                if tensors[node].dtype == "bfloat16":
+                    self.values[node, 0] = self._widen(name)
+            else:
+                value = self.value(Entry(node, 0))
+                self.inputs.append(self.writer.scope.define(make_input(name, value.dtype, value.shape)))
 
     def _widen(self, name: str) -> str:
         """Return the float32 of a parameter that is stored as bfloat16, as which it is computed with."""
@@ -92,40 +108,31 @@ class _Work(Scope):
         made = self.writer.add_node("Cast", [name], 1, {"to": DTYPE_CODES["float32"]}, "")
         return self.writer.end(made, [f"{name}/float32"])[0]
 
-    def finish(self, name: str) -> Translated:
-        """Return the graph with its inputs, outputs and initializers."""
+    def finish(self) -> tuple[Graph, dict[str, str], list[str]]:
+        """Return the graph with its inputs, outputs and initializers, the names that changed, and unused variables."""
         outputs, renamed = self._heads()
-        nodes = tuple(select_nodes(self.writer.nodes, {value.name for value in outputs}))
-        read = {x for node in nodes for x in node.reads()}
-        inputs, initializers, dropped = [], [], []
-        for node, stored in self.stored.items():
-            if stored not in read:
+        needed = set(post_order(entry.node for entry, _, _ in outputs))
+        nodes = [node for node in (*self.inputs, *self.writer.initializers, *self.writer.nodes) if node in needed]
+        dropped = []
+        for node, name in self.variables.items():
+            if self.writer.scope.find(name).node not in needed:
                 dropped.append(node.name)
-                continue
-            if stored != node.name:
-                renamed[node.name] = stored
-            if node in self.tensors:
-                initializers.append(msgspec.structs.replace(self.tensors[node], name=stored))
-            else:
-                value = self.value(Entry(node, 0))
-                inputs.append(ValueInfo(stored, value.dtype, value.shape))
-        initializers += [tensor for constant, tensor in self.writer.constants.items() if constant in read]
-        graph = OnnxGraph(name, nodes, tuple(inputs), tuple(outputs), tuple(initializers))
-        return Translated(graph, self.values, renamed, dropped, self.custom)
+            elif name != node.name:
+                renamed[node.name] = name
+        return Graph(*declare_outputs(nodes, outputs)), renamed, dropped
 
-    def _heads(self) -> tuple[list[ValueInfo], dict[str, str]]:
+    def _heads(self) -> tuple[list[tuple[Entry, str, Dimensions]], dict[str, str]]:
         """Return the outputs; a head that a node does not compute, or that is there twice, gets a node of its own."""
-        made = {output for node in self.writer.nodes for output in node.outputs}
-        outputs: list[ValueInfo] = []
+        outputs: dict[str, tuple[Entry, str, Dimensions]] = {}
         renamed: dict[str, str] = {}
-        for entry in self.part.heads:
-            value, wanted = self.value(entry), output_name(entry)
+        for head in self.part.heads:
+            value, wanted = self.value(head), output_name(head)
             final = value.name
-            if final not in made or any(final == output.name for output in outputs):
+            if not self.writer.scope.find(final).node.op or final in outputs:
                 self.writer.begin(wanted)
                 identity = self.writer.add_node("Identity", [final], 1, {}, "")
                 (final,) = self.writer.end(identity, [wanted])
             if final != wanted:
                 renamed[wanted] = final
-            outputs.append(ValueInfo(final, value.dtype, value.shape))
-        return outputs, renamed
+            outputs[final] = self.writer.scope.find(final), value.dtype, value.shape
+        return list(outputs.values()), renamed

@@ -1,29 +1,70 @@
-"""The ONNX graph under construction: nodes by MXNet's names, and each constant once."""
+"""The ONNX graph under construction: nodes by MXNet's names, and each constant once.
+
+Translations address values by name; names become edges when the translation of an MXNet node ends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 
 import msgspec
 import numpy as np
 
-from graphshare.export_onnx.names import UniqueNames
-from graphshare.ir.onnx import AttributeValue, Bytes, OnnxGraph, OnnxNode, Tensor, ValueInfo
+from graphshare.formats.onnx.compose import ValueScope, make_body_source, make_initializer, make_input, make_operator
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.onnx import Attributes, Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
 
 _PROVISIONAL = "\0"
 
 
-class _Level:
-    """The node that is being translated: its ``pending`` ONNX nodes go to ``nodes`` at its end."""
+class UniqueNames:
+    """Names that were given away; a name that is taken, or empty, gets ``#1``, ``#2``... at its end.
 
-    def __init__(self, nodes: list[OnnxNode], name: str = "") -> None:
+    Lone surrogates, which ONNX's UTF-8 has no bytes for, become ``\\udc80``.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def claim(self, name: str) -> str:
+        """Return ``name``, or the first numbered form of it that is free, and keep it for the caller."""
+        name = name.encode("utf-8", "backslashreplace").decode()
+        unique = name
+        while not unique or unique in self._taken:
+            number = self._numbers[name] = self._numbers.get(name, 0) + 1
+            unique = f"{name}#{number}"
+        self._taken.add(unique)
+        return unique
+
+
+class _Pending(msgspec.Struct, frozen=True, eq=False):
+    """An ONNX node whose values have provisional names."""
+
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Attributes
+    domain: str
+    label: str = ""
+
+
+class _Level:
+    """The MXNet node that is being translated: its ``pending`` ONNX nodes go to ``nodes`` at its end.
+
+    Those of a node of an inlined subgraph go to ``outer``, the pending ones of the node that owns it.
+    """
+
+    def __init__(self, scope: ValueScope, nodes: list[Node], name: str = "", outer: list[_Pending] | None = None) -> None:
+        self.scope = scope
         self.nodes = nodes
         self.name = name
-        self.pending: list[OnnxNode] = []
+        self.outer = outer
+        self.pending: list[_Pending] = []
 
 
 class GraphWriter:
@@ -36,10 +77,12 @@ class GraphWriter:
         self.opset = opset
         self.names = names
         self.node_names = UniqueNames()
-        self.nodes: list[OnnxNode] = []
-        self.constants: dict[str, Tensor] = {}
+        self.scope = ValueScope()
+        self.nodes: list[Node] = []
+        self.initializers: list[Node] = []
         self._by_content: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
-        self._levels = [_Level(self.nodes)]
+        self._levels = [_Level(self.scope, self.nodes)]
+        self._final: dict[str, str] = {}
         self._count = 0
 
     @property
@@ -50,48 +93,54 @@ class GraphWriter:
         """Begin with the MXNet node ``name``."""
         self._level.name, self._level.pending = name, []
 
-    def add_node(
-        self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, AttributeValue], domain: str
-    ) -> list[str]:
+    def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]:
         """Add an ONNX node and return provisional names of its outputs."""
         names = [f"{_PROVISIONAL}{self._count + i}" for i in range(outputs)]
         self._count += outputs
-        self._level.pending.append(OnnxNode(op_type, tuple(inputs), tuple(names), dict(attributes), domain=domain))
+        self._level.pending.append(_Pending(op_type, tuple(inputs), tuple(names), dict(attributes), domain))
         return names
+
+    def add_initializer(self, name: str, tensor: Tensor) -> None:
+        """Add an initializer of the outermost graph."""
+        self.initializers.append(self.scope.define(make_initializer(name, tensor, len(self.initializers))))
+
+    def stand_in(self, node: Node) -> None:
+        """Let an MXNet node that cannot be translated stand for the value of its name, so that others are looked at too."""
+        self.scope.values.setdefault(node.name, Entry(node))
 
     def add_constant(self, array: Array, dtype: str) -> str:
         """Add a constant, unless an equal one is there, and return its name."""
         data = encode_array(array, dtype)
         key = (blake2b(data, digest_size=16).digest(), dtype, array.shape)
         if key not in self._by_content:
-            name = self.names.claim(f"{self._level.name}/constant")
-            self._by_content[key] = name
-            self.constants[name] = Tensor(name, dtype, array.shape, Bytes(data))
+            self._by_content[key] = self.names.claim(f"{self._level.name}/constant")
+            self.add_initializer(self._by_content[key], Tensor(dtype, array.shape, data))
         return self._by_content[key]
 
     @contextmanager
     def inner_nodes(self) -> Iterator[None]:
         """Let nodes of a subgraph begin and end among the nodes of the one that is being translated."""
-        self._levels.append(_Level(self._level.pending))
+        level = self._level
+        self._levels.append(_Level(level.scope, level.nodes, outer=level.pending))
         try:
             yield
         finally:
             self._levels.pop()
 
-    def add_body(self, inputs: Sequence[Value], build: Callable[[Sequence[Value]], Sequence[Value]]) -> OnnxGraph:
+    def add_body(self, inputs: Sequence[Value], build: Callable[[Sequence[Value]], Sequence[Value]]) -> Graph:
         """Return the body that ``build`` emits, given its inputs with their names; it returns the outputs."""
         name = self._level.name
-        nodes: list[OnnxNode] = []
-        self._levels.append(_Level(nodes, name))
+        level = _Level(ValueScope(is_body=True), [], name)
+        values = [msgspec.structs.replace(x, name=self.names.claim(f"{name}/{x.name or 'input'}")) for x in inputs]
+        level.nodes += [level.scope.define(make_input(x.name, x.dtype, x.shape)) for x in values]
+        self._levels.append(level)
         try:
-            values = [msgspec.structs.replace(x, name=self.names.claim(f"{name}/{x.name or 'input'}")) for x in inputs]
             results = self._own_results(build(values))
             ends = self.end([x.name for x in results], [])
         finally:
             self._levels.pop()
-        outputs = tuple(ValueInfo(end, x.dtype, x.shape) for end, x in zip(ends, results, strict=True))
-        declared = tuple(ValueInfo(x.name, x.dtype, x.shape) for x in values)
-        return OnnxGraph(f"{name}/body", tuple(select_nodes(nodes, set(ends))), declared, outputs)
+        outputs = [(level.scope.find(end), x.dtype, x.shape) for end, x in zip(ends, results, strict=True)]
+        return level.scope.make_body(level.nodes, outputs, make_body_source(f"{name}/body"))
 
     def _own_results(self, results: Sequence[Value]) -> list[Value]:
         """Return the outputs of a body, each made by a node of it and once: others get a node of their own."""
@@ -109,8 +158,7 @@ class GraphWriter:
 
         An output that one of the new nodes makes gets its name in ``wanted``; the last new node gets the node's name.
         """
-        level = self._level
-        final: dict[str, str] = {}
+        level, final = self._level, self._final
         made = {output for node in level.pending for output in node.outputs if output.startswith(_PROVISIONAL)}
         for result, name in zip(results, wanted, strict=False):
             if result in made and result not in final:
@@ -120,21 +168,15 @@ class GraphWriter:
             for output in node.outputs:
                 if output in made and output not in final:
                     final[output] = self.names.claim(f"{level.name}/{node.op_type}")
-            outputs = tuple(final.get(x, x) for x in node.outputs)
-            name = node.name or self.node_names.claim(name)
-            level.nodes.append(msgspec.structs.replace(node.with_names(final), outputs=outputs, name=name))
+            outputs = tuple([final.get(x, x) for x in node.outputs])
+            label = node.label or self.node_names.claim(name)
+            if level.outer is None:
+                operator = make_operator(node.op_type, outputs, node.attributes, label=label, domain=node.domain)
+                level.nodes.append(level.scope.connect(operator, node.inputs, final))
+            else:
+                level.outer.append(msgspec.structs.replace(node, outputs=outputs, label=label))
         level.pending = []
         return [final.get(result, result) for result in results]
-
-
-def select_nodes(nodes: Sequence[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
-    """Return the nodes that ``wanted`` values need, in their order."""
-    needed, kept = set(wanted), []
-    for node in reversed(nodes):
-        if needed.intersection(node.outputs):
-            needed.update(node.reads())
-            kept.append(node)
-    return kept[::-1]
 
 
 def encode_array(array: Array, dtype: str) -> bytes:

@@ -11,8 +11,8 @@ from graphshare.errors import Fault, UsageError
 from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
-from graphshare.fleet.slots import run_in_slots
-from graphshare.fleet.tasks import Template, make_task, refuse_collisions, refuse_template
+from graphshare.fleet.slots import refuse_in_import, run_in_slots
+from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_collisions, refuse_escapes, refuse_template
 from graphshare.fleet.work import make_unfinished
 from graphshare.formats.staged_file import may_overwrite
 from graphshare.resources import parse_size
@@ -21,7 +21,7 @@ from graphshare.text.urls import is_url, local_path
 Outcomes = Iterator[tuple[Task, Result | Killed]]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a fleet is run: the folder of the outputs, where and how many at a time, what is done again, and limits per model.
 
     ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory`` in bytes or a text such as
@@ -44,8 +44,9 @@ class FleetRun:
 
     ``template`` is the command that is run, ``out`` the folder of the outputs.
 
-    Nothing runs before the first result is asked for. :meth:`close` ends the run before its end; models that run are left
-    without outputs, and another run with the same manifest goes on with them.
+    Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
+    iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with
+    them.
     """
 
     def __init__(
@@ -67,6 +68,15 @@ class FleetRun:
             self.close()
             raise
 
+    def __enter__(self) -> FleetRun:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         """End the run and its workers, and let another one have the manifest."""
         self._results.close()
@@ -75,7 +85,7 @@ class FleetRun:
 
 
 def foreach(
-    patterns: Sequence[str], template: Template, run: Run, settings: Settings, *, prepare: Callable[[], None]
+    patterns: Sequence[str], template: Template, run: Run, settings: FleetOptions, *, prepare: Callable[[], None]
 ) -> FleetRun:
     """List the models that match ``patterns``, refuse what cannot be right for all of them, and return the run.
 
@@ -83,14 +93,17 @@ def foreach(
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
-        RefusedError: two models would be written to one place, or one in place of an input.
-        UsageError: the command does not name the model, or options contradict each other.
+        RefusedError: two models would be written to one place, one in place of an input, or one outside of the outputs' folder.
+        UsageError: the command does not name the model, options contradict each other, or the script cannot be imported.
     """
+    refuse_in_import()
     settings = msgspec.structs.replace(settings, out=local_path(settings.out))
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
     models = list_models(patterns)
+    template = note_exports(template, models) if template.outputs else template
+    refuse_escapes(template, models, settings.out)
     refuse_collisions(template, models, settings.out)
     manifest = Manifest(settings.manifest) if settings.manifest else None
 
@@ -108,7 +121,7 @@ def foreach(
     return FleetRun(template, settings.out, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
 
 
-def _refuse_settings(settings: Settings, patterns: Sequence[str]) -> None:
+def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
     faults = []
     if settings.retry and not settings.manifest:
         faults.append(Fault("--retry reads which models have failed from a manifest", hint="name it with --manifest FILE"))
@@ -127,7 +140,7 @@ def _refuse_settings(settings: Settings, patterns: Sequence[str]) -> None:
 
 
 def _run(
-    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: Settings, manifest: Manifest | None
+    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: FleetOptions, manifest: Manifest | None
 ) -> Generator[Result, None, None]:
     """Yield the earlier results of unchanged models, then those of the others; what killed its worker is run again, alone."""
     skipped: list[Result] = []
@@ -170,7 +183,7 @@ def _append(manifest: Manifest | None, result: Result) -> None:
 
 
 def _run_alone(
-    task: Task, run: Run, prepare: Callable[[], None], settings: Settings, manifest: Manifest | None
+    task: Task, run: Run, prepare: Callable[[], None], settings: FleetOptions, manifest: Manifest | None
 ) -> Generator[Result, None, None]:
     """Run a task that has killed its worker once more, with nothing beside it."""
     outcomes = _start(iter([task]), run, prepare, settings, 1)
@@ -185,7 +198,7 @@ def _run_alone(
 
 
 def _start(
-    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: Settings, jobs: int
+    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: FleetOptions, jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
     if settings.scheduler:
         from graphshare.fleet.cluster import run_on_cluster  # few runs need a cluster

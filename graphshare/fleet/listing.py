@@ -9,21 +9,21 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from graphshare.checkpoint.folder import ModelFiles, group_files, group_models
+from graphshare.checkpoint.folder import list_models as list_folder_models
+from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError
 from graphshare.fleet.records import FleetModel
 from graphshare.formats.byte_source import ListedFile
-from graphshare.formats.nearby import STEM_END
+from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, stem_of
 from graphshare.formats.path_matches import find_root, is_pattern, list_candidates
-from graphshare.formats.paths import base_name, is_file, is_folder, split
+from graphshare.formats.paths import is_file, is_folder, split
 from graphshare.text.path_globs import match_path
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
 
-_PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
-_SYMBOL_ENDS = (STEM_END, f"{STEM_END}.gz")
-_ENDS = (*_SYMBOL_ENDS, ".onnx")
-_SUFFIXES = (".json", ".json.gz", ".onnx")
+_SUFFIXES = tuple(names.suffix for names in FORMAT_NAMES.values())
 
 
 def list_models(patterns: Iterable[str]) -> list[FleetModel]:
@@ -51,48 +51,44 @@ def list_models(patterns: Iterable[str]) -> list[FleetModel]:
 
 
 def _list_local(pattern: str) -> list[FleetModel]:
-    """Return the models of a pattern without a scheme."""
+    """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read."""
+    if glob.has_magic(pattern):
+        graphs = sorted(_match_graphs(pattern))
+    elif graph := pattern if is_file(pattern) else find_by_stem(pattern):
+        graphs = [graph]
+    else:
+        models = list_folder_models(pattern) if is_folder(pattern) else []
+        return [FleetModel(model.graph, model.newest, len(os.path.join(pattern, ""))) for model in models]
     start = len(_find_fixed_folder(pattern))
-    models = []
+    matches = []
     last, params = None, dict[str, str]()
-    for graph in sorted(_match_graphs(pattern)):
-        folder, name = os.path.split(graph)
+    for graph in graphs:
+        folder = os.path.dirname(graph)
         if folder != last:
-            last, params = folder, _newest_params(_list_names(folder))
-        found = params.get(stem_of(name)) if name.endswith(_SYMBOL_ENDS) else None
-        models.append(FleetModel(graph, os.path.join(folder, found) if found else "", start))
-    return models
+            last, params = folder, {model.graph: model.newest for model in group_models(folder, _list_names(folder))}
+        matches.append(FleetModel(graph, params.get(graph, ""), start))
+    return matches
 
 
 def _match_graphs(pattern: str) -> set[str]:
-    """Return the graph files of a pattern; of what a wildcard matches only those that have the name of a graph."""
-    if not glob.has_magic(pattern):
-        if is_file(pattern):
-            return {pattern}
-        if is_file(pattern + STEM_END):
-            return {pattern + STEM_END}
-        if not is_folder(pattern):
-            return set()
-        pattern = os.path.join(glob.escape(pattern), "**", "*")
+    """Return the graph files of a glob: of what it matches those that have the name of a graph."""
     matches = {path for path in glob.iglob(pattern, recursive=True) if path.endswith(_ends_of(pattern))}
     if _may_be_stem(pattern):
-        matches.update(glob.iglob(pattern + STEM_END, recursive=True))
+        matches.update(path for suffix in _SUFFIXES for path in glob.iglob(pattern + suffix, recursive=True))
     return {path for path in matches if os.path.isfile(path)}
 
 
 def _ends_of(pattern: str) -> tuple[str, ...]:
     """Return how the names of graphs end that a glob matches: any suffix of a graph only if the glob has one itself."""
-    return _SUFFIXES if pattern.endswith(_SUFFIXES) else _ENDS
+    return FILE_ENDINGS if pattern.endswith(FILE_ENDINGS) else MODEL_ENDINGS
 
 
 def _may_be_stem(pattern: str) -> bool:
-    return not pattern.endswith((*_SUFFIXES, "*"))
+    return not pattern.endswith((*FILE_ENDINGS, "*"))
 
 
 def _find_fixed_folder(pattern: str) -> str:
-    """Return the folder before the first wildcard with its separator, from which relative paths begin."""
-    if not glob.has_magic(pattern) and is_folder(pattern):
-        return os.path.join(pattern, "")
+    """Return the folder, with its separator, from which relative paths begin: of a glob that before its first wildcard."""
     match = re.search(r"[*?[]", pattern)
     before = pattern[: match.start()] if match is not None else pattern
     return before[: len(before) - len(os.path.basename(before))]
@@ -111,9 +107,9 @@ def _list_remote(pattern: str) -> list[FleetModel]:
     if is_pattern(pattern):
         start = len(_without_tail(find_root(pattern)))
         wanted = _without_tail(pattern)[start:]
-        globs = [wanted, wanted + STEM_END] if _may_be_stem(wanted) else [wanted]
+        globs = [wanted, *(wanted + suffix for suffix in _SUFFIXES)] if _may_be_stem(wanted) else [wanted]
         return _select(list_candidates(pattern), globs, _ends_of(wanted), start)
-    from graphshare.formats.remote.listing import find_files, list_folder  # start-up: only URLs need it
+    from graphshare.formats.remote.listing import list_folder  # start-up: only URLs need it
 
     folder, name = split(pattern)
     start = len(_without_tail(folder))
@@ -122,68 +118,39 @@ def _list_remote(pattern: str) -> list[FleetModel]:
             files = list_folder(folder, prefix=stem_of(name))
         except InputError:  # a server without a list of its files
             files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []
-        for wanted in (pattern, extend_url(pattern, STEM_END)):
-            if any(file.path == wanted for file in files):
-                return _select([file for file in files if _is_of(file, wanted)], ["*"], _SUFFIXES, start)
+        for graph in (pattern, *(extend_url(pattern, suffix) for suffix in _SUFFIXES)):
+            file = next((file for file in files if file.path == graph), None)
+            if file is not None:
+                return [_make_model(_models_by_path(files).get(graph, ModelFiles(graph, {}, file)), start)]
     if not is_folder(pattern):
         return []
     head, last, _ = split_url(pattern)
-    top = f"{head}{last}/" if last else head
-    return _select(find_files(pattern), ["**/*"], _ENDS, len(top))
+    return [_make_model(model, len(f"{head}{last}/" if last else head)) for model in list_folder_models(pattern)]
 
 
-def _is_of(file: ListedFile, graph: str) -> bool:
-    """Return whether a listed file is a graph, or no other graph and so perhaps its parameters."""
-    return file.path == graph or not file.path.endswith(_SUFFIXES)
-
-
-def _select(files: Iterable[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int) -> list[FleetModel]:
+def _select(files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int) -> list[FleetModel]:
     """Return the models among listed files that match one of ``globs``; relative paths begin at ``start``."""
-    by_folder: dict[str, dict[str, ListedFile]] = {}
-    for file in files:
-        folder, name = split(file.path)
-        by_folder.setdefault(folder, {})[name] = file
-    models = []
-    for members in by_folder.values():
-        params = _newest_params(members)
-        for name, file in members.items():
-            plain = _without_tail(file.path)
-            if name.endswith(ends) and any(match_path(plain[start:], wanted) for wanted in globs):
-                found = members.get(params.get(stem_of(name), "")) if name.endswith(_SYMBOL_ENDS) else None
-                models.append(FleetModel(file.path, found.path if found else "", start, file, found))
-    return sorted(models, key=lambda model: model.graph)
+    models = _models_by_path(files)
+    matches = [
+        models.get(file.path, ModelFiles(file.path, {}, file))
+        for file in files
+        if (plain := _without_tail(file.path)).endswith(ends) and any(match_path(plain[start:], wanted) for wanted in globs)
+    ]
+    return sorted((_make_model(model, start) for model in matches), key=lambda model: model.graph)
+
+
+def _models_by_path(files: Iterable[ListedFile]) -> dict[str, ModelFiles]:
+    return {model.graph: model for model in group_files(files)}
+
+
+def _make_model(files: ModelFiles, start: int) -> FleetModel:
+    return FleetModel(files.graph, files.newest, start, files.listed, files.listed_newest)
 
 
 def _without_tail(url: str) -> str:
     """Return a URL without its query and further links."""
     head, name, _ = split_url(url)
     return head + name
-
-
-def _newest_params(names: Iterable[str]) -> dict[str, str]:
-    """Return the parameter file of the highest epoch by the stem of its name."""
-    newest: dict[str, tuple[int, str]] = {}
-    for name in names:
-        if match := _PARAMS.fullmatch(name):
-            newest[match[1]] = max(newest.get(match[1], (-1, "")), (int(match[2]), name))
-    return {stem: name for stem, (_, name) in newest.items()}
-
-
-def stem_of(graph: str) -> str:
-    """Return a graph's path without ``-symbol.json``, or without its suffix; the query of a URL stays behind it."""
-    if is_url(graph):
-        head, name, tail = split_url(graph)
-        return f"{head}{stem_of(name)}{tail}"
-    path = graph.removesuffix(".gz")
-    for end in (STEM_END, ".json", ".onnx"):
-        if path.endswith(end):
-            return path.removesuffix(end)
-    return path
-
-
-def name_of(graph: str) -> str:
-    """Return the last name of a graph's stem."""
-    return base_name(stem_of(graph))
 
 
 def iter_sources(models: Iterable[FleetModel]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The manifest of a fleet run: a JSON line for each model that has ended, the last one counts.
 
-A line is appended with one write, so that a run that is killed leaves at most one torn line, at the end; it is dropped. Only
-the place of each model's last line is in memory.
+A line is appended with one write, so that a run that is killed leaves at most one torn line, at the end; it is dropped where a
+whole line precedes it, and any other file is refused. Only the place of each model's last line is in memory.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ _BEGIN = b'{"source":'  # of every line
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """The part of a line that says which model it is about."""
+    """The part of a line that says which model it is about, and what every line has."""
 
     source: str
+    command: tuple[str, ...]
+    result: str
 
 
 class Manifest:
@@ -67,17 +69,20 @@ class Manifest:
                 raise RefusedError(Fault("another run writes this manifest", where=self.path, hint=hint)) from None
 
     def _read(self) -> None:
-        """Note the place of each source's last line, and cut off a torn line at the end."""
+        """Note the place of each source's last line; at the end complete a line without its end, and cut off a torn one."""
         decode = msgspec.json.Decoder(_Source).decode
         offset = number = 0
         try:
             for line in self._file:
                 number += 1
-                if not line.endswith(b"\n") and _BEGIN.startswith(line[: len(_BEGIN)]):
+                if number > 1 and _is_torn(line):
                     os.ftruncate(self._fd, offset)
                     return
                 self._offsets[hash(decode(line).source)] = offset
                 offset += len(line)
+                if not line.endswith(b"\n"):
+                    os.write(self._fd, b"\n")
+                    return
         except msgspec.DecodeError as error:
             hint = "name another file: graphshare appends only to manifests"
             raise InputError(Fault(f"line {number} is not one of a manifest: {error}", where=self.path, hint=hint)) from error
@@ -134,7 +139,19 @@ class Manifest:
         except OSError as error:
             raise output_error(error, self.path) from error
         if written != len(line):
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
             raise OutputError(Fault("the disk is full", where=self.path, hint="make room, and run it again to go on"))
+
+
+def _is_torn(line: bytes) -> bool:
+    """Return whether a line is the begin of one of a manifest, and not JSON."""
+    if line.endswith(b"\n") or not _BEGIN.startswith(line[: len(_BEGIN)]):
+        return False
+    try:
+        msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return True
+    return False
 
 
 def _is_same_command(result: Result, task: Task) -> bool:

@@ -88,10 +88,10 @@ def _format_histogram(name: str, figure: Figure, bins: list[int]) -> str:
 def _format_results(title: str, results: Iterator[Result], count: int) -> Iterator[str]:
     if not count:
         return
-    heads = "".join(f"<th>{head}</th>" for head in ("model", "result", "seconds", "error"))
+    heads = "".join(f"<th>{head}</th>" for head in ("model", "result", "seconds", "reason"))
     yield f"<h2>{title}</h2>\n<table><thead><tr>{heads}</tr></thead><tbody>\n"
     for _, result in zip(range(_MOST_ROWS), results, strict=False):
-        cells = (result.source, result.result, f"{result.seconds:.3f}", result.error)
+        cells = (result.source, result.result, f"{result.seconds:.3f}", result.reason)
         yield "<tr>" + "".join(f"<td>{escape_text(cell)}</td>" for cell in cells) + "</tr>\n"
     yield "</tbody></table>\n"
     if count > _MOST_ROWS:

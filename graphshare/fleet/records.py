@@ -11,6 +11,8 @@ from graphshare.errors import GraphshareError
 from graphshare.formats.byte_source import ListedFile
 from graphshare.text.urls import is_url, split_url
 
+_MOST_FINDINGS = 3  # that the reason of a result names
+
 Answer = Literal["done", "no", "failed", "killed"]
 """It is done or holds, the answer is no, it could not be answered, or the worker process ended meanwhile."""
 
@@ -110,16 +112,34 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def verdict(self) -> str:
         """The report's own verdict; empty where it has none."""
+        return self._summary.verdict or ""
+
+    @property
+    def reason(self) -> str:
+        """Why it is not done: the error, the report's verdict, or its first findings."""
+        errors = [finding.message for finding in self._summary.findings if finding.level == "error"]
+        findings = errors or [finding.message for finding in self._summary.findings]
+        more = f"; and {len(findings) - _MOST_FINDINGS:,} more" if len(findings) > _MOST_FINDINGS else ""
+        return self.error or self.verdict or "; ".join(findings[:_MOST_FINDINGS]) + more
+
+    @property
+    def _summary(self) -> _Summary:
         try:
-            return msgspec.json.decode(self.report, type=_Verdict).verdict or ""
+            return msgspec.json.decode(self.report, type=_Summary)
         except msgspec.DecodeError:
-            return ""
+            return _Summary()
 
 
-class _Verdict(msgspec.Struct, frozen=True):
-    """The part of a report that sums it up."""
+class _Finding(msgspec.Struct, frozen=True):
+    level: str
+    message: str
+
+
+class _Summary(msgspec.Struct, frozen=True):
+    """The parts of a report that sum it up."""
 
     verdict: str | None = None
+    findings: tuple[_Finding, ...] = ()
 
 
 class Killed(msgspec.Struct, frozen=True):

@@ -6,21 +6,25 @@ queues between them, which take 0.3 ms for each task and leave the worker idle f
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
+from graphshare.errors import Fault, UsageError
 from graphshare.fleet.records import Killed, Result, Run, Task
 from graphshare.fleet.work import work
 
 _GRACE = 5.0  # seconds after the time limit until a worker that does not answer is ended
 _PATIENCE = 3.0  # seconds for workers to clean up after an interrupt
+_NAME = "graphshare worker"  # of worker processes
 _GONE = "the worker process ended: out of memory, or a crash of native code"
 
 
@@ -37,7 +41,7 @@ class Slot:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.begun = None
-        self._process = context.Process(target=_serve, args=(theirs, *self._settings))
+        self._process = context.Process(target=_serve, args=(theirs, *self._settings), name=_NAME)
         self._process.start()
         theirs.close()  # the end of the process is then the end of what it sends
 
@@ -50,11 +54,16 @@ class Slot:
         return self.connection
 
     def receive(self) -> Result | Killed | None:
-        """Return what the process has sent: a result, or None for the news that it is ready."""
+        """Return what the process has sent: a result, or None for the news that it is ready.
+
+        Raises:
+            UsageError: it has ended with an error before it was ready, as any other one would.
+        """
         try:
             result: Result | None = self.connection.recv()
         except (EOFError, OSError):
-            self.close()
+            if (self.close() or 0) > 0 and self.begun is None:
+                raise refuse_import() from None
             return Killed(_GONE)
         if result is None:
             self.begun = time.monotonic()
@@ -66,18 +75,45 @@ class Slot:
             with contextlib.suppress(OSError):  # it is gone
                 os.kill(self._process.pid, number)
 
-    def close(self) -> None:
-        """End the process, after its task."""
-        if self._process is not None:
-            self.connection.close()
-            self._process.join()
-        self._process = None
+    def close(self) -> int | None:
+        """End the process, after its task, and return its exit code, below 0 for a signal; None without a process."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        self.connection.close()
+        process.join()
+        return process.exitcode
+
+
+def refuse_import() -> UsageError:
+    """Return the error of a script whose import, which is how worker processes start, does not come to its end."""
+    hint = 'put what the script does under `if __name__ == "__main__":`, and run it from a file'
+    return UsageError(Fault("worker processes import the script that calls foreach, and it cannot be imported", hint=hint))
+
+
+def refuse_in_import() -> None:
+    """Refuse to run where worker processes could not start; one of ours that imports its script ends without a word.
+
+    Raises:
+        UsageError: this process still imports the script that it was started for, or the script is stdin.
+    """
+    process, main = multiprocessing.current_process(), sys.modules.get("__main__")
+    if getattr(process, "_inheriting", False):  # what multiprocessing itself looks at when a process is started
+        if process.name == _NAME:
+            os._exit(1)
+        raise refuse_import()
+    if getattr(main, "__file__", None) == "<stdin>":
+        raise refuse_import()
 
 
 class _Running:
-    """The tasks that run, each with its slot and the time at which it was submitted, by where its result comes from."""
+    """The tasks that run, each with its slot and the time at which it was submitted, by where its result comes from.
 
-    def __init__(self) -> None:
+    ``slots`` are all there are.
+    """
+
+    def __init__(self, slots: list[Slot]) -> None:
+        self._slots, self._owner = slots, os.getpid()
         self.tasks: dict[Connection[Task, Result | None], tuple[Slot, Task, float]] = {}
 
     def add(self, slot: Slot, task: Task) -> None:
@@ -94,11 +130,12 @@ class _Running:
         left = [_time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()]
         first = min((seconds for seconds in left if seconds is not None), default=None)
         for connection in self.list_ready(None if first is None else max(0.0, first)):
-            slot, task, _ = self.tasks[connection]
-            outcome = slot.receive()
-            if outcome is not None:
-                del self.tasks[connection]
-                yield slot, task, outcome
+            entry = self.tasks.pop(connection)
+            outcome = entry[0].receive()
+            if outcome is None:
+                self.tasks[connection] = entry
+            else:
+                yield entry[0], entry[1], outcome
         now = time.monotonic()
         for connection, (slot, task, submitted) in list(self.tasks.items()):
             left_for_task = _time_left(slot, task, submitted, now)
@@ -108,6 +145,28 @@ class _Running:
                 slot.close()
                 reason = f"the time limit of {task.time_limit:g} s has passed, and the worker process was ended"
                 yield slot, task, Killed(reason, timed_out=True)
+
+    def close(self) -> None:
+        """End all processes; those that still work, after an error or interrupt, clean up first."""
+        if os.getpid() != self._owner:  # a copy of the process that started them
+            return
+        for slot, _, _ in self.tasks.values():
+            slot.signal(signal.SIGTERM)
+        late = time.monotonic() + _PATIENCE
+        while self.tasks:
+            ready = self.list_ready(max(0.0, late - time.monotonic()))
+            if not ready:
+                break
+            for connection in ready:
+                entry = self.tasks.pop(connection)
+                with contextlib.suppress(UsageError):
+                    if entry[0].receive() is None:
+                        self.tasks[connection] = entry
+        for slot, _, _ in self.tasks.values():
+            slot.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        self.tasks.clear()
+        for slot in self._slots:
+            slot.close()
 
 
 def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | None:
@@ -123,8 +182,9 @@ def run_in_slots(
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
     """Run tasks in ``jobs`` processes and yield each with its outcome, as they end; one more than ``jobs`` is in memory."""
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    idle = [Slot(run, prepare, threads) for _ in range(jobs)]
-    running, following = _Running(), None
+    slots = [Slot(run, prepare, threads) for _ in range(jobs)]
+    idle, running, following = slots.copy(), _Running(slots), None
+    atexit.register(running.close)  # multiprocessing would wait for the processes, which wait for tasks
     try:
         while True:
             if following is None:
@@ -143,26 +203,8 @@ def run_in_slots(
                     following = None
                 yield task, outcome
     finally:
-        _close([*idle, *(slot for slot, _, _ in running.tasks.values())], running)
-
-
-def _close(slots: list[Slot], running: _Running) -> None:
-    """End all processes; those that still work, after an error or interrupt, clean up first."""
-    for slot, _, _ in running.tasks.values():
-        slot.signal(signal.SIGTERM)
-    late = time.monotonic() + _PATIENCE
-    while running.tasks:
-        ready = running.list_ready(max(0.0, late - time.monotonic()))
-        if not ready:
-            break
-        for connection in ready:
-            slot, _, _ = running.tasks[connection]
-            if slot.receive() is not None:
-                del running.tasks[connection]
-    for slot, _, _ in running.tasks.values():
-        slot.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-    for slot in slots:
-        slot.close()
+        running.close()
+        atexit.unregister(running.close)
 
 
 def _serve(connection: Connection[Result | None, Task], run: Run, prepare: Callable[[], None], threads: int) -> None:

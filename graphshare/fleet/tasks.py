@@ -9,9 +9,11 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.fleet.listing import iter_sources, name_of, stem_of
+from graphshare.fleet.listing import iter_sources
 from graphshare.fleet.records import FleetModel, Task
+from graphshare.formats.model_names import leads_stem, name_of, stem_of
 from graphshare.formats.paths import base_name, join, real_path, split
+from graphshare.text.urls import is_url, leaves_folder
 
 Content = Literal["graph", "params", "map"]
 _MOST = 5  # collisions that are listed
@@ -22,7 +24,8 @@ class Template(msgspec.Struct, frozen=True):
 
     ``outputs`` are the options that name outputs, each with what goes there: the graph, the parameters, the map, or a file with
     the model's name and this suffix. ``subject`` is what ``{}`` stands for. ``takes_params`` if the parameter file is given by
-    ``--params``. ``extra`` are words to add, ``has_report`` if stdout is then JSON.
+    ``--params``. ``extra`` are words to add, ``has_report`` if stdout is then JSON. With ``has_exports`` some ONNX models have
+    the stems of symbol files, so that the names of their maps say which they are of.
     """
 
     words: tuple[str, ...]
@@ -31,6 +34,7 @@ class Template(msgspec.Struct, frozen=True):
     takes_params: bool = False
     extra: tuple[str, ...] = ()
     has_report: bool = False
+    has_exports: bool = False
     name: str = ""
 
     @property
@@ -43,16 +47,26 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
     """Return the task of one model; ``out`` is the folder of the outputs."""
     stem = stem_of(model.graph)
     subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[template.subject]
+    if not leads_stem(model.graph):
+        subject = model.graph  # the stem may mean a file beside it
     values = {"{}": subject, "{stem}": stem, "{name}": name_of(model.graph)}
-    places = [(option, place) for option, content in template.outputs if (place := _place(content, model, out))]
+    places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
+    at = template.words.index("--") if "--" in template.words else len(template.words)
     words = [
-        *(_fill(word, values) for word in template.words),
+        *(_fill_word(word, values) for word in template.words[:at]),
         *(("--params", model.params) if template.takes_params and model.params else ()),
         *(word for option, place in places for word in (option, place)),
         *template.extra,
+        *(_fill_word(word, values) for word in template.words[at:]),
     ]
     outputs = tuple(place for _, place in places)
     return Task(model, tuple(words), outputs, template.words, template.has_report)
+
+
+def _fill_word(word: str, values: dict[str, str]) -> str:
+    """Return a word with its marks replaced; a path that begins with a dash does not become an option."""
+    text = _fill(word, values)
+    return f"./{text}" if text.startswith("-") and word.startswith(("{}", "{stem}")) else text
 
 
 def _fill(word: str, values: dict[str, str]) -> str:
@@ -63,7 +77,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
     return word
 
 
-def _place(content: str, model: FleetModel, out: str) -> str:
+def _place(template: Template, content: str, model: FleetModel, out: str) -> str:
     """Return where an output of a model goes, empty for parameters of a model without any."""
     relative = model.relative.removesuffix(".gz")
     if content == "graph":
@@ -71,7 +85,40 @@ def _place(content: str, model: FleetModel, out: str) -> str:
     if content == "params":
         folder = os.path.dirname(relative)
         return join(out, os.path.join(folder, base_name(model.params))) if model.params else ""
-    return join(out, stem_of(relative) + ("-map.json" if content == "map" else content))
+    if content == "map":
+        is_export = template.has_exports and not leads_stem(relative)
+        return join(out, (relative if is_export else stem_of(relative)) + "-map.json")
+    return join(out, stem_of(relative) + content)
+
+
+def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
+    """Return the template with a note if ONNX models have the stems of symbol files."""
+    has_exports = not all(leads_stem(model.graph) for model in models) and bool(_find_doubles(models))
+    return msgspec.structs.replace(template, has_exports=has_exports)
+
+
+def leads_outside(relative: str, *, on_windows: bool) -> bool:
+    """Return whether a relative path may lead out of the folder to which it is joined, or means another one on Windows."""
+    if on_windows and ("\\" in relative or any(part[1:2] == ":" for part in relative.split("/"))):
+        return True
+    return relative.startswith("/") or ".." in relative.split("/")
+
+
+def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -> None:
+    """Refuse models whose outputs would not stay below ``out``. Raises RefusedError; the first are listed."""
+    if not template.outputs:
+        return
+    on_windows = os.name == "nt" and not is_url(out)
+    faults: list[Fault] = []
+    for model in models:
+        relative = model.relative if is_url(model.graph) else model.relative.replace(os.sep, "/")
+        if leads_outside(relative, on_windows=on_windows) or (is_url(out) and leaves_folder(relative)):
+            hint = "name its folder as it is, without wildcards in place of the two dots"
+            faults.append(Fault(f"its outputs would not stay below {out}", where=model.graph, hint=hint))
+            if len(faults) == _MOST:
+                break
+    if faults:
+        raise RefusedError(faults)
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:

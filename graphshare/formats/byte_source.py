@@ -25,6 +25,8 @@ Identity = tuple[int | str, ...]
 
 BUSY = "another process is writing this file"
 _BLOCK = 1 << 16
+SAMPLE = 1 << 16
+"""How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
 _PIECE = 8 << 20
 
 
@@ -69,6 +71,25 @@ class ByteSource(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+class HeldBytes(ByteSource):
+    """Bytes in memory: what came from a pipe, or what gzip had packed."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        self.name, self.content, self.size = name, content, len(content)
+        self.identity: Identity = ()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if offset + length > self.size:
+            raise_shrunk(self.name, self.size)
+        return self.content[offset : offset + length]
+
+    def check_unchanged(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class ListedFile(msgspec.Struct, frozen=True):

@@ -1,19 +1,31 @@
-"""What a model format is: one object per format, with what its files are and what can be done with its graphs.
+"""What a model format is: one object per format, with everything that differs between formats.
 
-A graph knows its format by ``graph.source``; :func:`find_format` returns the object. Nothing outside ``formats`` and
-``checkpoint`` asks which format a graph has: it asks for a capability, or calls a method of the format.
+A graph knows its format by ``graph.source``; :func:`find_format` returns the object, :func:`recognize_format` that of a file,
+by its content. Nothing outside ``formats`` and ``checkpoint`` asks which format a graph has: it asks for a capability, or calls
+a method of the format.
 """
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar
+from importlib import import_module
+from itertools import islice
+from typing import ClassVar, Literal
 
-from graphshare.errors import Fault, RefusedError
+import msgspec
+
+from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
+from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.model_file import ModelFile
+from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import Graph, Node
+
+BUG = "this is a bug of graphshare; nothing was written, please report it"
+_REPORTED = 20
 
 
 class Capability(Enum):
@@ -33,23 +45,145 @@ class Capability(Enum):
     EXTERNAL_DATA = "a choice for external data"
 
 
+WeightPlace = Literal["embed", "external", "params"]
+"""Where weights go that no ONNX file holds: into the model, into one file beside it, or they stay in their parameter file."""
+CopiedWeights = Literal["share", "copy"]
+"""What copies of an initializer do: point at the one range of their data, or have a range of their own."""
+
+
+class SaveOptions(msgspec.Struct, frozen=True):
+    """How a model is written: where ``weights`` go that no file of its format holds, and how external data is.
+
+    ``copies`` of an initializer share its data or not, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies.
+    """
+
+    copies: CopiedWeights = "share"
+    no_copy: bool = False
+    verify_bytes: bool = False
+    weights: WeightPlace = "embed"
+
+
+class NamedModel(msgspec.Struct, frozen=True):
+    """The name of a model's file in a folder, and those of its parameter files there by epoch, the newest last."""
+
+    name: str
+    params: Mapping[int, str]
+
+
 class ModelFormat(ABC):
     """One model format. Instances have no state.
 
     ``name`` is what :attr:`graphshare.ir.graph.Source.format` has, ``title`` what messages call a model of it, with its
-    article, and ``plural`` several. ``suffix`` is what file names end in. ``missing`` maps each capability that the format
-    lacks to what can be done instead.
+    article, ``plural`` several, and ``file`` the file that is written. ``holds_parameters`` tells that the values of parameters
+    are in that file, ``is_text`` that it is a JSON text, in which rules find places. ``missing`` maps each capability that the
+    format lacks to what can be done instead.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     plural: ClassVar[str]
-    suffix: ClassVar[str]
+    file: ClassVar[str]
+    holds_parameters: ClassVar[bool] = False
+    is_text: ClassVar[bool] = False
     missing: ClassVar[Mapping[Capability, str]] = {}
+
+    @property
+    def names(self) -> FormatNames:
+        """How files of this format are named."""
+        return FORMAT_NAMES[self.name]
 
     def supports(self, capability: Capability) -> bool:
         """Return whether models of this format have a capability."""
         return capability not in self.missing
+
+    def require(self, capability: Capability, *, what: str = "", where: str = "") -> None:
+        """Refuse a model of this format if it lacks a capability. ``what`` is an option's name where one asked for it.
+
+        Raises:
+            RefusedError: the format lacks it; the formats that have it are named, and what can be done instead.
+        """
+        if not self.supports(capability):
+            able = " and ".join(other.plural for other in iter_formats() if other.supports(capability))
+            message = f"{what or capability.value} is for {able}, and this is {self.title}"
+            raise RefusedError(Fault(message, where=where, hint=self.missing[capability]))
+
+    # Files that are read
+
+    @abstractmethod
+    def fits(self, start: bytes) -> bool:
+        """Return whether a file that begins with ``start`` is meant as a model of this format."""
+
+    @abstractmethod
+    def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
+        """Return the graph of a file. Unless ``complete``, data beside it need not be there. Raises InputError."""
+
+    def read_text(self, file: ModelFile) -> bytes:
+        """Return the bytes of a file that is a text; of one that is not, by its first bytes, a sample to refuse it by."""
+        return file.read() if self.fits(file.start) else file.sample()
+
+    def index_parameters(self, graph: Graph, *, complete: bool = True) -> ParameterFile | None:
+        """Return the index of the parameters in a model's own file; None where there are none.
+
+        Unless ``complete``, also where data beside it is missing. Raises InputError.
+        """
+        return None
+
+    def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
+        """Yield the models among the names of the files in a folder."""
+        endings = self.names.model_endings
+        yield from (NamedModel(name, {}) for name in names if name.endswith(endings))
+
+    # Files that are written
+
+    @abstractmethod
+    def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
+        """Return the bytes of the file of ``graph`` in pieces."""
+
+    @abstractmethod
+    def stage(
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        target: str,
+        stage: OutputTransaction,
+        options: SaveOptions,
+    ) -> list[bytes]:
+        """Write the file of ``graph`` beside ``target``, and read it back; what goes to stdout is returned instead.
+
+        Raises:
+            RefusedError: the format has no place for it.
+            SelfCheckError: it does not read back as the graph that it was made from.
+        """
+
+    def list_spellings(self, graph: Graph) -> Iterator[Graph]:
+        """Yield ``graph`` in each way in which a file of it may have been written before a rewrite was undone."""
+        yield graph
+
+    def list_as_read(self, graph: Graph) -> Sequence[Node]:
+        """Return the nodes in the order that they have when the graph is written and read again."""
+        return graph.nodes
+
+    # Facts
+
+    @abstractmethod
+    def list_nodes(self, graph: Graph) -> Sequence[Node]:
+        """Return the nodes whose variables name lists have, in the order of the lists."""
+
+    @abstractmethod
+    def describe(self, graph: Graph) -> str:
+        """Return the generation of a graph's file, in words."""
+
+    def describe_version(self, graph: Graph) -> str:
+        """Return the generation of a graph's file and the version that it states, in words."""
+        return self.describe(graph)
+
+    def operator_set(self, graph: Graph) -> int | None:
+        """Return the version of ONNX's operator set that a graph is of; None for a graph of other operators."""
+        return None
+
+    def list_types(self, graph: Graph) -> Mapping[str, object]:
+        """Return the types that the file states of inputs and outputs, by name."""
+        return {}
 
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
@@ -60,58 +194,35 @@ class ModelFormat(ABC):
         """
         return iter(())
 
-
-class MxnetFormat(ModelFormat):
-    """Symbol JSON, with parameters in a file of their own. Its operators are known."""
-
-    name = "mxnet"
-    title = "an MXNet graph"
-    plural = "MXNet graphs"
-    suffix = "-symbol.json"
-    missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see --params-out",
-    }
+    def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
+        """Yield why two graphs of this format, each after its name, do not fit into one file."""
+        yield from (Fault(f"{first} and {second}: {what}", hint=hint) for what, hint in graph.source.mismatches(other.source))
 
 
-_COMPUTED = "`graphshare verify` computes an ONNX model in onnxruntime and compares it with another model or between branches"
+def iter_formats() -> Iterator[ModelFormat]:
+    """Yield all formats, each loaded when it is reached."""
+    return map(load_format, FORMAT_NAMES)
 
 
-class OnnxFormat(ModelFormat):
-    """ONNX models, which hold their parameters; onnxruntime computes them."""
-
-    name = "onnx"
-    title = "an ONNX model"
-    plural = "ONNX models"
-    suffix = ".onnx"
-    missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.SHAPES: "`graphshare inspect` shows the shapes that the file states",
-        Capability.RUN: _COMPUTED,
-        Capability.TRAINING: "train the MXNet model that it was exported from",
-        Capability.LAYERS: "verify names the first inner value that differs without it",
-        Capability.RECORDED: "compare it with another model: --against",
-        Capability.BATCH: "--mode tie runs every branch by itself, on the same weights",
-        Capability.FOLD: "fold the MXNet model, and export it with `graphshare export --fold`",
-        Capability.UPGRADE: "onnx.version_converter changes the operator set of an ONNX model",
-        Capability.LAYOUT: "an ONNX model is not a text",
-        Capability.EXPORT: "it is an ONNX model already",
-        Capability.PARAMETER_FILE: "an ONNX model holds its parameters itself",
-    }
-
-    def find_changes(
-        self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
-    ) -> Iterator[Change]:
-        """Yield what differs in operator sets, functions, types of inputs and outputs, and quantization annotations."""
-        from graphshare.formats.onnx.statements import find_changes  # start-up: only comparisons of ONNX models need it
-
-        return find_changes(left, right, pairs, computed=computed)
-
-
-FORMATS: dict[str, ModelFormat] = {format_.name: format_ for format_ in (MxnetFormat(), OnnxFormat())}
+def load_format(name: str) -> ModelFormat:
+    """Return a format by its name."""
+    format_: ModelFormat = import_module(FORMAT_NAMES[name].module).FORMAT
+    return format_
 
 
 def find_format(graph: Graph) -> ModelFormat:
     """Return the format of a graph."""
-    return FORMATS[graph.source.format]
+    return load_format(graph.source.format)
+
+
+def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
+    """Yield why two graphs, each after its name, do not fit into one file."""
+    format_, another = find_format(graph), find_format(other)
+    if format_ is another:
+        yield from format_.mismatches(first, graph, second, other)
+        return
+    hint = "export the MXNet model first: graphshare export GRAPH -o model.onnx"
+    yield Fault(f"{first} is {format_.title} and {second} {another.title}", hint=hint)
 
 
 def find_statement_changes(
@@ -123,13 +234,41 @@ def find_statement_changes(
 
 
 def require(graph: Graph, capability: Capability, *, what: str = "", where: str = "") -> None:
-    """Refuse a graph whose format lacks a capability. ``what`` is an option's name where one asked for it.
+    """Refuse a graph whose format lacks a capability; see :meth:`ModelFormat.require`."""
+    find_format(graph).require(capability, what=what, where=where)
+
+
+def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
+    """Return the format of a file by its content, and the file to read: what gzip packed, if it packed a model.
+
+    A file of no known kind has the format that its name says. Any other is called a symbol file, and refused when it is read.
+    """
+    for format_ in iter_formats():
+        if format_.fits(file.start):
+            return format_, file
+    unpacked = file.unpack()
+    if unpacked is not None:
+        for format_ in iter_formats():
+            if format_.fits(unpacked.start):
+                return format_, unpacked
+    named = next((name for name, names in FORMAT_NAMES.items() if file.where.lower().endswith(names.extension)), None)
+    if named is not None:
+        from graphshare.formats.wrong_file import recognize  # start-up: only files of no format need it
+
+        if recognize(file.sample()) is None:
+            return load_format(named), file
+    return next(iter_formats()), file
+
+
+def refuse_differences(find: Callable[[], Iterable[Fault]], *, where: str) -> None:
+    """Refuse a written file in which ``find`` finds differences from the graph that it came from.
 
     Raises:
-        RefusedError: the format lacks it; the formats that have it are named, and what can be done instead.
+        SelfCheckError: it does not read back as that graph.
     """
-    format_ = find_format(graph)
-    if not format_.supports(capability):
-        able = " and ".join(other.plural for other in FORMATS.values() if other.supports(capability))
-        message = f"{what or capability.value} is for {able}, and this is {format_.title}"
-        raise RefusedError(Fault(message, where=where, hint=format_.missing[capability]))
+    try:
+        faults = list(islice(find(), _REPORTED))
+    except InputError as error:
+        faults = list(error.faults)
+    if faults:
+        raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=BUG) for f in faults])

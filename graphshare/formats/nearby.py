@@ -6,14 +6,12 @@ import os
 import re
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.mxnet.checkpoint_names import STEM_END, split_params
 from graphshare.formats.paths import exists, join, list_names, split
 from graphshare.text.names import find_similar
 from graphshare.text.urls import is_url
 
-STEM_END = "-symbol.json"
-GRAPHS = (".json", ".json.gz")
 _MOST = 3
-_CHECKPOINT = r"(.+)-\d{4,}\.params"
 _MISSPELLED_URL = r"(https?|s3|gs|memory|zip):/?[^/].*"
 
 
@@ -44,9 +42,9 @@ def suggest_files(path: str, ends: tuple[str, ...], *, stems: bool = False) -> s
 
 def suggest_graph(path: str) -> str:
     """Return a hint with the graph beside a parameter file that MXNet's names belong to, or an empty text."""
-    match = re.fullmatch(_CHECKPOINT, path)
-    symbol = match[1] + STEM_END if match else ""
-    return f"the graph of this checkpoint is {symbol}; {match[1]} names both" if match and _exists(symbol) else ""
+    parts = split_params(path)
+    symbol = parts[0] + STEM_END if parts else ""
+    return f"the graph of this checkpoint is {symbol}; {parts[0]} names both" if parts and _exists(symbol) else ""
 
 
 def suggest_parameters(path: str) -> str:
@@ -59,7 +57,7 @@ def suggest_parameters(path: str) -> str:
         entries = list_names(folder, prefix=f"{stem}-")
     except (OSError, InputError):
         return ""
-    beside = [entry for entry in entries if (match := re.fullmatch(_CHECKPOINT, entry)) and match[1] == stem]
+    beside = [entry for entry in entries if (split_params(entry) or ("",))[0] == stem]
     return f"its parameters are in {join(folder, beside[0])}" if beside else ""
 
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import BUSY, ByteSource, Identity, raise_shrunk
+from graphshare.formats.byte_source import BUSY, ByteSource, HeldBytes, Identity, raise_shrunk
 from graphshare.formats.nearby import refuse_missing, suggest_files
 from graphshare.formats.output_paths import STDIN
 from graphshare.text.urls import is_url, local_path
@@ -139,8 +139,13 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
         return source.read_at(0, min(source.size, most))
 
 
-def reopen_source(path: str, identity: Identity) -> ByteSource:
-    """Open a source that was read before. Raises InputError when it is gone or has another identity now."""
+def reopen_source(path: str, identity: Identity, held: bytes = b"") -> ByteSource:
+    """Open a source that was read before; ``held`` are its bytes where it cannot be opened again.
+
+    Raises InputError when it is gone or has another identity now.
+    """
+    if held:
+        return HeldBytes(path, held)
     size = int(identity[0]) if identity else 0
     if is_url(path) and 0 < size <= _SMALL:
         from graphshare.formats.remote.source import open_small_url  # start-up: only URLs need it

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 from graphshare.errors import Fault
-from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.byte_source import SAMPLE, ByteSource
 from graphshare.formats.file_kinds import FILE_KINDS, JSON_KINDS, SYMBOL_FILE, TAR, TAR_GZ, TVM_GRAPH, FileKind
 from graphshare.formats.gzip_file import MAGIC as GZIP
 from graphshare.formats.gzip_file import unpack_start
-from graphshare.formats.mxnet.document import SAMPLE, TVM_OP, begins_like_json, is_tvm_graph
+from graphshare.formats.mxnet.document import TVM_OP, begins_like_json, is_tvm_graph
 from graphshare.formats.nearby import suggest_graph, suggest_parameters
 from graphshare.formats.open_source import open_source
 from graphshare.text.format import format_names, shorten

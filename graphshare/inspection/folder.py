@@ -47,9 +47,8 @@ def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
 
 
 def _inspect_model(files: ModelFiles) -> ModelFacts:
-    epochs = tuple(files.params)
-    params = files.params[epochs[-1]] if epochs else None
-    facts = ModelFacts(redact(files.graph), params and redact(params), epochs)
+    params = files.newest or None
+    facts = ModelFacts(redact(files.graph), params and redact(params), tuple(files.params))
     try:
         model = load(files.graph, params=params)
         found = inspect(model.graph, held=model.held)

@@ -11,7 +11,7 @@ import msgspec
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Role, assign_roles, implied_role
-from graphshare.formats.mxnet.generations import recognize_generation
+from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.text.format import format_names
@@ -84,7 +84,7 @@ def inspect(
     variables += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
     named_roles = _pair_with_roles(lists, roles, dict(implied))
     return Inspection(
-        generation=graph.source.describe() or recognize_generation(graph),
+        generation=find_format(graph).describe(graph),
         mxnet_version=graph.version,
         nodes=len(graph.nodes),
         arguments=lists.arguments,

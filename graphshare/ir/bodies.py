@@ -33,7 +33,7 @@ def list_bodies(node: Node) -> dict[str, Body]:
     """
     if not node.subgraphs:
         return {}
-    names = (node.details.bodies if node.details is not None else ()) or tuple(map(str, range(len(node.subgraphs))))
+    names = node.details.bodies or tuple(map(str, range(len(node.subgraphs))))
     counts, places = Counter(names), Counter[str]()
     entries = iter(node.inputs[count_inputs(node) :])
     bodies: dict[str, Body] = {}

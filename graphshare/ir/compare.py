@@ -175,9 +175,7 @@ def make_content_key(node: Node) -> Hashable:
 
 def _list_values(node: Node, attributes: bool) -> Mapping[str, Any]:
     """Return the typed attributes of a node; where it has none, those that are texts."""
-    if node.details is not None and node.details.values:
-        return node.details.values
-    return node.attrs if attributes else EMPTY
+    return node.details.values or (node.attrs if attributes else EMPTY)
 
 
 def _make_attribute_change(key: str, old: object, new: object) -> Change:
@@ -186,16 +184,14 @@ def _make_attribute_change(key: str, old: object, new: object) -> Change:
     return Change("attribute", key, texts[0], f"{texts[1]} (another value or type)" if texts[0] == texts[1] else texts[1])
 
 
-def _may_differ(a: NodeDetails | None, b: NodeDetails | None) -> bool:
+def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
     """Return whether it takes :func:`_list_typed_facts` to compare details, which is seldom."""
-    return a is None or b is None or a.domain != b.domain or a.absent != b.absent or len(a.outputs) != len(b.outputs)
+    return a.domain != b.domain or a.absent != b.absent or len(a.outputs) != len(b.outputs)
 
 
 def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
     """Return the domain, the positions of absent inputs before the last input, and the number of outputs up to the last."""
     details = node.details
-    if details is None:
-        return ("domain", ""), ("absent inputs", ""), ("outputs", "")
     absent, count = details.absent, count_inputs(node) + len(details.absent) if details.absent else 0
     while absent and absent[-1] == count - 1:
         absent, count = absent[:-1], count - 1

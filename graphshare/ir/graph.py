@@ -43,27 +43,36 @@ class NodeForm(msgspec.Struct, frozen=True):
     param: tuple[str, ...] | None = None
 
 
-class NodeDetails(msgspec.Struct, frozen=True):
-    """What a node of an ONNX file has beyond an MXNet node.
+MXNET_DOMAIN = "mxnet"
+"""The domain of MXNet's operators."""
 
-    ONNX names values, so ``name`` of the node is that of its first output. ``label`` is the name of the operator itself, which
-    no other part of a file refers to. ``domain`` is the operator's namespace, ``outputs`` are the stored names of its outputs,
-    ``values`` its typed attributes, compared by ``==`` and hashable. ``bodies`` are the names of the attributes that hold its
-    subgraphs, one for each. ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node holds
-    only those that exist. ``holds_value`` marks a variable whose value is in the file (an initializer). ``stored`` is what the
-    format keeps of the node, opaque to transforms.
+
+class NodeDetails(msgspec.Struct, frozen=True):
+    """What a format says of a node beyond what every format does; the defaults are those of MXNet.
+
+    ``domain`` and ``op`` are an operator's identity: ``mxnet``, or the namespace that an ONNX file states. ``outputs`` are the
+    names of its outputs that a file stores: ONNX names values, so ``name`` of the node is that of its first output, and
+    ``label`` that of the operator itself, which no other part of a file refers to. ``values`` are typed attributes,
+    which are hashable and compared by ``==``, and ``bodies`` the names of those that hold the subgraphs, one for each.
+    ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node holds only those that exist.
+    ``holds_value`` tells of a variable whether its value is in the graph's file (an initializer); None where such a file never
+    says. ``stored`` is what the format keeps of the node, opaque to transforms.
 
     A variable of a subgraph has ``values`` too: its ``value`` if it is an initializer, its ``position`` if it is an input.
     """
 
-    domain: str = ""
+    domain: str = MXNET_DOMAIN
     outputs: tuple[str, ...] = ()
     values: Mapping[str, Any] = EMPTY
     absent: tuple[int, ...] = ()
     label: str = ""
-    holds_value: bool = False
+    holds_value: bool | None = None
     stored: Any = None
     bodies: tuple[str, ...] = ()
+
+
+NO_DETAILS = NodeDetails()
+"""The details of every node of a symbol file, one object for all of them."""
 
 
 class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -83,7 +92,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     subgraphs: tuple[Graph, ...] = ()
     extra: Mapping[str, Any] = EMPTY
     form: NodeForm | None = None
-    details: NodeDetails | None = None
+    details: NodeDetails = NO_DETAILS
 
     @property
     def is_variable(self) -> bool:
@@ -97,13 +106,11 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class Source(ShortRepr, msgspec.Struct, frozen=True):
     """The file format that a graph was read from and how the file was written. Opaque to transforms, which pass it on.
 
-    This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format,
-    ``suffix`` what its files end in, ``holds_parameters`` tells that the values of parameters are in the same file.
+    This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format, whose object
+    has what all of its graphs have in common (:mod:`graphshare.formats.model_format`).
     """
 
     format: ClassVar[str] = "mxnet"
-    suffix: ClassVar[str] = "-symbol.json"
-    holds_parameters: ClassVar[bool] = False
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> Source:
         """Return the source of the same graph with other names and attributes; ``images`` says which node became which."""
@@ -128,10 +135,6 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
     def remarks(self) -> Iterator[str]:
         """Yield what a person should know who writes a rewritten graph of this source, in sentences."""
         return iter(())
-
-    def describe(self) -> str:
-        """Return what wrote the file, for tables; empty where the nodes tell it."""
-        return ""
 
     def version(self, attrs: Mapping[str, Any]) -> int | None:
         """Return the version of the framework that wrote a graph with these attributes; None where the file has none."""

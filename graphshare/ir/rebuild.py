@@ -83,9 +83,9 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
 
     Otherwise these follow as :func:`follow_name` says.
     """
-    if node.details is None:
-        return replace(node, name=name)
     details = node.details
+    if stored is None and not details.outputs and not details.label:
+        return replace(node, name=name)
     if stored is not None:
         return replace(node, name=name, details=replace(details, outputs=stored.outputs, label=stored.label))
     outputs = tuple([name if text == node.name else follow_name(text, node.name, name) for text in details.outputs])
@@ -114,11 +114,12 @@ def prefix_node(node: Node, prefix: str) -> Node:
     Empty names stay empty.
     """
     name = prefix + node.name if node.name else ""
-    if node.details is None:
+    details = node.details
+    if not details.outputs and not details.label:
         return replace(node, name=name)
-    outputs = tuple([prefix + text if text else "" for text in node.details.outputs])
-    label = prefix + node.details.label if node.details.label else ""
-    return replace(node, name=name, details=replace(node.details, outputs=outputs, label=label))
+    outputs = tuple([prefix + text if text else "" for text in details.outputs])
+    label = prefix + details.label if details.label else ""
+    return replace(node, name=name, details=replace(details, outputs=outputs, label=label))
 
 
 def relink(entry: Entry, images: Mapping[Node, Node]) -> Entry:

@@ -15,7 +15,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import MXNET_DOMAIN, Node
 from graphshare.ops.index import ALIASES, FAMILY_OF
 from graphshare.ops.signature import Signature
 
@@ -42,16 +42,16 @@ def lookup(name: str) -> Signature | None:
 
 
 def signature_of(node: Node) -> Signature | None:
-    """Return the signature of a node's operator; None for an unknown one, a variable, and every node of an ONNX file.
+    """Return the signature of a node's operator; None for a variable, an unknown operator, and one of another domain.
 
     ONNX has operators of the same names with other inputs and attributes.
     """
-    return lookup(node.op) if node.details is None else None
+    return lookup(node.op) if node.details.domain == MXNET_DOMAIN else None
 
 
 def kernel_of(node: Node) -> Kernel | None:
-    """Return the kernel of a node's operator; None where there is none, and for every node of an ONNX file."""
-    return find_kernel(node.op) if node.details is None else None
+    """Return the kernel of a node's operator; None where there is none, and for operators of other domains."""
+    return find_kernel(node.op) if node.details.domain == MXNET_DOMAIN else None
 
 
 def known_names() -> Iterable[str]:

@@ -6,7 +6,7 @@ It knows the typed attributes, and the shape and dtype of every input and output
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import msgspec
@@ -16,7 +16,8 @@ from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.ops.kernel import Array, Attrs
 
 if TYPE_CHECKING:
-    from graphshare.ir.onnx import AttributeValue, OnnxGraph
+    from graphshare.ir.graph import Graph
+    from graphshare.ir.onnx import Attributes, AttributeValue
 
 
 FAR = (1 << 63) - 1
@@ -52,11 +53,9 @@ class Writer(Protocol):
 
     opset: int
 
-    def add_node(
-        self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, AttributeValue], domain: str
-    ) -> list[str]: ...
+    def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]: ...
     def add_constant(self, array: Array, dtype: str) -> str: ...
-    def add_body(self, inputs: Sequence[Value], build: BuildBody) -> OnnxGraph: ...
+    def add_body(self, inputs: Sequence[Value], build: BuildBody) -> Graph: ...
 
 
 class Translation:
@@ -119,7 +118,7 @@ class Translation:
             names.pop()
         return self._writer.add_node(op_type, names, count, attributes, domain)
 
-    def body(self, inputs: Sequence[Value], build: BuildBody) -> OnnxGraph:
+    def body(self, inputs: Sequence[Value], build: BuildBody) -> Graph:
         """Return the body of a loop or branch that ``build`` emits, for an attribute of an ONNX node.
 
         ``inputs`` tell shapes and dtypes of the body's inputs; ``build`` gets them with their names and may read all outer

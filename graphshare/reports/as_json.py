@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from graphshare.reports.model import Level, Report
+from graphshare.reports.model import FindingsReport, Level
 from graphshare.text.format import escape_surrogates
 from graphshare.text.json_text import encode_json
 
 
-def render(report: Report) -> str:
+def render(report: FindingsReport) -> str:
     """Return the report as JSON text."""
     encoded = encode_json(to_plain(report))
     return msgspec.json.format(encoded, indent=2).decode("utf-8", "backslashreplace") + "\n"
 
 
-def to_plain(report: Report) -> dict[str, object]:
+def to_plain(report: FindingsReport) -> dict[str, object]:
     """Return the report as plain data; unknown places are null."""
     return {
         "version": 1,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 
-from graphshare.reports.model import Report
+from graphshare.reports.model import FindingsReport
 
 #: Name of a format to the module whose ``render`` writes it.
 FORMATS: Mapping[str, str] = {
@@ -18,7 +18,7 @@ FORMATS: Mapping[str, str] = {
 }
 
 
-def render(report: Report, format_: str) -> str:
+def render(report: FindingsReport, format_: str) -> str:
     """Return ``report`` in the format called ``format_`` (a key of :data:`FORMATS`), ending in a line break."""
     text: str = import_module(FORMATS[format_]).render(report)
     return text

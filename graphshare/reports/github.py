@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from graphshare.reports.model import Finding, Level, Report
+from graphshare.reports.model import Finding, FindingsReport, Level
 from graphshare.text.format import escape_control, escape_surrogates
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
 
-def render(report: Report) -> str:
+def render(report: FindingsReport) -> str:
     """Return a line for each finding, and one for the whole run."""
     lines = [_format_annotation(finding) for finding in report.findings]
     lines.append(f"graphshare {report.command}: {report.summary()}")

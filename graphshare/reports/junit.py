@@ -10,14 +10,14 @@ import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from graphshare.reports.model import Finding, Level, Report
+from graphshare.reports.model import Finding, FindingsReport, Level
 from graphshare.text.format import escape_control
 
 # Characters that XML 1.0 cannot contain, not even as references.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(report: Report) -> str:
+def render(report: FindingsReport) -> str:
     """Return the report as an XML document."""
     by_file: dict[str, list[Finding]] = {file: [] for file in report.files}
     for finding in report.findings:

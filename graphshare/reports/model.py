@@ -1,7 +1,7 @@
 """The contents of a report: findings with a code, a level and a place, the rules of the codes, and the checked files.
 
-Commands make a :class:`Report` and :func:`graphshare.reports.formats.render` writes it. Only the counted findings decide the
-exit code.
+Commands make a :class:`FindingsReport`, and :func:`graphshare.reports.formats.render` writes it. Only the counted findings
+decide the exit code.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.where}:{self.line}:{self.column}" if self.line else self.where
 
 
-class Report(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
+class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that ran.
 
     ``ignored`` counts findings suppressed inside files, ``known`` those of a baseline. ``tool_version`` is the version of this

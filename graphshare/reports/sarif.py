@@ -8,20 +8,20 @@ from urllib.parse import quote
 
 import msgspec
 
-from graphshare.reports.model import Finding, Report, RuleInfo
+from graphshare.reports.model import Finding, FindingsReport, RuleInfo
 from graphshare.text.format import escape_surrogates
 from graphshare.text.urls import is_url
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def render(report: Report) -> str:
+def render(report: FindingsReport) -> str:
     """Return the report as JSON text."""
     encoded = msgspec.json.encode(make_document(report))
     return msgspec.json.format(encoded, indent=2).decode("utf-8") + "\n"
 
 
-def make_document(report: Report) -> dict[str, object]:
+def make_document(report: FindingsReport) -> dict[str, object]:
     """Return the report as a SARIF log of one run."""
     rules = list(report.rules)
     known = {rule.code for rule in rules}

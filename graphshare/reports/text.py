@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.reports.model import Finding, Report
+from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.format import escape_control
 
 #: A piece of a line: text and the name of its style, empty for plain text.
 Piece = tuple[str, str]
 
 
-def render(report: Report) -> str:
+def render(report: FindingsReport) -> str:
     """Return the report without styles."""
     return "".join("".join(escape_control(text) for text, _ in line) + "\n" for line in style_report(report))
 
 
-def style_report(report: Report) -> Iterator[list[Piece]]:
+def style_report(report: FindingsReport) -> Iterator[list[Piece]]:
     """Yield the report line by line; a hint that the next finding repeats is printed once."""
     for i, finding in enumerate(report.findings):
         following = report.findings[i + 1] if i + 1 < len(report.findings) else None

@@ -30,7 +30,7 @@ def rename(
 ) -> Rewrite:
     """Rename nodes: remove ``strip_prefix``, then add ``prefix``; or give the nodes ``names``.
 
-    ``stored`` are the other names of nodes of an ONNX file, which go with ``names``. ``only`` limits it to kinds of nodes.
+    ``stored`` are the other names of nodes, which go with ``names``. ``only`` limits it to kinds of nodes.
     Unnamed nodes stay unnamed. ``repeats`` lets different names become one again, as the inverse of a rename may have to.
 
     Raises:
@@ -41,7 +41,7 @@ def rename(
         new = {node: name for node, name in names.items() if node in chosen}
     else:
         new = {node: prefix + node.name.removeprefix(strip_prefix) for node in chosen if node.name}
-        stored = {node: _replace_prefix(node.details, strip_prefix, prefix) for node in new if node.details is not None}
+        stored = {node: _replace_prefix(node.details, strip_prefix, prefix) for node in new if node.details.outputs}
     new = {node: name for node, name in new.items() if name != node.name or _differs(node, stored.get(node))}
     _check_names(new, strip_prefix)
     rewrite = set_names(graph, new, stored=stored, repeats=repeats)
@@ -55,8 +55,7 @@ def _replace_prefix(details: NodeDetails, strip: str, prefix: str) -> StoredName
 
 
 def _differs(node: Node, stored: StoredNames | None) -> bool:
-    details = node.details
-    return stored is not None and details is not None and (stored.outputs, stored.label) != (details.outputs, details.label)
+    return stored is not None and (stored.outputs, stored.label) != (node.details.outputs, node.details.label)
 
 
 def rename_by_rules(

@@ -15,6 +15,8 @@ _CREDENTIALS = re.compile(r"(://)[^/@\s'\"]{0,999}@")
 _SLASH_IN_PASSWORD = re.compile(r"(://)[^/\s'\"@:]{0,99}:(?!\d{0,9}(?:[/?#:\s'\"]|$))[^\s'\"@]{0,999}@")
 _SECRETS = re.compile(r"(?<=://)[^/?#]+(?=@)|(?<=[?#])[^?#]+(?=::|$)")
 _WEB_QUERY = re.compile(r"(https?://[^\s'\"?#]{0,2999})[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*", re.IGNORECASE)
+_INVISIBLE = re.compile(r"[\0-\x20\x7f]")  # some of these are dropped from URLs before they are requested
+_MOST_QUOTED = 8  # times that a name may be percent-encoded
 _OTHER_QUERY = re.compile(r"(://[^\s'\"?]{0,2999})\?(?!\.\.\.)(?=[^\s'\"=]{0,999}=)(?:(?!::)[^\s'\"])*")
 
 
@@ -64,6 +66,20 @@ def join_url(folder: str, name: str) -> str:
     if last:
         head += f"{last}/"
     return f"{head}{name}{tail}"
+
+
+def leaves_folder(name: str) -> bool:
+    """Return whether a name at the URL of a folder may lead out of it, however often it is unquoted."""
+    from urllib.parse import unquote  # start-up: only URLs need it
+
+    for _ in range(_MOST_QUOTED):
+        plain = _INVISIBLE.sub("", name).replace("\\", "/")
+        if plain.startswith("/") or any(re.split("[;?#]", part, maxsplit=1)[0] == ".." for part in plain.split("/")):
+            return True
+        before, name = name, unquote(name)
+        if name == before:
+            return False
+    return True
 
 
 def extend_url(url: str, ending: str) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
+from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import infer
+from graphshare.analysis.twins import NodePair, Twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
@@ -34,11 +35,9 @@ from graphshare.verification.compare import (
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_assigned
 from graphshare.verification.pairing import Side
-from graphshare.verification.report import BranchReport, ParameterResult, Report
-from graphshare.verification.runners import GraphRunner, Runner, SliceRunner
-from graphshare.verification.stages import Stage, engine_stage, value_stage
+from graphshare.verification.report import BranchReport, ParameterResult, Report, Stage, engine_stage, value_stage
+from graphshare.verification.runners import GraphRunner, PartRunner, Runner
 
-T = TypeVar("T")
 ALONE = "runs of their own"
 
 
@@ -144,20 +143,19 @@ class _Runs:
         self._sizes = {node: options.shapes[node.name] for node in owned if node.name in options.shapes}
         self._params = side.params
         self._twins = {node: first for nodes in self._inputs for node, first in zip(nodes, self._inputs[0], strict=True)}
-        self._feeds = feeds = [self._for_inputs(i, options.feeds) for i in range(len(graphs))]
+        options = options.spread(Twins(self._pair_inputs()))
+        self._shapes = options.shapes
+        self._feeds = feeds = [{n: options.feeds[n.name] for n in nodes if n.name in options.feeds} for nodes in self._inputs]
         count = len(batch.graph.heads) // len(graphs)
-        self._parts = [slice(i * count, (i + 1) * count) for i in range(len(graphs))]
+        self._parts = [range(i * count, (i + 1) * count) for i in range(len(graphs))]
         self._refuse_unequal({node: array.shape for fed in feeds for node, array in fed.items()})
 
-    def _for_inputs(self, number: int, given: Mapping[str, T]) -> dict[Node, T]:
-        """Return what is given for a branch's inputs: for the input itself, or for any twin."""
-        chosen = {}
-        for node in self._inputs[number]:
-            names = [node.name, *(other.name for other, first in self._twins.items() if first is self._twins[node])]
-            name = next((name for name in names if name in given), None)
-            if name is not None:
-                chosen[node] = given[name]
-        return chosen
+    def _pair_inputs(self) -> Iterator[tuple[HeadPairs, list[NodePair]]]:
+        """Yield the inputs of each branch after the first with those of the first."""
+        labels, graphs = self._batch.labels, self._graphs
+        for number in range(1, len(graphs)):
+            pair = HeadPairs(labels[0], labels[number], graphs[0].heads, graphs[number].heads)
+            yield pair, list(zip(self._inputs[0], self._inputs[number], strict=True))
 
     def run_all(self) -> tuple[list[tuple[Values, ...]], list[tuple[EngineComparison, ...]]]:
         """Return for each branch the comparisons of all rounds in each engine, and of the engines with the first."""
@@ -168,10 +166,10 @@ class _Runs:
         other = tolerate_other_program(self._options.atol, self._options.rtol)
         for number in range(self._options.rounds):
             assigned = self._assign(number)
-            first: list[SliceRunner] = []
+            first: list[PartRunner] = []
             for engine, executor in executors.items():
                 whole = self._run_whole(assigned, engine, executor)
-                parts = [SliceRunner(whole, part.start, part.stop) for part in self._parts]
+                parts = [PartRunner(whole, part) for part in self._parts]
                 for i, (graph, each) in enumerate(zip(self._graphs, assigned, strict=True)):
                     alone = GraphRunner(graph.heads, each.values, each.inference, self._roles, executor, engine=engine)
                     names = [(f"{name} alone", name) for name in map(output_name, self._heads(i))]
@@ -183,7 +181,7 @@ class _Runs:
         return [tuple(each) for each in values], [tuple(each) for each in across]
 
     def _heads(self, number: int) -> Sequence[Entry]:
-        return self._batch.graph.heads[self._parts[number]]
+        return [self._batch.graph.heads[place] for place in self._parts[number]]
 
     def _assign(self, number: int) -> list[Assignment]:
         """Return the values of each branch in a round, of equal shapes."""
@@ -191,7 +189,7 @@ class _Runs:
         everything: list[Assignment] = []
         for i, graph in enumerate(self._graphs):
             shapes: dict[Node, GivenShape] = {node: first[self._twins[node]] for node in self._inputs[i] if first}
-            shapes |= self._for_inputs(i, self._options.shapes) | self._sizes
+            shapes |= {node: self._shapes[node.name] for node in self._inputs[i] if node.name in self._shapes} | self._sizes
             assigned = assign_values(
                 graph,
                 self._roles,

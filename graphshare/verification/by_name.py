@@ -13,6 +13,7 @@ import msgspec
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import internals, output_name
 from graphshare.analysis.targets import resolve_targets
+from graphshare.analysis.twins import find_twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
@@ -27,10 +28,9 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.verification.compare import compare_runs, tolerate_by_element, tolerate_other_program
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_input, describe_seed
-from graphshare.verification.pairing import Side, pair_names, pair_twins
-from graphshare.verification.report import BranchReport, Report
+from graphshare.verification.pairing import Side, pair_names
+from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, value_stage
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, SessionPart, SessionRunner, has_kernels
-from graphshare.verification.stages import Stage, layer_stage, value_stage
 
 T = TypeVar("T")
 THIS = "this graph"
@@ -251,12 +251,7 @@ def _order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
 
 def _spread(options: VerifyOptions, graph: Graph, own: Collection[str] = ()) -> VerifyOptions:
     """Return options whose feeds and shapes hold for all branches of a graph; variables in ``own`` have a value."""
-    if not options.feeds and not options.shapes:
-        return options
-    twins = pair_twins(graph)
-    own = {*own, *options.feeds, *options.shapes}
-    feeds, shapes = twins.spread(options.feeds, own), twins.spread(options.shapes, own)
-    return msgspec.structs.replace(options, feeds=feeds, shapes=shapes)
+    return options.spread(find_twins(graph), own) if options.feeds or options.shapes else options
 
 
 def _keep_names(options: VerifyOptions, names: Collection[str]) -> VerifyOptions:

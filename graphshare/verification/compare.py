@@ -19,6 +19,8 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.runners import ABSENT, Runner
 
+_EXPORTED = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
+_STEP = ("int8", "uint8")
 _ARRAYS = (np.ndarray, np.generic)
 _APART = float("inf")
 _SAME = Comparison(True, True, 0.0, 0.0)
@@ -33,6 +35,16 @@ class Tolerance(msgspec.Struct, frozen=True):
     atol: float = 0.0
     rtol: float = 0.0
     of_largest: float = 0.0
+
+    def find_limit(self, wanted: Array) -> float:
+        """Return how far any number may be from that of ``wanted``, beside ``rtol``."""
+        if not self.of_largest or wanted.dtype.kind != "f":
+            return self.atol
+        return max(self.atol, self.of_largest * find_largest(wanted))
+
+
+EXACT = Tolerance()
+"""The tolerance of branches of one model in one session: none."""
 
 
 def tolerate_by_element(atol: float, rtol: float) -> Tolerance:
@@ -50,14 +62,39 @@ def tolerate_batch(atol: float, rtol: float) -> Tolerance:
     return Tolerance(atol, rtol, of_largest=1e-5)
 
 
+class ExportTolerance(Tolerance, frozen=True, kw_only=True):
+    """The tolerance of an exported model: ``by_dtype`` of the largest number for floats, nothing for others.
+
+    A number of int8 may be one step off, where two programs round to either side. An array of zeros counts as one of ones.
+    """
+
+    by_dtype: Mapping[str, float]
+
+    def find_limit(self, wanted: Array) -> float:
+        """Return how far any number may be from that of ``wanted``."""
+        dtype = str(wanted.dtype)
+        if wanted.dtype.kind != "f":
+            return 1.0 if dtype in _STEP else 0.0
+        return self.by_dtype.get(dtype, 0.0) * (find_largest(wanted) or 1.0)
+
+
+def tolerate_export(tolerance: float | None) -> ExportTolerance:
+    """Return the tolerance of an exported model; what is given holds for floats of every dtype."""
+    return ExportTolerance(by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance))
+
+
 class OutputComparison(msgspec.Struct, frozen=True):
-    """One output of the reference and its twin."""
+    """One output of the reference and its twin.
+
+    ``of_largest`` is the largest distance relative to the largest finite number of the reference, None where neither is known.
+    """
 
     reference: str
     output: str
     shape: tuple[int, ...]
     dtype: str
     comparison: Comparison
+    of_largest: float | None = None
 
 
 class InnerComparison(msgspec.Struct, frozen=True):
@@ -121,10 +158,7 @@ def compare_runs(
     all inner outputs are compared.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
-    outputs = tuple(
-        OutputComparison(a, b, *describe_value(value), compare_values(value, wanted, tolerance, reference.title))
-        for (a, b), wanted, value in pairs
-    )
+    outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
     first: InnerComparison | None = None
     inner: list[InnerComparison] = []
     if layers or not all(output.comparison for output in outputs):
@@ -148,6 +182,14 @@ def compare_engines(
     first = next((part.first for part in parts if part.first is not None), None)
     reference, runner, _ = branches[0]
     return EngineComparison(reference.engine, runner.engine, outputs, first, sizes_of)
+
+
+def _compare_output(reference: str, output: str, value: Any, wanted: Any, tolerance: Tolerance, title: str) -> OutputComparison:
+    comparison = compare_values(value, wanted, tolerance, title)
+    of_largest = None
+    if isinstance(wanted, _ARRAYS) and comparison.max_abs < _APART:
+        of_largest = comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0) if comparison.max_abs else 0.0
+    return OutputComparison(reference, output, *describe_value(value), comparison, of_largest)
 
 
 def _find_variables(
@@ -200,8 +242,7 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
     if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
         if value.dtype.kind != "O":
             value, wanted = np.asarray(value), np.asarray(wanted)
-            atol = max(tolerance.atol, tolerance.of_largest * find_largest(wanted)) if tolerance.of_largest else tolerance.atol
-            return compare_arrays(value, wanted, atol=atol, rtol=tolerance.rtol)
+            return compare_arrays(value, wanted, atol=tolerance.find_limit(wanted), rtol=tolerance.rtol)
         if value.shape != wanted.shape:
             return Comparison(False, False, _APART, _APART, f"shapes {value.shape} and {wanted.shape}")
     same = bool(np.array_equal(value, wanted))
@@ -209,10 +250,10 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
 
 
 def find_largest(array: Array) -> float:
-    """Return the largest finite magnitude in an array of floats; 0 for other dtypes, which must be equal."""
-    if array.dtype.kind != "f" or not array.size:
+    """Return the largest finite magnitude in an array of numbers; 0 for an empty array, and for one of texts."""
+    if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
-    finite = np.abs(array[np.isfinite(array)])
+    finite = np.abs(array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64))
     return float(finite.max()) if finite.size else 0.0
 
 

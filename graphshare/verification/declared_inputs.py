@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from graphshare.analysis.twins import NodePair
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.engines.registry import ONNXRUNTIME
@@ -13,7 +14,6 @@ from graphshare.execute.feeds import GivenShape
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
 from graphshare.verification.inputs import BranchInputs, add_notes, describe_input, describe_seed
-from graphshare.verification.pairing import NodePair
 from graphshare.verification.runners import Round, SessionPart, SessionRunner
 
 OPEN_SIZES = (8, 64, 224)
@@ -111,21 +111,21 @@ class InputDrawer:
             return []
         if dtype not in _DTYPES:
             return [Fault(f"input {name!r} is a {dtype}, which is not drawn", hint="compare a part without it (extract --cut)")]
-        given = self._shapes.get(name)
-        if given is None:
+        chosen = self._shapes.get(name)
+        if chosen is None:
             return []
-        fits = len(given) == len(declared) and all(
-            n is None or not isinstance(m, int) or n == m for n, m in zip(given, declared, strict=True)
+        fits = len(chosen) == len(declared) and all(
+            n is None or not isinstance(m, int) or n == m for n, m in zip(chosen, declared, strict=True)
         )
         if fits:
             return []
-        return [Fault(f"--shape {name!r} is {format_shape(given)}, and the model declares {_format_declared(declared)}")]
+        return [Fault(f"--shape {name!r} is {format_shape(chosen)}, and the model declares {_format_declared(declared)}")]
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""
         declared = [n if isinstance(n, int) and n >= 0 else None for n in self._session.inputs[name]]
-        given = self._shapes.get(name, (None,) * len(declared))
-        return [m if n is None else n for n, m in zip(given, declared, strict=True)]
+        chosen = self._shapes.get(name, (None,) * len(declared))
+        return [m if n is None else n for n, m in zip(chosen, declared, strict=True)]
 
     def _choose(self, name: str, place: int, size: int) -> int:
         """Return a size: what is given, else what the input of the same dimension has, else 1 for a batch and ``size``."""

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.twins import NodePair, Twins
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, create_executor
@@ -34,8 +34,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
-from graphshare.text.names import did_you_mean
-from graphshare.verification.pairing import NodePair, Sides, Twins
+from graphshare.verification.pairing import Sides
 
 AT_THE_SIZES = "at the sizes of "
 
@@ -75,6 +74,11 @@ class VerifyOptions(msgspec.Struct, frozen=True):
         return {
             name: create_executor(name, strict=self.strict_engine, forwards=self.rounds, alone=False) for name in self.engines
         }
+
+    def spread(self, twins: Twins, own: Collection[str] = ()) -> VerifyOptions:
+        """Return options whose feeds and shapes hold for twins that have none; variables in ``own`` have a value elsewhere."""
+        feeds, shapes = twins.spread(self.feeds, self.shapes, own)
+        return msgspec.structs.replace(self, feeds=feeds, shapes=shapes)
 
 
 class Setup(msgspec.Struct, frozen=True, eq=False):
@@ -138,21 +142,21 @@ class BranchInputs:
         if len(self.setups) > 1:
             self._check_sizes(files)
         to_right = dict(self._variables)
-        found: list[RoundValues] = []
+        planned: list[RoundValues] = []
         drawn: list[Sequence[Node]] = []
         for setup in self.setups:
             assigned = self._assign(setup, files[0], notes)
-            if not found and assigned.parameters:  # what is drawn once holds for all sizes and rounds
+            if not planned and assigned.parameters:  # what is drawn once holds for all sizes and rounds
                 files[0].update((node, assigned.values[node]) for node in assigned.parameters)
                 files[1].update((to_right[node], assigned.values[node]) for node in assigned.parameters)
                 if len(self.setups) > 1:
                     self._check_sizes(files)
-            found.append(self._copy_inputs(assigned, files[1], setup))
+            planned.append(self._copy_inputs(assigned, files[1], setup))
             drawn.append(assigned.inputs)
-        firsts = list(zip(found, drawn, strict=True))
+        firsts = list(zip(planned, drawn, strict=True))
         for number in range(1, self.options.rounds):
-            found += [self._draw_again(first, inputs, number) for first, inputs in firsts]
-        return found
+            planned += [self._draw_again(first, inputs, number) for first, inputs in firsts]
+        return planned
 
     def _assign(self, setup: Setup, parameters: Mapping[Node, Array], notes: dict[str, None]) -> Assignment:
         """Return the values of the reference in the first round."""
@@ -199,8 +203,8 @@ class BranchInputs:
                 try:
                     infer_variables(self._parts[side], self._parts[side].nodes, files[side], feeds, shapes)
                 except RefusedError as error:
-                    of = "" if side == owner else f" the sizes of {_name_branch(labels[owner])},"
-                    start = f"{_name_branch(labels[side])} cannot run at{of} {sizes}"
+                    whose = "" if side == owner else f" the sizes of {_name_branch(labels[owner])},"
+                    start = f"{_name_branch(labels[side])} cannot run at{whose} {sizes}"
                     faults += [msgspec.structs.replace(fault, message=f"{start}: {fault.message}") for fault in error.faults]
                     break
         if faults:
@@ -209,17 +213,12 @@ class BranchInputs:
 
 def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Twins, options: VerifyOptions) -> list[Setup]:
     """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
+    options = options.spread(twins)
     setups = []
     for label in (pair.reference, pair.label):
-        feeds, shapes = {}, {}
-        for a, _ in variables:
-            names = twins.names(a)
-            order = [names[label], *(name for name in names.values() if name != names[label])]
-            name = next((name for name in order if name in options.feeds or name in options.shapes), names[label])
-            if name in options.feeds:
-                feeds[a] = options.feeds[name]
-            if name in options.shapes:
-                shapes[a] = options.shapes[name]
+        names = {a: twins.names(a)[label] for a, _ in variables}
+        feeds = {a: options.feeds[name] for a, name in names.items() if name in options.feeds}
+        shapes = {a: options.shapes[name] for a, name in names.items() if name in options.shapes}
         setups.append(Setup(label, feeds, shapes))
     first, second = setups
     if first.shapes == second.shapes and all(_is_same(first.feeds.get(a), second.feeds.get(a)) for a, _ in variables):
@@ -245,7 +244,7 @@ def _name_branch(label: str) -> str:
 def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]) -> Iterator[str]:
     """Yield notes on what was converted, chosen and made up for inputs; ``describe`` returns the names of a variable."""
     yield from describe_conversions(assigned)
-    yield from describe_sizes(assigned)
+    yield from describe_sizes(assigned.sized)
     for nodes, source in ((assigned.inputs, describe_seed(seed)), (assigned.zeros, "zeros")):
         for node in nodes:
             yield describe_input(describe(node), source, assigned.values[node])
@@ -273,28 +272,6 @@ def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None =
                 del notes[longer]
         if line not in notes:
             notes[start + line] = None
-
-
-def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: VerifyOptions, notes: dict[str, None]) -> None:
-    """Refuse options with a name that belongs to no variable; add a note on variables that nothing compared needs.
-
-    ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
-    """
-    needed = {node.name for part in parts for node in part.variables()}
-    known = {node.name for graph in graphs for node in graph.variables()}
-    known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
-    given = (("--feed", options.feeds), ("--shape", options.shapes), ("--as-input", options.as_input))
-    faults = [
-        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
-        for option, names in given
-        for name in names
-        if name not in known
-    ]
-    if faults:
-        raise RefusedError(faults)
-    for option, names in given:
-        if idle := [name for name in names if name not in needed]:
-            notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
 
 def _load_parameters(

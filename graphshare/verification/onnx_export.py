@@ -1,67 +1,151 @@
-"""The proof of a model that is being exported: it is run from where it is staged, before it is in place."""
+"""The proof of a model that is being exported: it is run from where it is staged, before it is in place.
+
+At each size every output must be that of the graph in the executor, and the branches of a siamese network must be equal bit for
+bit in onnxruntime.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
-import numpy as np
 
+from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import RefusedError
+from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import Session
-from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import make_plan
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.static_shapes import StaticPart
-from graphshare.export_onnx.file import StagedModel
-from graphshare.formats.onnx.encode import encode_model
+from graphshare.formats.onnx.staging import ModelBytes
+from graphshare.formats.onnx.stored import outputs_of
+from graphshare.formats.params.lookup import RecordsByName, compare_parameters
+from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.onnx import ExternalData, OnnxModel, ValueInfo
+from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
-from graphshare.verification.onnx_branches import find_branches, prove_branches
+from graphshare.text.format import format_count, format_names
+from graphshare.verification.compare import EXACT, OutputComparison, Tolerance, Values, compare_runs
 from graphshare.verification.onnx_checker import check_model
-from graphshare.verification.onnx_proof import Proof, compare_outputs
+from graphshare.verification.report import BranchReport, Report, value_stage
+from graphshare.verification.runners import GraphRunner, OpenModel, PartRunner, SessionRunner
+
+Names = Mapping[tuple[Node, int], str]
+"""The model's names of a graph's variables and outputs."""
+
+
+class ExportReport(Report, frozen=True, kw_only=True):
+    """The proof of an export: ``model`` beside the graph, at each size that was tried, and its ``branches`` beside each other.
+
+    ``runtime`` is the version of onnxruntime.
+    """
+
+    model: BranchReport
+    runtime: str
+
+    def __bool__(self) -> bool:
+        return bool(self.model) and all(self.branches)
+
+    @property
+    def outputs(self) -> tuple[OutputComparison, ...]:
+        """The outputs of the model at each size."""
+        return tuple(output for values in self.model.rounds for output in values.outputs)
+
+    @property
+    def first(self) -> str:
+        """MXNet's name of the first inner output that differs, with the operator; empty where none does."""
+        inner = next((values.first for values in self.model.rounds if values.first is not None), None)
+        return "" if inner is None else f"{inner.reference} ({inner.op})"
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        outputs = self.outputs
+        if not self:
+            wrong = [output.reference for output in outputs if not output.comparison]
+            wrong += [name for branch in self.branches for name in _list_differing(branch)]
+            first = f"; the first value that differs is {self.first}" if self.first else ""
+            return f"NOT EQUAL in onnxruntime: {format_names(wrong)}{first}"
+        largest = max(output.comparison.max_abs for output in outputs)
+        worst = max(output.of_largest or 0.0 for output in outputs)
+        count = format_count(len(outputs), "output")
+        text = f"EQUAL in onnxruntime: {count}, max abs {largest:.3g}, {worst:.3g} of the largest value"
+        branches = ", ".join(branch.branch for branch in self.branches)
+        return f"{text}; bit for bit in the branches {branches}" if branches else text
+
+    def describe(self) -> dict[str, Any]:
+        """Return the report as the JSON of ``export`` has it."""
+        return {
+            "runtime": self.runtime,
+            "outputs": [
+                {
+                    "name": output.reference,
+                    "shape": output.shape,
+                    "dtype": output.dtype,
+                    "max_abs": output.comparison.max_abs,
+                    "max_rel": output.comparison.max_rel,
+                    "tolerance": output.of_largest,
+                    "holds": output.comparison.equal,
+                    "reason": output.comparison.reason,
+                }
+                for output in self.outputs
+            ],
+            "branches": [
+                {
+                    "reference": branch.reference,
+                    "branch": branch.branch,
+                    "outputs": sum(len(values.outputs) for values in branch.rounds),
+                    "differ": _list_differing(branch),
+                }
+                for branch in self.branches
+            ],
+            "first": self.first,
+        }
+
+
+def _list_differing(branch: BranchReport) -> list[str]:
+    return [output.output for values in branch.rounds for output in values.outputs if not output.comparison]
 
 
 def prove_export(
     source: Checkpoint,
-    static: StaticPart,
-    names: Mapping[tuple[Node, int], str],
-    staged: StagedModel,
+    parts: Sequence[tuple[StaticPart, Names]],
+    staged: ModelBytes,
     feeds: Mapping[str, Array],
     as_input: Collection[str],
     seed: int,
-    tolerance: float | None,
-) -> Proof:
+    tolerance: Tolerance,
+) -> ExportReport:
     """Run the staged model in onnxruntime and the graph in the executor, on equal inputs, and compare every output.
 
-    ``static`` has the shapes to run at, ``names`` the model's names of variables and outputs.
-    Inputs that are not fed are drawn with ``seed``; labels and states are zeros. The branches of a siamese network must be
-    equal bit for bit. Where an output differs the first inner value that does is looked for.
+    ``parts`` have the shapes to run at, and the model's names of variables and outputs; ``feeds`` have the sizes of the first.
+    Inputs that are not fed are drawn with ``seed``; labels and states are zeros. The branches of a siamese network are compared
+    where all outputs are right. Where an output differs the first inner value that does is looked for.
 
     Raises:
         RefusedError: ONNX's checker refuses a dtype.
         BugError: ONNX's checker refuses the model.
     """
-    part = static.part
-    ready = _prepare(source, static, feeds, as_input, seed)
-    inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
-    fed = {names[node, 0]: array for node, array in inputs.items()}
+    rounds = []
+    branches: tuple[BranchReport, ...] = ()
     data = staged.read()
-    has_external = any(isinstance(tensor.data, ExternalData) for tensor in staged.proof.graph.initializers)
-    check_model(data, {node.name for node in part.nodes if not node.is_variable}, staged.folder if has_external else "")
-    runtime = Session(data, staged.folder)
-    wanted = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes).outputs
-    outputs = compare_outputs([output_name(entry) for entry in part.heads], runtime.run(fed), wanted, tolerance)
-    first = "" if all(output.holds for output in outputs) else _find_first(static, names, staged, ready, fed, tolerance)
-    proof = Proof(runtime.version, outputs, (), first)
-    pairs = find_branches(part, static.roles, source.parameter_file)
-    if not proof or not pairs:
-        return proof
-    apart = Session(data, staged.folder, merge_equal=False)
-    places = {(entry.node, entry.index): position for position, entry in enumerate(part.heads)}
-    return msgspec.structs.replace(proof, branches=prove_branches(pairs, apart, places, names, inputs))
+    operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
+    check_model(data, operators, staged.folder if staged.has_external else "")
+    session = Session(data, staged.folder)
+    for number, (static, names) in enumerate(parts):
+        ready = _prepare(source, static, {} if number else feeds, as_input, seed)
+        inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
+        model = _StagedSession(session, staged, static, names)
+        runner = SessionRunner(model, {names[node, 0]: array for node, array in inputs.items()})
+        rounds.append(_compare_with_graph(static, ready, runner, tolerance))
+        if not number and rounds[0] and (pairs := list(_find_branches(source, static, inputs))):
+            apart = _StagedSession(Session(data, staged.folder, merge_equal=False), staged, static, names)
+            branches = tuple(_prove_branches(pairs, apart, static, names, inputs))
+    report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
+    return ExportReport(branches, model=report, runtime=session.version)
 
 
 def _prepare(
@@ -69,16 +153,16 @@ def _prepare(
 ) -> Prepared:
     """Return the part with a value for each of its variables, at the shapes of ``static``."""
     variables = {node.name for node in static.part.variables()}
-    given = {name: array for name, array in feeds.items() if name in variables}
+    own = {name: array for name, array in feeds.items() if name in variables}
     shapes = {
         node.name: tuple(static.inference.shapes[node][0] or ())
         for node in static.part.variables()
-        if not static.roles[node].is_parameter and node.name not in given
+        if not static.roles[node].is_parameter and node.name not in own
     }
     return prepare(
         static.part,
         params=source.parameter_file,
-        feeds=given,
+        feeds=own,
         shapes=shapes,
         targets=(),
         seed=seed,
@@ -87,47 +171,73 @@ def _prepare(
     )
 
 
-def _join(model: OnnxModel) -> bytes:
-    return b"".join(encode_model(model).pieces())
+def _compare_with_graph(static: StaticPart, ready: Prepared, runner: SessionRunner, tolerance: Tolerance) -> Values:
+    """Return the comparison of the model's outputs with those of the graph; the nodes inside are those of the graph."""
+    graph = GraphRunner(ready.part.heads, ready.values, ready.inference, ready.roles, Executor(), by_output=True)
+    names = [(name, name) for name in map(output_name, static.part.heads)]
+    return compare_runs(names, graph, runner, tolerance, nodes=[(node, node) for node in ready.part.nodes])
 
 
-def _find_first(
+class _StagedSession(OpenModel):
+    """A staged model, whose inner outputs are called by the nodes of the graph that it is the translation of."""
+
+    def __init__(self, session: Session, staged: ModelBytes, static: StaticPart, names: Names) -> None:
+        self.session = session
+        self._staged, self._static, self._names = staged, static, names
+
+    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+        inner = self._list_inner()
+        graph = msgspec.structs.replace(self._staged.graph, heads=tuple(entry for _, entry in inner))
+        return [place for place, _ in inner], Session(self._staged.read(graph), self._staged.folder)
+
+    def _list_inner(self) -> list[tuple[Entry, Entry]]:
+        """Return the outputs of operators that the model has as values, each once, in topological order of the graph."""
+        model, inference = self._staged.graph, self._static.inference
+        computed = {name: Entry(node, i) for node in model.nodes if node.op for i, name in enumerate(outputs_of(node))}
+        order = {node: number for number, node in enumerate(inference.nodes)}
+        inner = []
+        for node, index in sorted((place for place in self._names if place[0] in order), key=lambda p: (order[p[0]], p[1])):
+            name = self._names[node, index]
+            if not node.is_variable and index < len(inference.shapes[node]) and name in computed:
+                inner.append((Entry(node, index), computed.pop(name)))
+        return inner
+
+
+def _prove_branches(
+    pairs: Sequence[tuple[HeadPairs, Pairing]],
+    model: OpenModel,
     static: StaticPart,
-    names: Mapping[tuple[Node, int], str],
-    staged: StagedModel,
-    ready: Prepared,
-    feeds: Mapping[str, Array],
-    tolerance: float | None,
-) -> str:
-    """Return MXNet's name of the first inner output, in topological order, that differs; empty where none does."""
-    entries, values = _list_inner(static, names, staged.proof)
-    graph = msgspec.structs.replace(staged.proof.graph, outputs=tuple(values))
-    runtime = Session(_join(msgspec.structs.replace(staged.proof, graph=graph)), staged.folder)
-    found = dict(zip(((entry.node, entry.index) for entry in entries), runtime.run(feeds), strict=True))
-    first: list[str] = []
-
-    def look(node: Node, outputs: Sequence[Array]) -> None:
-        for index, wanted in enumerate(outputs):
-            if (node, index) in found and not first:
-                name = output_name(Entry(node, index))
-                (proof,) = compare_outputs([name], [np.asarray(found[node, index])], [wanted], tolerance)
-                first.extend(() if proof.holds else [f"{name} ({node.op})"])
-
-    run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, watch=look)
-    return first[0] if first else ""
+    names: Names,
+    inputs: Mapping[Node, Array],
+) -> Iterator[BranchReport]:
+    """Yield the comparison of each branch with its reference, on equal inputs; ``model`` computes both, each for itself."""
+    places = {(entry.node, entry.index): place for place, entry in enumerate(static.part.heads)}
+    for pair, pairing in pairs:
+        feeds = {names[node, 0]: value for node, value in inputs.items()}
+        feeds |= {names[b, 0]: inputs[a] for a, b in pairing.pairs if a in inputs and b in inputs}
+        whole = SessionRunner(model, feeds)
+        left, right = (
+            PartRunner(whole, [places[entry.node, entry.index] for entry in heads]) for heads in (pair.left, pair.right)
+        )
+        outputs = [(names[a.node, a.index], names[b.node, b.index]) for a, b in zip(pair.left, pair.right, strict=True)]
+        values = compare_runs(outputs, left, right, EXACT)
+        yield BranchReport(pair.reference or "(original)", pair.label, (value_stage([values]),), (values,), tolerance=EXACT)
 
 
-def _list_inner(
-    static: StaticPart, names: Mapping[tuple[Node, int], str], model: OnnxModel
-) -> tuple[list[Entry], list[ValueInfo]]:
-    """Return the outputs of operators that the model has as values, each once."""
-    made = {output for node in model.graph.nodes for output in node.outputs}
-    entries: list[Entry] = []
-    values: dict[str, ValueInfo] = {}
-    for (node, index), name in names.items():
-        shapes, types = static.inference.shapes[node], static.inference.types[node]
-        if node.is_variable or name not in made or name in values or index >= len(shapes):
-            continue
-        entries.append(Entry(node, index))
-        values[name] = ValueInfo(name, types[index] or "float32", tuple(size or 0 for size in shapes[index] or ()))
-    return entries, list(values.values())
+def _find_branches(source: Checkpoint, static: StaticPart, inputs: Mapping[Node, Array]) -> Iterator[tuple[HeadPairs, Pairing]]:
+    """Yield the branches that must compute the same, by the names of outputs.
+
+    They are one graph but for names, on equal parameters, and have inputs of the same shapes.
+    """
+    try:
+        pairs = pair_by_prefix(static.part, find_prefixes(static.part))
+    except RefusedError:
+        return
+    records = RecordsByName(source.parameter_file) if source.parameter_file is not None else None
+    for pair in pairs:
+        pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
+        owned = [(a, b) for a, b in pairing.pairs if a.is_variable and static.roles[a].is_parameter]
+        compared = compare_parameters(owned, lambda node: static.roles[node].kind is Kind.AUXILIARY, records, records)
+        is_twin = pairing and all(parameter.how in ("tied", "equal") for parameter in compared)
+        if is_twin and all(inputs[a].shape == inputs[b].shape for a, b in pairing.pairs if a in inputs and b in inputs):
+            yield pair, pairing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -13,12 +13,9 @@ from graphshare.checkpoint.map_file import read_map
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
-from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
 
-NodePair = tuple[Node, Node]
 T = TypeVar("T")
 
 
@@ -114,43 +111,6 @@ def pair_names(left: Sequence[str], right: Sequence[str], noun: str) -> dict[str
     return dict(zip(left, left if set(left) == set(right) else right, strict=True))
 
 
-class Twins:
-    """The variables of all branches that have the place of one variable of the reference, by branch."""
-
-    def __init__(self, branches: Iterable[tuple[HeadPairs, Iterable[NodePair]]]) -> None:
-        self._members: dict[Node, dict[str, Node]] = {}
-        for pair, nodes in branches:
-            for a, b in nodes:
-                if a.is_variable:
-                    self._members.setdefault(a, {pair.reference: a})[pair.label] = b
-
-    def names(self, node: Node) -> dict[str, str]:
-        """Return the names of a reference's variable in all branches, by branch, the reference first."""
-        return {label: twin.name for label, twin in self._members.get(node, {"": node}).items()}
-
-    def expand(self, names: Collection[str]) -> set[str]:
-        """Return ``names`` with those of all their twins."""
-        classes = (set(self.names(node).values()) for node in self._members) if names else ()
-        return set(names).union(*(members for members in classes if not members.isdisjoint(names)))
-
-    def describe(self, node: Node) -> list[str]:
-        """Return the names of a variable, each with the branch that it belongs to."""
-        names = self.names(node)
-        if len(names) > 1 and len({id(twin) for twin in self._members[node].values()}) == 1:
-            return [f"{node.name!r} (all branches)"]
-        return [f"{name!r} ({label or 'original'})" for label, name in names.items()]
-
-    def spread(self, values: Mapping[str, T], own: Collection[str] = ()) -> dict[str, T]:
-        """Return ``values`` by name, each for twins too that have none; those in ``own`` have one elsewhere."""
-        spread = dict(values)
-        for node in self._members:
-            names = self.names(node).values()
-            first = next((name for name in names if name in values), None)
-            if first is not None:
-                spread.update({name: values[first] for name in names if name not in values and name not in own})
-        return spread
-
-
 class Sides:
     """The graphs, records and roles of the reference and of the branch that is compared with it, often in one file.
 
@@ -176,12 +136,3 @@ class Sides:
     def is_parameter(self, a: Node, b: Node) -> bool:
         """Whether a variable or its twin is a parameter."""
         return self.roles[a].is_parameter or self.roles[b].is_parameter
-
-
-def pair_twins(graph: Graph) -> Twins:
-    """Return the variables with the same place in the branches that the names of outputs tell; none in other graphs."""
-    try:
-        pairs = pair_by_prefix(graph, find_prefixes(graph))
-    except RefusedError:
-        return Twins(())
-    return Twins((pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs) for pair in pairs)

@@ -1,19 +1,26 @@
-"""The answer of ``verify``: its branches with their stages, the verdict in one line, and findings for the report formats."""
+"""The answer of ``verify``: branches with their stages in words, the verdict in one line, and findings for report formats."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 import msgspec
 
-from graphshare.formats.params.lookup import How
-from graphshare.reports.model import Finding, Level, RuleInfo
-from graphshare.reports.model import Report as Findings
+from graphshare.execute.engines.registry import NUMPY
+from graphshare.formats.mxnet.document import VARIABLE_OP
+from graphshare.formats.params.comparison import Comparison
+from graphshare.formats.params.lookup import How, ParameterPair
+from graphshare.ir.compare import Pairing
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
-from graphshare.verification.compare import EngineComparison, Tolerance, Values
-from graphshare.verification.stages import Stage
-from graphshare.verification.training import Training
+from graphshare.verification.compare import EngineComparison, InnerComparison, Tolerance, Values
+from graphshare.verification.training import TrainedPair, Training
 
+_LISTED = 20
+Verdict = Literal["holds", "fails", "skipped"]
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
     for stage, summary in (
@@ -26,6 +33,15 @@ _RULES = {
         ("verdict", "The branches are not proved to be equal"),
     )
 }
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """One stage's answer in a line, with what it rests on."""
+
+    name: str
+    verdict: Verdict
+    summary: str
+    details: tuple[str, ...] = ()
 
 
 class ParameterResult(msgspec.Struct, frozen=True):
@@ -105,7 +121,150 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return "; tied: they train as one" if tied else "; copied, though this step did not move them apart"
 
 
-def report_of(report: Report, where: str) -> Findings:
+def structure_stage(pairing: Pairing) -> Stage:
+    """Return stage 1: the branches are one graph."""
+    if pairing:
+        operators = sum(not a.is_variable for a, _ in pairing.pairs)
+        return Stage(
+            "structure",
+            "holds",
+            f"{format_count(len(pairing.pairs), 'pair of nodes')}, "
+            f"{format_count(operators, 'operator')}, the same but for names",
+        )
+    details = pairing.describe()
+    return Stage("structure", "fails", format_count(len(details), "difference"), details)
+
+
+def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool) -> Stage:
+    """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown."""
+    count = {how: sum(pair.how == how for pair in pairs) for how in ("tied", "equal", "different", "missing", "fed")}
+    wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in pairs if p.how in ("different", "missing"))
+    summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
+    summary += f", {count['fed']} fed" if count["fed"] else ""
+    if not wrong:
+        return Stage("parameters", "holds", summary)
+    if no_file and not count["different"]:
+        return Stage("parameters", "skipped", f"{summary}, {count['missing']} not compared: no parameter file is given")
+    return Stage("parameters", "fails", f"{summary}, {count['different']} different, {count['missing']} missing", wrong)
+
+
+def value_stage(rounds: Sequence[Values]) -> Stage:
+    """Return stage 3: all outputs of all rounds."""
+    outputs = [output for values in rounds for output in values.outputs]
+    details = [
+        f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}"
+        for values in rounds
+        for o in values.outputs
+        if not o.comparison
+    ]
+    if outputs and not details:
+        owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
+        sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
+        return Stage("values", "holds", _summarize([output.comparison for output in outputs], "output") + sizes)
+    summary = f"{format_count(len(details), 'difference')} in {format_count(len(outputs), 'output')}"
+    first = next((values for values in rounds if values.first is not None), None)
+    if first is not None and first.first is not None:
+        details.append(f"first at {_place(first.first)}: {_difference(first.first.comparison)}{_sizes(first)}")
+    return Stage("values", "fails", summary, tuple(details))
+
+
+def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
+    """Return the stage of engine against engine, over all rounds."""
+    outputs = [(of, output) for of in compared for output in of.outputs]
+    details = [
+        f"{o.output} in {of.engine} and {of.reference}: {_difference(o.comparison)}" for of, o in outputs if not o.comparison
+    ]
+    names = " and ".join(dict.fromkeys(name for of in compared for name in (of.reference, of.engine)))
+    if not details:
+        return Stage("engines", "holds", f"{names}: {_summarize([output.comparison for _, output in outputs], 'output')}")
+    summary = f"{names}: {format_count(len(details), 'difference')} in {format_count(len(outputs), 'output')}"
+    first = next((of.first for of in compared if of.first is not None), None)
+    if first is not None:
+        details.append(f"first at {first.op} {first.node!r}, output {first.output}: {_difference(first.comparison)}")
+    return Stage("engines", "fails", summary, tuple(details))
+
+
+def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
+    """Return the stage of the inner outputs of all rounds; the first that departs is named, in topological order.
+
+    ``missing`` is the number of those that have nothing to be compared with.
+    """
+    more = f"; {missing} not recorded" if missing else ""
+    layers = [(values, layer) for values in rounds for layer in values.layers]
+    apart = [(values, layer) for values, layer in layers if not layer.comparison]
+    if not layers and not missing:
+        return Stage("layers", "skipped", "there are no inner outputs")
+    if not layers:
+        return Stage("layers", "fails", f"no inner output was compared{more}")
+    if not apart:
+        return Stage("layers", "holds", _summarize([layer.comparison for _, layer in layers], "inner output") + more)
+    values, first = apart[0]
+    details = [f"first at {_place(first)}: {_difference(first.comparison)}{_sizes(values)}"]
+    if len(apart) > 1:
+        details.append(f"and {len(apart) - 1} more (--format json lists all)")
+    summary = f"{len(apart)} of {format_count(len(layers), 'inner output')} depart{more}"
+    return Stage("layers", "fails", summary, tuple(details))
+
+
+def _summarize(comparisons: Sequence[Comparison], noun: str) -> str:
+    identical = sum(comparison.identical for comparison in comparisons)
+    worst = max(comparison.max_abs for comparison in comparisons)
+    return f"{format_count(len(comparisons), noun)} compared, {identical} bit for bit, max abs {worst:.3g}"
+
+
+def _place(inner: InnerComparison) -> str:
+    what = "variable" if inner.op == VARIABLE_OP else inner.op
+    return f"{what} {inner.node!r} and {inner.reference!r}, output {inner.output}"
+
+
+def _sizes(values: Values) -> str:
+    """Return at whose sizes these values are, where branches have different ones, and in which engine other than numpy."""
+    engine = "" if values.engine == NUMPY else f", in {values.engine}"
+    return engine if values.sizes_of is None else f"{engine}, at the sizes of {values.sizes_of or 'the original'}"
+
+
+def _difference(comparison: Comparison) -> str:
+    """Return the reason of a difference, and its size where that is a number."""
+    if comparison.max_abs == float("inf"):
+        return comparison.reason
+    return f"{comparison.reason}, max abs {comparison.max_abs:.3g}, max rel {comparison.max_rel:.3g}"
+
+
+def training_stage(training: Training, *, expect_tied: bool) -> Stage:
+    """Return stage 4: which parameters stay equal when both branches are trained."""
+    parameters = [pair for pair in training.pairs if not pair.auxiliary]
+    tied = sum(pair.fate == "tied" for pair in parameters)
+    drifting = training.drifting
+    parts = [f"{tied} tied"]
+    if drifting:
+        parts.append(f"{len(drifting)} copied: will drift")
+    for fate, words in (("stays", "copied, not moved apart by this step"), ("frozen", "copied and frozen")):
+        count = sum(pair.fate == fate for pair in parameters)
+        parts += [f"{count} {words}"] if count else []
+    details = [
+        f"{o.reference} and {o.output} differ after a step on equal inputs: {o.comparison.reason}, "
+        f"max abs {o.comparison.max_abs:.3g}"
+        for o in training.outputs
+        if not o.comparison
+    ]
+    for o in training.outputs:
+        means = f"mean {o.before:.9g} before, {o.after:.9g} after; {o.output}: {o.twin_before:.9g}, {o.twin_after:.9g}"
+        details.append(f"{o.reference}: {means}")
+    moved = [pair for pair in training.pairs if pair.fate == "drifts"]
+    details += [_words(pair) for pair in moved[:_LISTED]]
+    if len(moved) > _LISTED:
+        details.append(f"and {len(moved) - _LISTED} more that drift (--format json lists all)")
+    fails = not training or (expect_tied and not training.is_tied)
+    return Stage("training", "fails" if fails else "holds", ", ".join(parts), tuple(details))
+
+
+def _words(pair: TrainedPair) -> str:
+    what = "statistics" if pair.auxiliary else "copied"
+    apart = f"{pair.different_inputs:.3g} apart after one step on different inputs, which changed it by {pair.changed:.3g}"
+    return f"{pair.reference!r} and {pair.parameter!r}: {what}: will drift, {apart}"
+
+
+def report_of(report: Report, where: str) -> FindingsReport:
     """The report of the proof for the graph file ``where``, the verdict last."""
     findings = [
         _finding(stage.name, f"{stage.name} of {branch.branch}: {stage.summary}", stage.details, where)
@@ -115,7 +274,7 @@ def report_of(report: Report, where: str) -> Findings:
     ]
     # Where all holds, that is what a job wants to see: a note, which fails nothing.
     findings.append(_finding("verdict", report.verdict, (), where, Level.NOTE if report else Level.ERROR))
-    return Findings(command="verify", files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
+    return FindingsReport(command="verify", files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
 
 
 def _finding(stage: str, summary: str, details: tuple[str, ...], where: str, level: Level = Level.ERROR) -> Finding:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import visible_outputs
+from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference
 from graphshare.errors import InputError, RefusedError
@@ -56,7 +56,10 @@ class Runner(ABC):
 
 
 class GraphRunner(Runner):
-    """``heads`` of a graph in an executor, for values of its variables; ``seed`` is that of operators which draw numbers."""
+    """``heads`` of a graph in an executor, for values of its variables.
+
+    ``seed`` is that of operators which draw numbers. With ``by_output`` inner outputs are called by their names.
+    """
 
     def __init__(
         self,
@@ -68,8 +71,9 @@ class GraphRunner(Runner):
         *,
         engine: str = NUMPY,
         seed: int | None = None,
+        by_output: bool = False,
     ) -> None:
-        self.variables, self.engine = values, engine
+        self.variables, self.engine, self._by_output = values, engine, by_output
         self._heads, self._inference, self._roles, self._executor, self._seed = heads, inference, roles, executor, seed
         self._outputs: list[Array] | None = None
 
@@ -86,11 +90,25 @@ class GraphRunner(Runner):
 
         self._executor.run(self._heads, self.variables, self._inference, self._roles, rng=self._draw(), watch=watch)
 
+    def label(self, node: Node, index: int) -> str:
+        return output_name(Entry(node, index)) if self._by_output else node.name
+
     def _draw(self) -> Any:
         return None if self._seed is None else random_stream(self._seed)
 
 
-class SessionPart:
+class OpenModel(ABC):
+    """A model in a session of onnxruntime; ``where`` is what messages call it."""
+
+    session: Session
+    where: str = ""
+
+    @abstractmethod
+    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+        """Return the outputs of operators in topological order, and a session that has them as its outputs."""
+
+
+class SessionPart(OpenModel):
     """The part of a graph that ``heads`` need in a session of onnxruntime, where equal nodes are computed each for itself.
 
     Raises:
@@ -107,58 +125,61 @@ class SessionPart:
 
     def open(self, heads: Sequence[Entry]) -> Session:
         """Return a session in which ``heads`` of the part are the outputs."""
-        from graphshare.checkpoint.save_onnx import encode_for_session  # start-up: few proofs are of ONNX models
         from graphshare.execute.engines.onnx_session import Session
+        from graphshare.formats.onnx.staging import encode_for_session  # start-up: few proofs are of ONNX models
 
         part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
         model, folder = encode_for_session(part, self._params)
         return Session(model, folder, merge_equal=False, awake=False)
 
+    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+        entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
+        return entries, self.open(entries)
+
 
 class SessionRunner(Runner):
-    """A part in onnxruntime, for ``feeds`` by name; ``outputs`` if they were computed already."""
+    """A model in onnxruntime, for ``feeds`` by name; ``outputs`` if they were computed already."""
 
     engine = ONNXRUNTIME
 
-    def __init__(self, part: SessionPart, feeds: Mapping[str, Array], outputs: Sequence[Any] | None = None) -> None:
-        self._part, self._feeds, self._outputs = part, feeds, outputs
+    def __init__(self, model: OpenModel, feeds: Mapping[str, Array], outputs: Sequence[Any] | None = None) -> None:
+        self._model, self._feeds, self._outputs = model, feeds, outputs
 
     def run(self) -> Sequence[Any]:
         """Return the outputs. Raises RefusedError with the options that give other inputs where onnxruntime fails."""
         if self._outputs is None:
             try:
-                self._outputs = self._part.session.run(self._feeds)
+                self._outputs = self._model.session.run(self._feeds)
             except InputError as error:
                 hint = "give sizes that the model computes with --shape NAME=SIZES, or values with --feed NAME=FILE"
                 faults = [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
-                raise RefusedError(faults).with_location(self._part.where) from None
+                raise RefusedError(faults).with_location(self._model.where) from None
         return self._outputs
 
     def watch(self, look: Look) -> None:
-        operators = (node for node in self._part.graph.nodes if not node.is_variable)
-        entries = [entry for node in operators for entry in visible_outputs(node)]
         try:
-            values = self._part.open(entries).run(self._feeds)
+            entries, session = self._model.open_inner()
+            values = session.run(self._feeds)
         except InputError:
             return  # a value that is used in place cannot be an output
         for entry, value in zip(entries, values, strict=True):
             look(entry.node, entry.index, value)
 
 
-class SliceRunner(Runner):
-    """The outputs from ``start`` to ``end`` of another run: those of one branch of a batch."""
+class PartRunner(Runner):
+    """Some outputs of another run, by their ``places``: those of one branch."""
 
-    def __init__(self, whole: Runner, start: int, end: int) -> None:
+    def __init__(self, whole: Runner, places: Sequence[int]) -> None:
         self.engine = whole.engine
-        self._whole, self._part = whole, slice(start, end)
+        self._whole, self._places = whole, places
 
     def run(self) -> Sequence[Any]:
-        outputs = self._whole.run()[self._part]
+        outputs = self._whole.run()
         self.peak_bytes = self._whole.peak_bytes
-        return outputs
+        return [outputs[place] for place in self._places]
 
     def watch(self, look: Look) -> None:
-        """Call nothing: inside of a batch there are no values of one branch."""
+        """Call nothing: the inner values of one branch are not known by themselves."""
 
 
 class RecordRunner(Runner):

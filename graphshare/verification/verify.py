@@ -9,6 +9,7 @@ import msgspec
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.twins import Twins
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
@@ -24,6 +25,7 @@ from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.rewrite.upgrade import upgrade
+from graphshare.text.names import did_you_mean
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.by_name import compare_graphs, verify_by_name, verify_recorded
 from graphshare.verification.compare import (
@@ -34,11 +36,12 @@ from graphshare.verification.compare import (
     tolerate_by_element,
     tolerate_other_program,
 )
-from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions, check_names
-from graphshare.verification.pairing import Side, Sides, Twins, pair_branches, pair_by_rewrite, pair_files
-from graphshare.verification.report import BranchReport, ParameterResult, Report
-from graphshare.verification.runners import GraphRunner, Round, Runner, has_kernels
-from graphshare.verification.stages import (
+from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions
+from graphshare.verification.pairing import Side, Sides, pair_branches, pair_by_rewrite, pair_files
+from graphshare.verification.report import (
+    BranchReport,
+    ParameterResult,
+    Report,
     Stage,
     engine_stage,
     layer_stage,
@@ -47,6 +50,7 @@ from graphshare.verification.stages import (
     training_stage,
     value_stage,
 )
+from graphshare.verification.runners import GraphRunner, Round, Runner, has_kernels
 from graphshare.verification.training import train_branches
 
 NO_RUNTIME = f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
@@ -79,10 +83,10 @@ def verify(
     """
     options = _choose_engines([left] if right is None else [left, right], options)
     if recorded is not None:
-        check_names([left.graph], [left.graph], options, {})
+        _check_names([left.graph], [left.graph], options, {})
         return verify_recorded(left, recorded, options, name=recorded_name)
     if right is not None and (options.values_only or find_format(left.graph) is not find_format(right.graph)):
-        check_names([left.graph, right.graph], [left.graph, right.graph], options, {})
+        _check_names([left.graph, right.graph], [left.graph, right.graph], options, {})
         return verify_by_name(left, right, options)
     if right is not None:
         return _verify_pairs(pair_files(left.graph, right.graph), left, right, options)
@@ -109,6 +113,28 @@ def _choose_engines(sides: Sequence[Side], options: VerifyOptions) -> VerifyOpti
     return msgspec.structs.replace(options, engines=options.engines or (NUMPY,))
 
 
+def _check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: VerifyOptions, notes: dict[str, None]) -> None:
+    """Refuse options with a name that belongs to no variable; add a note on variables that nothing compared needs.
+
+    ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
+    """
+    needed = {node.name for part in parts for node in part.variables()}
+    known = {node.name for graph in graphs for node in graph.variables()}
+    known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
+    named = (("--feed", options.feeds), ("--shape", options.shapes), ("--as-input", options.as_input))
+    faults = [
+        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
+        for option, names in named
+        for name in names
+        if name not in known
+    ]
+    if faults:
+        raise RefusedError(faults)
+    for option, names in named:
+        if idle := [name for name in names if name not in needed]:
+            notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
+
+
 def _verify_batch(batch: Batched, side: Side, options: VerifyOptions) -> Report:
     """Compare the branches of a batch with runs of their own. Raises UsageError for what has no meaning in one run."""
     faults = []
@@ -122,7 +148,7 @@ def _verify_batch(batch: Batched, side: Side, options: VerifyOptions) -> Report:
         raise UsageError(faults)
     notes: dict[str, None] = {}
     upgraded, _ = _upgrade(side, side.graph.heads, notes)
-    check_names([upgraded.graph], [side.graph], options, notes)
+    _check_names([upgraded.graph], [side.graph], options, notes)
     return verify_batched(find_batch(upgraded.graph) or batch, upgraded, options, notes)
 
 
@@ -137,7 +163,7 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: 
     notes: dict[str, None] = {}
     graphs = [left.graph] if left is right else [left.graph, right.graph]
     heads, left, right = _upgrade_pairs(heads, left, right, notes)
-    check_names([left.graph, right.graph], graphs, options, notes)
+    _check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS) for pair in heads]
     for pairing in pairings if left is not right else ():
         changes = find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
@@ -178,27 +204,28 @@ def _upgrade_pairs(
     """Return the pairs and the parts of both graphs that they need, upgraded where ``run`` upgrades them."""
     lefts, rights = [e for pair in heads for e in pair.left], [e for pair in heads for e in pair.right]
     if left is right:
-        left, entries = _upgrade(left, [*lefts, *rights], notes)
-        right, lefts, rights = left, entries[: len(lefts)], entries[len(lefts) :]
+        left, images = _upgrade(left, [*lefts, *rights], notes)
+        right, right_images = left, images
     else:
-        left, lefts = _upgrade(left, lefts, notes)
-        right, rights = _upgrade(right, rights, notes)
-    upgraded = []
-    for pair in heads:
-        count = len(pair.left)
-        upgraded.append(msgspec.structs.replace(pair, left=tuple(lefts[:count]), right=tuple(rights[:count])))
-        lefts, rights = lefts[count:], rights[count:]
+        left, images = _upgrade(left, lefts, notes)
+        right, right_images = _upgrade(right, rights, notes)
+    upgraded = [
+        msgspec.structs.replace(
+            pair, left=tuple(images[entry] for entry in pair.left), right=tuple(right_images[entry] for entry in pair.right)
+        )
+        for pair in heads
+    ]
     return upgraded, left, right
 
 
-def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Side, list[Entry]]:
-    """Return the part of a graph that ``wanted`` needs, and these entries in it; implied variables are nodes."""
+def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Side, dict[Entry, Entry]]:
+    """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
     part, _, implied = upgrade_part(side.graph, wanted)
     if any(implied_variables(part)):  # an operator without a kernel kept it as it is
         implied = sum(1 for _ in implied_variables(part))
         part = upgrade(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
-    return Side(part, side.params, side.where), list(part.heads)
+    return Side(part, side.params, side.where), dict(zip(wanted, part.heads, strict=True))
 
 
 def _verify_branch(

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import graphshare as gs
-from graphshare.checkpoint import load as checkpoint
 from graphshare.errors import InputError
 from graphshare.formats import gzip_file
+from graphshare.formats.byte_source import SAMPLE
+from graphshare.formats.model_file import open_model_file
 from tests.processes import done, files_in, graphshare, refused
 from tests.surroundings import size_of_day
 from tests.symbols import document, mxnet_text, operator, siamese, variable
@@ -100,7 +101,8 @@ def test_of_a_large_file_of_another_kind_a_sample_is_read(tmp_path: Path, start:
     with path.open("wb") as file:
         file.write(start)
         file.truncate(1 << 36)  # a sparse file
-    assert len(checkpoint.read_source(str(path))) == 2 * checkpoint.SAMPLE
+    with open_model_file(str(path)) as opened:
+        assert len(opened.sample()) == 2 * SAMPLE
     with pytest.raises(InputError, match="not a symbol file"):
         gs.load(path)
 

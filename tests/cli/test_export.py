@@ -160,7 +160,7 @@ def test_branches_with_other_weights_may_differ(folder: Path) -> None:
     done(graphshare("duplicate", "lenet", "--prefix", "sha-", "-o", "siam", cwd=folder))
     model = load(folder / "siam")
     other = model.with_params({"sha-fc2_bias": model.params["fc2_bias"] + 1})
-    proof = export(other, folder / "x.onnx", shapes={**SHAPE, "sha-data": (1, 1, 28, 28)}).proof
+    proof = export(other, folder / "x.onnx", shapes={**SHAPE, "sha-data": (1, 1, 28, 28)}).report.proof
     assert proof
     assert proof.branches == ()
 
@@ -222,7 +222,7 @@ def test_the_hint_leaves_a_part_that_can_be_exported(unsupported: Path) -> None:
     arguments = hint.partition("graphshare ")[2].replace("GRAPH", "lenet").split()
     done(graphshare(*arguments, "-o", "part", cwd=unsupported))
     model = load(unsupported / "part")
-    assert export(model, unsupported / "part.onnx", shapes=SHAPE).proof
+    assert export(model, unsupported / "part.onnx", shapes=SHAPE).report.proof
 
 
 def test_without_a_part_that_can_be_exported_there_is_no_hint(tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ def test_without_a_part_that_can_be_exported_there_is_no_hint(tmp_path: Path) ->
 
 def test_a_domain_of_their_own_for_the_others(unsupported: Path) -> None:
     exported = export(unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE, custom_domain="org.example")
-    assert exported.proof is None
-    assert any("tanh1" in note for note in exported.notes)
+    assert exported.report.proof is None
+    assert any("tanh1" in note for note in exported.report.notes)
     model = onnx.load(unsupported / "x.onnx")
     onnx.checker.check_model(model)
     own = [node for node in model.graph.node if node.domain]

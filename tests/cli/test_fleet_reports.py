@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from graphshare.cli import fleet_progress
@@ -181,3 +183,28 @@ def test_progress_on_a_terminal_and_elsewhere(monkeypatch: pytest.MonkeyPatch) -
         progress.add(result(i, "failed" if i == 5 else "done"))
     progress.end()
     assert "20%  0.2 models/s  5:20 left  1 failed" in stream.getvalue()
+
+
+def test_the_page_says_why_each_model_is_not_done(faulty: Path) -> None:
+    code, text, _ = report("html", "check", "{}")
+    assert code == 1
+    reasons = dict(re.findall(r"<tr><td>(.*?)</td><td>no</td><td>[0-9.]+</td><td>(.*?)</td></tr>", text))
+    assert "Polling" in reasons["models/lenet-symbol.json"]
+    assert "is not JSON" in reasons["models/broken-symbol.json"]
+
+
+def test_the_reason_names_the_first_findings() -> None:
+    def reason(**more: object) -> str:
+        return Result(source="a", command=(), result="no", **more).reason  # type: ignore[arg-type]
+
+    def findings(*levels: str) -> msgspec.Raw:
+        return msgspec.Raw(
+            json.dumps({"findings": [{"level": v, "message": f"{v} {i}"} for i, v in enumerate(levels)]}).encode()
+        )
+
+    assert reason(report=findings("warning", "error", "note", "error")) == "error 1; error 3"
+    assert reason(report=findings("warning", "note")) == "warning 0; note 1"
+    assert reason(report=findings(*["error"] * 5)) == "error 0; error 1; error 2; and 2 more"
+    assert reason(report=msgspec.Raw(b'{"verdict":"NOT EQUAL"}')) == "NOT EQUAL"
+    assert reason(report=findings("error"), error="it") == "it"
+    assert reason() == reason(report=msgspec.Raw(b"[1]")) == ""

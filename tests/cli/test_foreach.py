@@ -221,11 +221,11 @@ def test_a_torn_last_line_is_dropped(models: Path, inline: list[Task], tmp_path:
     manifest = tmp_path / "run.jsonl"
     list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
     whole = manifest.read_bytes()
-    for cut in (1, len(whole.splitlines()[-1])):
+    for cut, again in ((1, []), (2, ["models/nin-symbol.json"]), (len(whole.splitlines()[-1]), ["models/nin-symbol.json"])):
         manifest.write_bytes(whole[:-cut])
         inline.clear()
         list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
-        assert [task.model.graph for task in inline] == ["models/nin-symbol.json"]
+        assert [task.model.graph for task in inline] == again
         assert [line["source"] for line in lines(manifest)] == [line["source"] for line in map(json.loads, whole.splitlines())]
 
 
@@ -240,13 +240,29 @@ def test_any_file_name_is_a_line_of_the_manifest(models: Path, inline: list[Task
 
 
 def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Path) -> None:
-    for text in ("notes\n", '{"source": "a"}\n[1]\n', "notes"):
+    line = '{"source":"a","command":["check"],"result":"done"}\n'
+    others = ('{"source":"a","target":"b"}', '{"source":"a"}\n', '{"source":', "{", '{"source":"a","result":"done"}\n',
+              f"{line}{{}}", f'{line}{{"source":"b"}}', f"{line}notes", f"{line}\n{line}")  # fmt: skip
+    for text in ("notes\n", '{"source": "a"}\n[1]\n', "notes", *others):
         (tmp_path / "notes.txt").write_text(text)
         with pytest.raises(InputError, match="is not one of a manifest"):
             gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
         assert (tmp_path / "notes.txt").read_text() == text
     with pytest.raises(OutputError):
         gs.foreach("models/*", ["check", "{}"], manifest="nowhere/run.jsonl")
+
+
+def test_a_line_that_the_disk_has_no_room_for_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest, write = Manifest(str(tmp_path / "run.jsonl")), os.write
+    result = Result(source="a", command=("check", "{}"), result="done")
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:9]))
+    with pytest.raises(OutputError, match="the disk is full"):
+        manifest.append(result)
+    monkeypatch.undo()
+    assert (tmp_path / "run.jsonl").read_bytes() == b""
+    manifest.append(result)
+    manifest.close()
+    Manifest(str(tmp_path / "run.jsonl")).close()
 
 
 def test_one_run_at_a_time_writes_a_manifest(models: Path) -> None:
@@ -328,6 +344,133 @@ def test_the_command_starts_lean() -> None:
     code = f"import sys, graphshare.cli.commands.foreach; print({heavy} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
+
+
+def run_script(folder: Path, text: str, *, from_stdin: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run a script of a user that calls foreach; one that does not end is an error."""
+    script = folder / "script.py"
+    script.write_text(text)
+    words = [sys.executable, "-" if from_stdin else str(script)]
+    paths = {**environment(), "PYTHONPATH": str(ROOT)}
+    stdin = text if from_stdin else ""
+    return subprocess.run(words, input=stdin, cwd=folder, env=paths, capture_output=True, text=True, timeout=120, check=False)
+
+
+UNGUARDED = """
+import graphshare as gs
+print("begin")
+for result in gs.foreach("models/*", ["inspect", "{}"], jobs=2, manifest="run.jsonl"):
+    print(result.source)
+"""
+
+
+@pytest.mark.parametrize("from_stdin", [False, True])
+def test_a_script_without_a_guard_gets_one_sentence(models: Path, tmp_path: Path, from_stdin: bool) -> None:
+    run = run_script(tmp_path, UNGUARDED, from_stdin=from_stdin)
+    assert run.returncode == 1
+    assert run.stdout == "begin\n"
+    assert run.stderr.count("Traceback") == 1
+    assert "UsageError: worker processes import the script that calls foreach, and it cannot be imported" in run.stderr
+    assert not (tmp_path / "run.jsonl").exists() or (tmp_path / "run.jsonl").read_bytes() == b""
+    caught = "    list(gs.foreach('models/*', ['inspect', '{}']))\nexcept gs.GraphshareError as error:\n    print(error.faults)"
+    run = run_script(tmp_path, f"import graphshare as gs\ntry:\n{caught}", from_stdin=from_stdin)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert 'if __name__ == "__main__"' in run.stdout
+
+
+def test_a_script_that_fails_when_it_is_imported_is_no_model_that_failed(models: Path, tmp_path: Path) -> None:
+    main = "if __name__ == '__main__':\n    list(gs.foreach('models/*', ['inspect', '{}']))"
+    run = run_script(tmp_path, f"import graphshare as gs\nassert __name__ == '__main__', 'elsewhere'\n{main}")
+    assert run.returncode == 1
+    assert "AssertionError: elsewhere" in run.stderr
+    assert run.stderr.count("Traceback") == 2
+    assert "UsageError: worker processes import the script" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "run = gs.foreach(**options)\n    print(next(run).result)",
+        "run = gs.foreach(**options)\n    for result in run:\n        print(result.result)\n        raise SystemExit(0)",
+        "for result in gs.foreach(**options):\n        print(result.result)\n        break",
+        "global run\n    run = iter(gs.foreach(**options))\n    print(next(run).result)\n    run.self = run",
+        "with gs.foreach(**options) as run:\n        print(next(run).result)",
+    ],
+)
+def test_a_script_that_leaves_the_loop_ends_with_its_workers(models: Path, tmp_path: Path, ending: str) -> None:
+    options = "dict(patterns='models/*', command=['inspect', '{}'], jobs=2, manifest='run.jsonl')"
+    more = "print(len(multiprocessing.active_children()))" if "break" in ending or "with" in ending else ""
+    text = f"import graphshare as gs, multiprocessing\ndef main():\n    options = {options}\n    {ending}\n    {more}\n"
+    run = run_script(tmp_path, text + "if __name__ == '__main__':\n    main()\n")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == ("done\n0\n" if more else "done\n")
+
+
+def test_a_run_that_is_dropped_leaves_its_manifest_to_the_next(models: Path, inline: list[Task]) -> None:
+    for _ in range(2):
+        for _ in gs.foreach("models/*", ["inspect", "{}"], manifest="run.jsonl"):
+            break
+    with gs.foreach("models/*", ["inspect", "{}"], manifest="run.jsonl") as run:
+        assert next(run)
+    assert len(list(gs.foreach("models/*", ["inspect", "{}"], manifest="run.jsonl"))) == 3
+
+
+def test_a_stem_beside_its_export(models: Path, inline: list[Task], tmp_path: Path) -> None:
+    gs.export("models/lenet", "models/lenet.onnx", shapes={"data": (1, 1, 28, 28)}, verify=False)
+    graphs = ["models/lenet-symbol.json", "models/lenet.onnx"]
+    for words in (["check", "{}"], ["inspect", "{}"]):
+        assert [result.source for result in gs.foreach("models/lenet*", words) if result] == graphs
+    results = list(gs.foreach("models/lenet*", DUPLICATE, out="out"))
+    assert answers(results) == {"lenet-symbol.json": "done", "lenet.onnx": "done"}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *("lenet-0000.params", "lenet-map.json", "lenet-symbol.json", "lenet.onnx", "lenet.onnx-map.json")
+    ]
+    (result,) = gs.foreach("models/*.onnx", DUPLICATE, out="alone")
+    assert result.outputs == ("alone/lenet.onnx", "alone/lenet-map.json")
+    inline.clear()
+    list(gs.foreach("models/lenet*", ["inspect", "{}", "--epoch", "0"]))
+    assert [task.words[1] for task in inline] == ["models/lenet", "models/lenet.onnx"]
+    with pytest.raises(RefusedError, match=r"both models/lenet-symbol\.json and models/lenet\.onnx would be written there"):
+        gs.foreach("models/lenet*", ["draw", "{}"], out="out")
+
+
+def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
+    models: Path, inline: list[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(models)
+    for end in ("-symbol.json", "-0000.params"):
+        os.rename(f"lenet{end}", f"-h{end}")
+    for words in (["check", "--", "{}"], ["check", "{}"], ["check", "--strict", "--", "{}"], ["diff", "{}", "{stem}"],
+                  ["params", "list", "{}"]):  # fmt: skip
+        assert answers(list(gs.foreach("*h-symbol.json", words))) == {"-h-symbol.json": "done"}
+    (result,) = gs.foreach("*h-symbol.json", ["duplicate", "--prefix", "b-", "--", "{}"], out="out")
+    assert (result.result, sorted(os.listdir("out"))) == ("done", ["-h-0000.params", "-h-map.json", "-h-symbol.json"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "line"),
+    [
+        (["models/*", "check", "{}"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
+        (["models/*", "-o", "out", "chekc", "{}"], "no command is given", "graphshare foreach 'models/*' -o out -- check '{}'"),
+        (["models/*", "--", "chekc", "{}"], "no such command 'chekc'", "graphshare foreach 'models/*' -- check '{}'"),
+        (
+            ["models/*", "--", "params", "lits", "{}"],
+            "no such command 'lits'",
+            "graphshare foreach 'models/*' -- params list '{}'",
+        ),
+    ],
+)
+def test_the_hint_is_the_whole_line_to_type(words: list[str], message: str, line: str, models: Path) -> None:
+    run = run_captured(["foreach", *words])
+    assert run.code == 2
+    assert run.stderr.startswith(f"error: {message}")
+    assert run.stderr.endswith(f"  hint: write `{line}`\n")
+
+
+def test_the_hint_without_a_line_names_the_program(models: Path) -> None:
+    assert "see `graphshare --help`" in run_captured(["foreach", "models/*", "--", "xyzzy", "{}"]).stderr
+    assert "see `graphshare params --help`" in run_captured(["foreach", "models/*", "--", "params", "xyzzy", "{}"]).stderr
+    assert "write it after --" in run_captured(["foreach", "models/*"]).stderr
 
 
 @pytest.mark.large

@@ -66,7 +66,7 @@ os.replace = interrupting(os.replace)
 
 def test_signals_in_quick_succession_leave_no_temporary_file(folder: Path) -> None:
     change = """
-from graphshare.checkpoint import save
+from graphshare.formats.mxnet import staging as save
 def check_written(*arguments, **more):
     try:
         os.kill(os.getpid(), signal.SIGINT)
@@ -94,6 +94,23 @@ sys.meta_path.insert(0, Finder())
     assert (run.returncode, run.stderr) == (130, b"error: interrupted; nothing was changed\n")
 
 
+def test_an_interrupt_of_the_first_import_has_no_traceback(folder: Path) -> None:
+    script = f"""
+import _signal, os, sys
+_signal.signal(_signal.SIGINT, _signal.default_int_handler)
+sys.path.insert(0, {str(ROOT)!r})
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] not in ("graphshare", "__future__"):
+            os.kill(os.getpid(), _signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from graphshare.__main__ import main
+main()
+"""
+    run = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, timeout=60, env=environment(), check=False)
+    assert (run.returncode, run.stderr) == (130, b"error: interrupted; nothing was changed\n")
+
+
 def test_an_interrupt_of_a_message_has_no_traceback(folder: Path) -> None:
     change = """
 from graphshare.cli import main as command
@@ -107,7 +124,7 @@ command.say_faults = lambda error: os.kill(os.getpid(), signal.SIGINT)
 def test_a_hangup_that_is_ignored_stays_ignored(folder: Path) -> None:
     change = """
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-from graphshare.checkpoint import save
+from graphshare.formats.mxnet import staging as save
 real = save.check_written
 def check_written(*arguments, **more):
     os.kill(os.getpid(), signal.SIGHUP)

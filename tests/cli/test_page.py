@@ -353,8 +353,19 @@ def test_a_page_in_a_notebook_is_a_frame(siam: Path) -> None:
     drawn = gs.draw(gs.load(siam.parent / "siam"), to="html")
     frame = drawn._repr_html_()
     assert frame is not None
-    assert frame.startswith("<iframe srcdoc=")
+    assert frame.startswith('<iframe sandbox="allow-scripts" srcdoc=')
     assert drawn._repr_svg_() is None
     data = re.search(r'id="data">(.*?)</script>', drawn.text, re.S)
     assert data is not None
     assert len(json.loads(data[1])["nodes"]) == 46
+
+
+def test_a_page_in_a_frame_works_and_cannot_reach_the_notebook(siam: Path, browser: Any) -> None:
+    frame = gs.draw(gs.load(siam.parent / "siam"), to="html")._repr_html_()
+    page = browser.new_page()
+    page.set_content(f"<title>notebook</title>{frame}")
+    inner = page.frames[1]
+    assert inner.evaluate("window.graphshare.view.items.length") > 10
+    title = inner.evaluate("(() => { try { return parent.document.title } catch (error) { return error.name } })()")
+    assert title == "SecurityError"
+    page.close()

@@ -211,7 +211,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.path.insert(0, {str(ROOT)!r})
 from graphshare.cli import main
 from graphshare.formats import atomic
-from graphshare.checkpoint import save as results
+from graphshare.formats.mxnet import staging as results
 def slow(*arguments, **more):
     print("here", flush=True)
     time.sleep(60)

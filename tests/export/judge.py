@@ -10,12 +10,12 @@ import numpy as np
 
 from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
-from graphshare.export_onnx.opsets import IR_VERSIONS, refuse_versions
+from graphshare.export_onnx.opsets import refuse_versions
 from graphshare.export_onnx.translate import translate_graph
 from graphshare.export_onnx.writer import encode_array
-from graphshare.formats.onnx.encode import encode_model
+from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.onnx import Bytes, OnnxModel, Tensor
+from graphshare.ir.onnx import Tensor
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import PARAMETER_FORMALS
 from graphshare.ops.translation import Value
@@ -48,7 +48,7 @@ def export_graph(
     """Return the ONNX model of a graph on arrays for its variables, of which ``stored`` are initializers; or the refusal."""
     inference = infer(graph, {v: x.shape for v, x in arrays.items()}, {v: str(x.dtype) for v, x in arrays.items()})
     values = {v: Value("", arrays[v].shape, str(arrays[v].dtype), partial(np.asarray, arrays[v])) for v in stored}
-    tensors = {v: Tensor("", x.dtype, x.shape, Bytes(encode_array(arrays[v], x.dtype))) for v, x in values.items()}
+    tensors = {v: Tensor(x.dtype, x.shape, encode_array(arrays[v], x.dtype)) for v, x in values.items()}
     try:
         translated = translate_graph(graph, inference, values, tensors, opset=opset, name="test")
     except RefusedError as refusal:
@@ -56,7 +56,7 @@ def export_graph(
     faults = refuse_versions(translated.graph, opset)
     if faults:
         return RefusedError(faults)
-    return b"".join(encode_model(OnnxModel(translated.graph, {"": opset}, IR_VERSIONS[opset])).pieces())
+    return b"".join(encode_model(translated.graph).pieces())
 
 
 def run_onnx(

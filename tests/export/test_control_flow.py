@@ -101,7 +101,7 @@ def test_steps_and_batch_that_the_caller_chooses(tmp_path: Path) -> None:
     dynamic = {"x": ("steps", "batch", 3), "s": ("batch", 3)}
     shapes = {"x": (4, 2, 3), "s": (2, 3)}
     made = export(model, tmp_path / "loop.onnx", shapes=shapes, as_input=["x", "s"], dynamic=dynamic)
-    assert made.proof
+    assert made.report.proof
     feeds = {"x": rng.normal(size=(6, 5, 3)).astype("float32"), "s": np.ones((5, 3), "float32")}
     got, _ = run_onnx((tmp_path / "loop.onnx").read_bytes(), feeds)
     for x, y in zip(got, run(graph, feeds=feeds | {"w": weight}).outputs.values(), strict=True):

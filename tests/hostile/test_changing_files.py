@@ -12,9 +12,9 @@ import pytest
 
 from graphshare.errors import InputError
 from graphshare.formats.onnx.decode import read_model
-from graphshare.formats.onnx.encode import encode_model
-from graphshare.formats.onnx.write import encode_graph_file
-from graphshare.ir import onnx as ir
+from graphshare.formats.onnx.write import encode_graph_file, encode_model
+from graphshare.ir.onnx import Tensor
+from tests.onnx_files import composed
 
 CUT = """
 import os, sys
@@ -51,11 +51,10 @@ def test_a_file_cut_short_while_its_arrays_are_used_is_an_error(tmp_path: Path, 
 
 def test_a_large_onnx_model_cut_short_while_its_messages_are_used_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
-    data = ir.Bytes(bytes(20 << 20))
-    values = tuple(ir.ValueInfo(name, "uint8", (20 << 20,)) for name in ("x", "y"))
-    weight = ir.Tensor("w", "uint8", (20 << 20,), data)
-    graph = ir.OnnxGraph("g", (ir.OnnxNode("Add", ("x", "w"), ("y",)),), values[:1], values[1:], (weight,))
-    path.write_bytes(b"".join(encode_model(ir.OnnxModel(graph, {"": 17}, 8)).pieces()))
+    kind = ("uint8", (20 << 20,))
+    weight = Tensor(*kind, bytes(20 << 20))
+    graph = composed.model("g", [composed.Operator("Add", ("x", "w"), ("y",))], {"x": kind}, {"y": kind}, {"w": weight})
+    path.write_bytes(b"".join(encode_model(graph).pieces()))
     model = read_model(str(path))
     os.truncate(path, 100)
     with pytest.raises(InputError, match="changed since it was indexed"):

@@ -11,14 +11,14 @@ from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import run_rules
 from graphshare.checks.registry import RULES
 from graphshare.reports.formats import FORMATS, render
-from graphshare.reports.model import Level, Report
+from graphshare.reports.model import FindingsReport, Level
 from tests.symbols import document, mxnet_text, operator, siamese, two_layers, variable
 
 
 def codes(data: bytes) -> set[str]:
     found, _ = run_rules(CheckContext("a.json", data))
     for format_ in FORMATS:
-        render(Report(command="check", files=("a.json",), findings=tuple(found)), format_)
+        render(FindingsReport(command="check", files=("a.json",), findings=tuple(found)), format_)
     return {finding.code for finding in found}
 
 

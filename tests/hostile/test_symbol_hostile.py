@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from graphshare.checkpoint import load as checkpoint
 from graphshare.cli import main
+from graphshare.formats import model_file
 from tests.processes import files_in, graphshare, refused
 from tests.surroundings import size_of_day
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable
@@ -303,7 +303,7 @@ def test_a_named_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_pipe_without_an_end_is_left_at_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    monkeypatch.setattr(checkpoint, "MAX_STREAM", 1 << 22)
+    monkeypatch.setattr(model_file, "MAX_STREAM", 1 << 22)
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
 

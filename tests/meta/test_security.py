@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from graphshare.checkpoint.load import MAX_STREAM
 from graphshare.drawing.graphviz import LIMIT
 from graphshare.formats.gzip_file import MAX_UNPACKED
 from graphshare.formats.images.header import FORMATS, MAX_PIXELS
 from graphshare.formats.images.images import MAX_RESIZED
+from graphshare.formats.model_file import MAX_STREAM
 from graphshare.formats.mxnet.document import MAX_NESTING
 from tests.processes import ROOT
 

@@ -15,9 +15,10 @@ from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.map_file import names_from_map, parse_map, restore_escapes
 from graphshare.checkpoint.map_text import map_text
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.self_check import check_isomorphic, check_written
+from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.staging import check_written
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.rename import rename, rename_by_rules

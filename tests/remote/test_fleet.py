@@ -63,6 +63,28 @@ def test_a_second_run_does_what_has_changed_in_the_store(store: str, inline: lis
     assert [result.was_skipped for result in results] == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    ("key", "pattern"),
+    [
+        ("m/../../up-symbol.json", "*/.*/.*/*.json"),
+        ("m/../a-symbol.json", "*/.*/*.json"),
+        ("../up-symbol.json", ".*/*.json"),
+    ],
+)
+def test_a_key_that_leads_out_of_the_folder_of_the_outputs(
+    key: str, pattern: str, store: str, inline: list[Task], tmp_path: Path
+) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.store[f"/{tmp_path.name}/d/{key}"] = memory.store[f"/{tmp_path.name}/a/nin-symbol.json"]
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(gs.GraphshareError, match="its outputs would not stay below out") as raised:
+        gs.foreach([f"{store}/d/{pattern}", f"{store}/a"], ["duplicate", "{}", "--prefix", "b-"], out="out")
+    assert [fault.where for fault in raised.value.faults] == [f"{store}/d/{key}"]
+    with pytest.raises(gs.GraphshareError, match="would not stay below"):
+        gs.foreach(f"{store}/d/{pattern}", ["duplicate", "{}", "--prefix", "b-"], out="memory://out")
+    assert (inline, sorted(tmp_path.rglob("*"))) == ([], before)
+
+
 def test_outputs_at_urls_are_replaced_only_by_a_run_that_goes_on(store: str, inline: list[Task], tmp_path: Path) -> None:
     words, out = ["duplicate", "{}", "--prefix", "b-"], f"{store}/out"
     memory = fsspec.filesystem("memory")

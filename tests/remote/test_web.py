@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import struct
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +22,10 @@ from graphshare.errors import InputError
 from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.registry import read_index
 from graphshare.formats.remote import patience, ranges
+from graphshare.formats.remote.listing import find_files, find_links
 from tests import params_bytes as build
+from tests.effort import ends
+from tests.onnx_files.made import MADE
 from tests.processes import ROOT, environment
 from tests.remote import web_server
 from tests.remote.web_server import WebServer
@@ -159,6 +164,34 @@ def test_headers_inside_of_an_archive_are_compared_with_its_directory(site: WebS
                 gs.list_params(f"{place}/{file}.npz")
 
 
+@pytest.mark.parametrize("size", ["9" * 20, "9" * 5000, "\u0663" * 3, "*"])
+def test_a_range_of_a_size_that_no_file_has(
+    size: str, site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def send_range(handler: web_server.Handler) -> bool:
+        handler.wfile.write(
+            f"HTTP/1.1 206 OK\r\nContent-Length: 9\r\nContent-Range: bytes 0-8/{size}\r\n\r\n123456789".encode()
+        )
+        return True
+
+    site.faults.append(send_range)
+    assert inspect(f"{site.url}/lenet-symbol.json") == 2
+    assert (
+        capsys.readouterr().err == f"error: {site.url}/lenet-symbol.json: the server sent another range than it was asked for\n"
+    )
+
+
+@pytest.mark.parametrize("size", ["9" * 8000, "\u00b2"])
+def test_a_length_of_too_many_digits_is_none(size: str) -> None:
+    pieces = [b"x", b""]
+
+    async def read(size: int) -> bytes:
+        return pieces.pop(0)
+
+    response = SimpleNamespace(headers={"Content-Length": size}, content=SimpleNamespace(read=read))
+    assert asyncio.run(ranges._read_whole(response, "http://h/x")) == b"x"
+
+
 def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
     site.faults += [web_server.unavailable, web_server.reset_in_body]
     assert gs.load(f"{site.url}/lenet-symbol.json").graph.nodes
@@ -182,6 +215,109 @@ def test_a_server_that_says_nothing_is_left(
     site.faults += [lambda handler: time.sleep(0.1) or True] * 8
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert "Timeout" in capsys.readouterr().err
+
+
+OUTSIDE = (
+    "%2e%2e/private/w.bin",
+    ".%2e/private/w.bin",
+    "..%2fprivate%2fw.bin",
+    ".\t./private/w.bin",
+    "%252e%252e/private/w.bin",
+)
+
+
+@pytest.mark.parametrize("location", [*OUTSIDE, "%2e%2e%5cprivate%5cw.bin", "a/%2e%2e/.%2e/private/w.bin"])
+def test_external_data_at_a_url_stays_in_the_folder(
+    location: str, site: WebServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("private", "models"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "private" / "w.bin").write_bytes(bytes(1 << 16))
+    model = MADE["external"]()
+    model.graph.initializer[0].external_data[0].value = location
+    (tmp_path / "models" / "net.onnx").write_bytes(model.SerializeToString())
+    assert main.run(["inspect", site.url.replace("//", "//me:secret@") + "/models/net.onnx"]) == 2
+    assert "which is not in the model's directory" in capsys.readouterr().err
+    assert {path for _, path, _ in site.requests} == {"/models/net.onnx"}
+
+
+@pytest.mark.parametrize(
+    "link", ["%2e%2e/", ".%2e/", "..%2fprivate%2fa-symbol.json", "%252e%252e%252fprivate%252fa-symbol.json"]
+)
+def test_links_of_a_page_stay_in_the_folder(link: str, site: WebServer, lenet: Path) -> None:
+    (lenet / "models").mkdir()
+
+    def send_links(handler: web_server.Handler) -> bool:
+        handler.answer(200, f'<a href="{link}">x</a> <a href="b-symbol.json">b</a>'.encode())
+        return True
+
+    site.faults.append(send_links)
+    assert [file.path for file in find_files(f"{site.url}/models/")] == [f"{site.url}/models/b-symbol.json"]
+    assert [path for _, path, _ in site.requests] == ["/models/"]
+
+
+def test_links_of_a_page_are_found_as_servers_write_them() -> None:
+    page = b"""<A class="x"
+      HREF = 'a'>a</A><a title="x"href="b">b</a> <a data-href="no">no</a><abbr href="no"> <a href=""> <a>href="no"</a>
+      <a href="c?x"><a href="d#e"><a href="f" href="no"><!-- <a --> <a href="g"""
+    assert list(find_links(page)) == [b"a", b"b", b"f"]
+
+
+@pytest.mark.parametrize(
+    "piece", [b"<a ", b"<a href", b"<a href ", b"<a href=", b"<a href=x'", b" href =x'", b" ", b"<a href='&#9"]
+)
+@ends()
+def test_pages_that_hang_a_backtracking_search(piece: bytes) -> None:
+    assert list(find_links(b"<a " + piece * ((4 << 20) // len(piece)) + b"> <a href='b'>"))[-1] == b"b"
+
+
+def send_page(page: bytes) -> web_server.Fault:
+    def send(handler: web_server.Handler) -> bool:
+        handler.answer(200, page)
+        return True
+
+    return send
+
+
+def test_a_page_of_links_is_bounded(site: WebServer) -> None:
+    site.faults.append(send_page(b"<a href='b'>" + b" " * (4 << 20)))
+    with pytest.raises(InputError, match=r"has 4\.2 MB, and at most 4\.2 MB are read"):
+        find_files(f"{site.url}/models/")
+
+
+def test_links_that_are_no_names_are_left_out(site: WebServer) -> None:
+    site.faults.append(send_page(b"<a href='&#%s;'> <a href='%s'> <a href='//[x/'> <a href='b'>" % (b"9" * 5000, b"x" * 3000)))
+    assert [file.path for file in find_files(f"{site.url}/models/")] == [f"{site.url}/models/b"]
+
+
+def test_folders_that_come_slowly_are_left(site: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SILENCE", "PER_PAGE"):
+        monkeypatch.setattr(patience, name, 0.05)
+
+    def send_slowly(handler: web_server.Handler) -> bool:
+        time.sleep(0.04)
+        site.faults.append(send_slowly)
+        handler.answer(200, b"".join(b"<a href='%d/'>" % i for i in range(100)))
+        return True
+
+    monkeypatch.setattr(patience, "PER_PAGE", 0.001)
+    site.faults.append(send_slowly)
+    with pytest.raises(InputError, match="its folders come too slowly"):
+        find_files(f"{site.url}/models/")
+    assert len(site.requests) < 20
+
+
+def test_the_time_limit_holds_over_listings(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def wait(handler: web_server.Handler) -> bool:
+        if handler.path == "/":
+            time.sleep(1)
+        else:
+            site.faults.append(wait)
+        return handler.path == "/"
+
+    site.faults.append(wait)
+    assert main.run(["verify", f"{site.url}/lenet", "--prefix", "sha-", "--time-limit", "0.3"]) == 2
+    assert "the time limit of 0.3 s has passed" in capsys.readouterr().err
 
 
 def test_findings_at_urls_are_known_by_them(site: WebServer, lenet: Path, tmp_path: Path) -> None:

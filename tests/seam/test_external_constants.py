@@ -88,7 +88,7 @@ def test_onnxruntime_takes_the_models(kind: str, where: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", ["rename", "duplicate", "extract"])
-@pytest.mark.parametrize(("kind", "where"), mark("Constant", reason="a model elsewhere names data that are not there"))
+@pytest.mark.parametrize(("kind", "where"), CASES)
 def test_a_model_elsewhere_computes_the_same(kind: str, where: str, command: str, tmp_path: Path) -> None:
     model = KINDS[kind](where)
     path, other = write(tmp_path / "here", model), tmp_path / "other"
@@ -103,7 +103,7 @@ def test_a_model_elsewhere_computes_the_same(kind: str, where: str, command: str
     assert in_process("check", other / "x.onnx", "--select", "GS607").returncode == 0
 
 
-@pytest.mark.parametrize(("kind", "where"), mark("Constant", reason="the location is that from the old directory"))
+@pytest.mark.parametrize(("kind", "where"), CASES)
 def test_a_model_in_the_directory_above_finds_its_data(kind: str, where: str, tmp_path: Path) -> None:
     path = write(tmp_path / "sub", KINDS[kind](where))
     expected = compute(path)
@@ -112,7 +112,7 @@ def test_a_model_in_the_directory_above_finds_its_data(kind: str, where: str, tm
     assert np.array_equal(compute(tmp_path / "x.onnx")[0], expected[0])
 
 
-@pytest.mark.parametrize(("kind", "where"), mark("Constant", reason="nothing is copied, so nothing is refused"))
+@pytest.mark.parametrize(("kind", "where"), CASES)
 def test_a_copy_of_the_data_can_be_refused(kind: str, where: str, tmp_path: Path) -> None:
     path, other = write(tmp_path / "here", KINDS[kind](where)), tmp_path / "other"
     other.mkdir()
@@ -128,7 +128,7 @@ def test_a_model_beside_its_data_computes_the_same(kind: str, where: str, tmp_pa
 
 
 @pytest.mark.parametrize("size", [None, 12], ids=["missing", "too short"])
-@pytest.mark.parametrize(("kind", "where"), mark("Constant", *INNER, reason="check looks at the graph's initializers alone"))
+@pytest.mark.parametrize(("kind", "where"), CASES)
 def test_check_reports_data_that_are_not_there(kind: str, where: str, size: int | None, tmp_path: Path) -> None:
     path, data = write(tmp_path, KINDS[kind](where)), tmp_path / "w.bin"
     assert in_process("check", path, "--select", "GS607").stdout == b"1 file: no findings\n"

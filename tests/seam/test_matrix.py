@@ -185,22 +185,9 @@ def _is_open(model: str, command: str, how: str) -> bool:
     return True
 
 
-_NO_STEM = "a stem means a file of MXNet alone here"
-KNOWN_WRONG: dict[tuple[str, str, str], str] = {
-    **{("onnx", command, how): _NO_STEM for command in ("params list", "foreach") for how in ("stem", "stem at a URL")},
-}
-
-
 def _cells() -> list[Any]:
     return [
-        pytest.param(
-            model,
-            command,
-            how,
-            marks=[pytest.mark.xfail(strict=True, raises=AssertionError, reason=KNOWN_WRONG[model, command, how])]
-            if (model, command, how) in KNOWN_WRONG
-            else [],
-        )
+        pytest.param(model, command, how)
         for model, spellings in SPELLINGS.items()
         for command in COMMANDS
         for how in spellings
@@ -238,23 +225,7 @@ def _find_refusal(command: str, answer: Answer) -> str:
     return answer.messages
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        pytest.param(
-            "gzip",
-            marks=pytest.mark.xfail(
-                strict=True, raises=AssertionError, reason="the hint is to give it as GRAPH, which is what was done"
-            ),
-        ),
-        pytest.param(
-            "stdin, a pipe",
-            marks=pytest.mark.xfail(
-                strict=True, raises=AssertionError, reason="params list reads it, check calls it broken, others refuse it"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("how", REFUSABLE)
 def test_one_answer_or_one_refusal(how: str, place: Place) -> None:
     answers = _answer_all(place, how)
     if answers["inspect"].code == 0:
@@ -379,10 +350,6 @@ LOADED: dict[str, Callable[[Place, str], Any]] = {
 }
 """Spellings in the library: the first three are of MXNet models too, whose parameters are beside a stem."""
 
-_LIBRARY_WRONG = {
-    **{("onnx", "list_params", how): _NO_STEM for how in ("a stem", "a stem as a Path")},
-}
-
 
 def _library_cells() -> list[Any]:
     cells = []
@@ -391,9 +358,7 @@ def _library_cells() -> list[Any]:
             for name in FUNCTIONS:
                 if name == "list_params" and how.startswith("loaded"):
                     continue  # it takes files alone
-                reason = _LIBRARY_WRONG.get((model, name, how), "")
-                marks = [pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)] if reason else []
-                cells.append(pytest.param(model, name, how, marks=marks))
+                cells.append(pytest.param(model, name, how))
     return cells
 
 

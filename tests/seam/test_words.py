@@ -33,7 +33,6 @@ def lenet(tmp_path: Path) -> Path:
 
 # Options that a format or a file cannot use.
 
-_IGNORED = wrong("the option is taken and ignored")
 REWRITES: dict[str, tuple[str, ...]] = {
     "duplicate": ("lenet", "--prefix", "b-"),
     "rename": ("lenet", "--prefix", "b-"),
@@ -46,7 +45,7 @@ REWRITES: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("option", [("--weights", "copy"), ("--no-copy",)], ids=["weights", "no-copy"])
-@pytest.mark.parametrize("command", [pytest.param(command, marks=_IGNORED) for command in REWRITES])
+@pytest.mark.parametrize("command", REWRITES)
 def test_an_option_of_onnx_is_refused_for_mxnet(command: str, option: tuple[str, ...], lenet: Path) -> None:
     before = files_in(lenet)
     run = in_process(command, *REWRITES[command], "-o", "out", *option, cwd=lenet)
@@ -55,7 +54,7 @@ def test_an_option_of_onnx_is_refused_for_mxnet(command: str, option: tuple[str,
     assert "ONNX" in message or "No such option" in message
 
 
-@pytest.mark.parametrize("command", [pytest.param(command, marks=_IGNORED) for command in ("fold", "upgrade")])
+@pytest.mark.parametrize("command", ["fold", "upgrade"])
 def test_a_command_that_refuses_onnx_has_no_option_of_it(command: str) -> None:
     text = done(in_process(command, "--help")).stdout.decode()
     assert "ONNX:" not in text
@@ -70,7 +69,6 @@ def test_a_command_that_takes_onnx_says_what_is_for_it(command: str) -> None:
     assert "ONNX:" in text
 
 
-@wrong("the engines are taken and ignored")
 def test_numpy_does_not_compute_onnx_models(tmp_path: Path) -> None:
     """Two engines compute everything; where one of them computes nothing, there is no such proof."""
     done(in_process("duplicate", FIXTURES / "small.onnx", "--prefix", "b_", "-o", tmp_path / "siam.onnx"))
@@ -90,7 +88,6 @@ def test_run_refuses_an_onnx_model_whatever_the_engine() -> None:
     assert len(messages) == 1
 
 
-@wrong("the hint is that values are computed by onnxruntime, which was asked for")
 @pytest.mark.parametrize("engine", [(), ("--engine", "onnxruntime")], ids=["default", "onnxruntime"])
 def test_run_says_what_can_be_done_with_an_onnx_model(engine: Sequence[str]) -> None:
     message = refused(in_process("run", "small.onnx", *engine, cwd=FIXTURES), "ONNX", "verify")
@@ -107,7 +104,7 @@ def _siamese(folder: Path, source: Path | str, prefixes: Sequence[str], mode: st
 
 
 @pytest.mark.parametrize("prefixes", [("b_",), ("b_", "c_")], ids=["two branches", "three branches"])
-@pytest.mark.parametrize("model", ["lenet", pytest.param("small.onnx", marks=wrong("'data', 'right_data' is seeded"))])
+@pytest.mark.parametrize("model", ["lenet", "small.onnx"])
 def test_several_inputs_are_seeded(model: str, prefixes: tuple[str, ...], tmp_path: Path) -> None:
     path = _siamese(tmp_path, FIXTURES / model, prefixes)
     shapes = ("--shape", "data=1,1,28,28") if model == "lenet" else ()
@@ -118,7 +115,7 @@ def test_several_inputs_are_seeded(model: str, prefixes: tuple[str, ...], tmp_pa
     assert ") is seeded" not in notes
 
 
-@pytest.mark.parametrize("model", ["lenet", pytest.param("small.onnx", marks=wrong("'x' (original), 'x' (other) is seeded"))])
+@pytest.mark.parametrize("model", ["lenet", "small.onnx"])
 def test_inputs_of_two_files_are_seeded(model: str) -> None:
     shapes = ("--shape", "data=1,1,28,28") if model == "lenet" else ()
     notes = done(in_process("verify", model, "--against", model, *shapes, cwd=FIXTURES)).stderr.decode()
@@ -147,9 +144,6 @@ SHAPES: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = {
 }
 """Shapes, and the batch of each branch that follows."""
 
-_DEMANDED = wrong("the shape of every branch is demanded or made up, and export proves branches at one shape alone")
-BY_SHAPE = [pytest.param(what, marks=[] if what == "of all" else _DEMANDED) for what in SHAPES]
-
 
 def _words(shapes: dict[str, tuple[int, ...]]) -> list[str]:
     return [word for name, shape in shapes.items() for word in ("--shape", f"{name}={','.join(map(str, shape))}")]
@@ -169,7 +163,7 @@ def test_a_shape_in_verify_holds_for_every_branch(what: str, siam: Path) -> None
     assert [branch["branch"] for branch in report["branches"]] == ["b-", "c-"]
 
 
-@pytest.mark.parametrize("what", BY_SHAPE)
+@pytest.mark.parametrize("what", SHAPES)
 def test_a_shape_in_run_holds_for_every_branch(what: str, siam: Path) -> None:
     shapes, batches = SHAPES[what]
     run = in_process("run", siam, *_words(shapes), "--random", "0", "-o", siam.with_name("out.npz"))
@@ -178,7 +172,6 @@ def test_a_shape_in_run_holds_for_every_branch(what: str, siam: Path) -> None:
     assert {name: outputs[name].shape for name in outputs} == _expect(batches)
 
 
-@_DEMANDED
 @pytest.mark.parametrize("what", SHAPES)
 def test_a_shape_in_export_holds_for_every_branch(what: str, siam: Path) -> None:
     shapes, batches = SHAPES[what]
@@ -195,7 +188,6 @@ def _expect(batches: dict[str, int]) -> dict[str, tuple[int, int]]:
     return {f"{prefix}softmax_output": (batch, 10) for prefix, batch in batches.items()}
 
 
-@_DEMANDED
 def test_a_shape_in_the_library_holds_for_every_branch(tmp_path: Path) -> None:
     model = gs.duplicate(FIXTURES / "lenet", ["b-", "c-"])
     shapes, batches = SHAPES["of a copy, its own"]
@@ -204,7 +196,6 @@ def test_a_shape_in_the_library_holds_for_every_branch(tmp_path: Path) -> None:
     gs.export(model, tmp_path / "siam.onnx", shapes=shapes)
 
 
-@_DEMANDED
 def test_a_shape_with_an_open_size_holds_for_every_branch(siam: Path) -> None:
     run = in_process("export", siam, "--shape", "data=2,1,?,?", "-o", siam.with_name("siam.onnx"))
     assert run.returncode == 0, run.stderr.decode()

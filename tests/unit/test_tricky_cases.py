@@ -53,6 +53,7 @@ from graphshare.checkpoint import save as results
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs
 from graphshare.errors import RefusedError, SelfCheckError
+from graphshare.formats.mxnet import staging
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
@@ -187,7 +188,7 @@ def test_35_two_nodes_for_one_name() -> None:
 
 def test_36_a_result_that_fails_its_check_is_not_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, other = read(siamese()), read(DIAMOND)
-    monkeypatch.setattr(results, "write_symbol", lambda *_: write_symbol(other))
+    monkeypatch.setattr(staging, "write_symbol", lambda *_: write_symbol(other))
     with pytest.raises(SelfCheckError):
         results.write_outputs(Outputs(str(tmp_path / "out.json")), Checkpoint(graph))
     assert files_in(tmp_path) == []

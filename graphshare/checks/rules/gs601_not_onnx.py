@@ -12,7 +12,7 @@ from graphshare.reports.model import Level
 
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield the reasons that the reader gives."""
-    for fault in context.reading.onnx_faults:
+    for fault in context.reading.model_faults:
         place = f"{fault.path}: " if fault.path else ""
         yield Violation(f"{place}{fault.message}", ("graph",), hint=fault.hint, name=fault.node)
 

@@ -16,7 +16,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
         used = {entry.node for node in context.graph.nodes for entry in node.inputs}
         used |= {entry.node for entry in context.graph.heads}
         for node in context.graph.variables():
-            if node not in used and node.details is not None and node.details.holds_value:
+            if node not in used and node.details.holds_value:
                 hint = "remove it: `graphshare extract` keeps what the outputs need"
                 yield Violation(f"no operator reads the initializer {node.name!r}", context.node_steps(node), node, hint=hint)
 

@@ -16,8 +16,8 @@ def find(context: CheckContext) -> Iterator[Violation]:
     for _, graph in context.graphs:
         labels: dict[str, Node] = {}
         for node in graph.nodes:
-            label = node.details.label if node.op and node.details is not None else ""
-            if label and labels.setdefault(label, node) is not node:
+            label = node.details.label
+            if node.op and label and labels.setdefault(label, node) is not node:
                 message = f"{node.op} and {labels[label].op} are both called {label!r}"
                 yield Violation(message, context.node_steps(node) or ("graph",), node, hint="give one of them another name")
 

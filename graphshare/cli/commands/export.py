@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from graphshare.api.export import Exported, export
+from graphshare.api.export import ExportFacts, export
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
@@ -14,8 +14,8 @@ from graphshare.cli.output import warn
 from graphshare.cli.summary import format_name_list
 from graphshare.execute.feeds import load_feeds, parse_dynamic, parse_feeds, parse_shapes
 from graphshare.export_onnx.opsets import DEFAULT
-from graphshare.export_onnx.weights import Weights
 from graphshare.formats.images.settings import ImageSettings
+from graphshare.formats.model_format import WeightPlace
 from graphshare.text.format import escape_control, format_bytes, format_count
 
 EXAMPLES = {
@@ -71,7 +71,7 @@ def command(
     upto: tuple[str, ...],
     fold: bool,
     opset: int,
-    weights: Weights,
+    weights: WeightPlace,
     dynamic_batch: bool,
     dynamic: tuple[str, ...],
     custom_domain: str,
@@ -114,15 +114,17 @@ def command(
         verify=verify,
         seed=seed,
         tolerance=tolerance,
-    )
+    ).report
     if format_ == "json":
-        verdict = exported.proof.verdict if exported.proof is not None else None
-        put_json({"proved": bool(exported.proof), "verdict": verdict, **msgspec.to_builtins(exported)})
+        proof = exported.proof
+        facts = msgspec.to_builtins(msgspec.structs.replace(exported, proof=None))
+        facts["proof"] = None if proof is None else proof.describe()
+        put_json({"proved": bool(proof), "verdict": None if proof is None else proof.verdict, **facts})
         return
     _say_exported(exported)
 
 
-def _say_exported(exported: Exported) -> None:
+def _say_exported(exported: ExportFacts) -> None:
     """Print what was written, what is other than in MXNet, and the proof."""
     warn(exported.notes)
     for old, new in exported.renamed.items():

@@ -26,7 +26,7 @@ EXAMPLES = {
 
 
 @click.command("fold", cls=Command)
-@options.rewriting
+@options.rewriting_symbols
 def command(graph: str, epoch: int | None, params: str | None, **output: Any) -> None:
     """Work BatchNorm into the weights before it, for inference.
 

@@ -7,6 +7,7 @@ import click
 from graphshare.cli.command import Command
 from graphshare.cli.fleet import foreach
 from graphshare.cli.fleet_report import FORMATS, report_results
+from graphshare.cli.fleet_template import refuse_misspelt
 
 _COMMAND = "graphshare.foreach.command"
 
@@ -17,6 +18,8 @@ class _TakesCommand(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
         ctx.meta[_COMMAND] = args[at + 1 :]
+        if not ctx.resilient_parsing and "--help" not in args[:at]:
+            refuse_misspelt(args[:at], args[at + 1 :])
         return super().parse_args(ctx, args[:at])
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:

@@ -22,7 +22,7 @@ EXAMPLES = {
 
 
 @click.command("upgrade", cls=Command)
-@options.rewriting
+@options.rewriting_symbols
 @click.option("--keep-amp-cast", is_flag=True, help="Keep amp_cast and amp_multicast, which Symbol.save removes.")
 def command(graph: str, epoch: int | None, params: str | None, keep_amp_cast: bool, **output: Any) -> None:
     """Write what MXNet 1.9.1 would write after loading the file.

@@ -8,11 +8,13 @@ import msgspec
 import numpy as np
 
 from graphshare.execute.engines.engine import NodesRefusedError, Part
-from graphshare.export_onnx.opsets import DEFAULT, IR_VERSIONS, list_versions
+from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.translate import UntranslatedError, translate_graph
-from graphshare.formats.onnx.encode import encode_model
+from graphshare.formats.onnx.messages import encode_tensor
+from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Node
-from graphshare.ir.onnx import Bytes, ExternalData, OnnxModel, Tensor
+from graphshare.ir.onnx import Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
 
@@ -41,21 +43,28 @@ def translate_part(part: Part) -> OnnxPart:
             continue
         dtype = str(array.dtype)
         values[node] = Value("", array.shape, dtype, lambda array=array: array)  # type: ignore[misc]
-        if array.nbytes < _LEAST:
-            tensors[node] = Tensor("", dtype, array.shape, Bytes(np.ascontiguousarray(array).tobytes()))
-        else:
+        content = np.ascontiguousarray(array).tobytes() if array.nbytes < _LEAST else None
+        tensors[node] = Tensor(dtype, array.shape, content)
+        if content is None:
             arrays[node] = array
-            tensors[node] = Tensor("", dtype, array.shape, ExternalData(_NOWHERE, 0, array.nbytes))
     try:
         made = translate_graph(part.graph, part.inference, values, tensors, opset=DEFAULT, name="part")
     except UntranslatedError as error:
         raise NodesRefusedError(error.reasons) from error
-    model = OnnxModel(made.graph, list_versions(made.graph, DEFAULT), IR_VERSIONS[DEFAULT])
-    stored, read = {tensor.name for tensor in made.graph.initializers}, {value.name for value in made.graph.inputs}
+    stored = {node.name for node in made.graph.variables()}
     outside = {
-        made.names[node, 0]: np.require(x, requirements=("C", "A"))
+        made.variables[node]: np.require(x, requirements=("C", "A"))
         for node, x in arrays.items()
-        if made.names[node, 0] in stored
+        if made.variables[node] in stored
     }
-    inputs = {node: made.names[node, 0] for node in part.graph.variables() if made.names.get((node, 0)) in read}
-    return OnnxPart(b"".join(encode_model(model).pieces()), outside, inputs)
+
+    def encode(node: Node, name: str) -> Message | None:
+        array = outside.get(node.name)
+        return None if array is None else encode_tensor(name, str(array.dtype), array.shape, (_NOWHERE, 0, array.nbytes))
+
+    inputs = {
+        node: made.variables[node]
+        for node in part.graph.variables()
+        if node not in tensors and made.variables.get(node) in stored
+    }
+    return OnnxPart(b"".join(encode_model(made.graph, encode).pieces()), outside, inputs)

@@ -56,9 +56,6 @@ _BRACE = len(b"\n    }")
 _CHUNK = 1 << 18  # bytes
 
 
-SAMPLE = 1 << 16
-"""How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
-
 _AFTER_NODE = rb"[ \t\n\r]*(?:,[ \t\n\r]*(?=\{)|(?=\]))"
 _SCALAR = rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z"
 

@@ -24,3 +24,8 @@ def recognize_generation(graph: Graph) -> str:
             return name
     version = graph.version
     return _BY_KEY[0][1] if version is None else _BY_KEY[1][1] if version < 10000 else _BY_KEY[2][1]
+
+
+def shows_generation(graph: Graph) -> bool:
+    """Return whether the nodes show the generation: a few variables without attributes do not."""
+    return any(key in ("param", "attr", "attrs") for node in graph.nodes if node.form is not None for key in node.form.keys)

@@ -7,7 +7,7 @@ import re
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.mxnet.source import restyle
 from graphshare.ir.graph import Graph
-from graphshare.reports.model import Finding, Level, Report, RuleInfo
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 
 _RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
 
@@ -39,11 +39,11 @@ def relayout(graph: Graph, layout: str | None) -> Graph:
     )
 
 
-def layout_report(where: str, layout: str, *, changes: bool) -> Report:
+def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:
     """Return the result of ``format --check``, for the report formats."""
     again = f"graphshare format{f' --layout {layout}' if layout else ''} {where} -o {where}"
     message = f"is not laid out as {layout}" if layout else "does not keep the rules of its own layout"
     finding = Finding(
         code=_RULE.code, level=_RULE.level, message=message, where=where, line=1, column=1, hint=again, fixable=True
     )
-    return Report(command="format --check", files=(where,), findings=(finding,) if changes else (), rules=(_RULE,))
+    return FindingsReport(command="format --check", files=(where,), findings=(finding,) if changes else (), rules=(_RULE,))

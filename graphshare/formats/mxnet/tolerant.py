@@ -13,7 +13,8 @@ import re
 from typing import Any
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.mxnet.document import SAMPLE, begins_like_json
+from graphshare.formats.byte_source import SAMPLE
+from graphshare.formats.mxnet.document import begins_like_json
 from graphshare.formats.wrong_file import SYMBOL_HINT, refuse_bytes, refuse_json
 
 _HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")

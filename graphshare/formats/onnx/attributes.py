@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from graphshare.formats.onnx.stored import OnnxFile, Span
+from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor
 from graphshare.formats.onnx.values import StoredValue, read_attribute
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, floats_at, integer_at, integers_at, scan, text_at
@@ -21,12 +21,16 @@ ReadGraph = Callable[[int, int], Graph]
 
 
 class Attributes(NamedTuple):
-    """Attributes by name: texts of all, values of all (those of subgraphs count them), and the subgraphs with their names."""
+    """Attributes by name: texts of all, values of all (those of subgraphs count them), and the subgraphs with their names.
+
+    ``outer`` is where tensors in them have data in other files.
+    """
 
     texts: Mapping[str, str] = EMPTY
     values: Mapping[str, Any] = EMPTY
     graphs: tuple[Graph, ...] = ()
     bodies: tuple[str, ...] = ()
+    outer: tuple[TensorPlace, ...] = ()
 
 
 class AttributeReader:
@@ -35,6 +39,7 @@ class AttributeReader:
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
         self._known: dict[bytes, Attributes] = {b"": Attributes()}
+        self._outer: list[TensorPlace] = []
 
     def read(self, fields: Sequence[Field], read_graph: ReadGraph) -> Attributes:
         """Return the attributes in ``fields``. Raises WireError."""
@@ -48,16 +53,19 @@ class AttributeReader:
         values: dict[str, Any] = {}
         graphs: list[Graph] = []
         bodies: list[str] = []
+        outer: list[TensorPlace] = []
         for field in fields:
             expect(field, BYTES, "an attribute")
             name, text, inner = self._read_attribute(field[3], field[4], read_graph)
+            outer += self._outer
+            self._outer = []
             if name in texts:
                 raise WireError(f"attribute {name!r} occurs twice", field[2])
             texts[name] = text
             graphs += inner
             bodies += [name] * len(inner)
             values[name] = text if inner else StoredValue(Span(self._file, field[3], field[4]), read_attribute, text)
-        result = Attributes(texts, values, tuple(graphs), tuple(bodies))
+        result = Attributes(texts, values, tuple(graphs), tuple(bodies), tuple(outer))
         if key is not None and not graphs:
             self._known[key] = result
         return result
@@ -80,7 +88,7 @@ class AttributeReader:
                     numbers += self._list_numbers(field)
             elif which in (2, 3, 4, 5, 9, 10, 14, 15, 21, 22, 23):
                 is_list |= which in (9, 10, 15, 23)
-                if len(parts) <= _LONGEST:
+                if len(parts) <= _LONGEST or which in (5, 10):
                     parts.append(self._describe(field))
         shown = numbers or parts
         if is_list or len(shown) > 1:
@@ -106,5 +114,6 @@ class AttributeReader:
             return f"@{text}" if which == 21 else text
         if which in (5, 10):
             place = locate_tensor(self._file, field[3], field[4])
+            self._outer += [place] if place.path else []
             return f"{dtype_name(place.code)} tensor {place.shape}"
         return {14: "type", 15: "type", 22: "sparse tensor", 23: "sparse tensor"}[which]

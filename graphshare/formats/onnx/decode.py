@@ -33,8 +33,8 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TensorPlace,
 )
-from graphshare.formats.onnx.tensors import dtype_name, locate_tensor
-from graphshare.formats.onnx.values import StoredValue, read_sparse_tensor, read_tensor
+from graphshare.formats.onnx.tensors import locate_tensor
+from graphshare.formats.onnx.values import describe_variable
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, scan, text_at
 from graphshare.formats.open_source import open_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
@@ -145,7 +145,7 @@ def read_function(span: Span) -> Function:
             else:
                 (nodes if field[0] == 7 else defaults).append(field)
     variables = [
-        Node("", name, details=NodeDetails(outputs=(name,), values={"position": i})) for i, name in enumerate(texts[4])
+        Node("", name, details=NodeDetails("", (name,), {"position": i}, holds_value=False)) for i, name in enumerate(texts[4])
     ]
     scope.values.update({node.name: Entry(node) for node in variables})
     operators = [reader.read_node(field, scope, ({}, {}, {})) for field in nodes]
@@ -173,17 +173,10 @@ class _Scope:
         around = self.outer.find(name)
         if around is None:
             return None
-        variable = Node("", f"capture {len(self.captures)}", num_outputs=1, details=NodeDetails(outputs=(name,)))
+        variable = Node("", f"capture {len(self.captures)}", num_outputs=1, details=NodeDetails("", (name,), holds_value=False))
         self.captures[name] = Entry(variable)
         self.captured.append(around)
         return self.captures[name]
-
-
-def _store_tensor(tensor: NamedMessage, place: TensorPlace | None) -> StoredValue:
-    """Return the value of an initializer; without a ``place`` it is sparse."""
-    if place is None:
-        return StoredValue(tensor.span, read_sparse_tensor, "sparse tensor")
-    return StoredValue(tensor.span, read_tensor, f"{dtype_name(place.code)} tensor {place.shape}")
 
 
 def _refuse_graph(start: int, end: int) -> Graph:
@@ -251,10 +244,8 @@ class _GraphReader:
             stored = Stored(
                 list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
             )
-            values: dict[str, object] = {"position": position} if is_body and name in inputs else {}
-            if is_body and tensor is not None:
-                values["value"] = _store_tensor(tensor, place)
-            details = NodeDetails(outputs=(name,), values=values or EMPTY, holds_value=tensor is not None, stored=stored)
+            values = describe_variable(stored, position) if is_body else EMPTY
+            details = NodeDetails("", (name,), values, holds_value=tensor is not None, stored=stored)
             node = Node("", name, num_outputs=1, details=details)
             scope.values[name] = Entry(node)
             nodes.append(node)
@@ -295,7 +286,12 @@ class _GraphReader:
         known = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
         values = {**known.values, OVERLOAD: overload} if overload else known.values
         stored = Stored(
-            list_messages(outputs, by_output), Span(self._file, field[3], field[4]), tuple(inputs), tuple(outputs), label
+            list_messages(outputs, by_output),
+            Span(self._file, field[3], field[4]),
+            tuple(inputs),
+            tuple(outputs),
+            label,
+            outer=known.outer,
         )
         details = NodeDetails(_name_domain(domain), stored.outputs, values, absent, label, stored=stored, bodies=known.bodies)
         node = Node(op, name, known.texts, tuple(entries), len(outputs), subgraphs=known.graphs, details=details)

@@ -9,6 +9,7 @@ from graphshare.errors import Fault
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.stored import OnnxFile, find_stored, outputs_of
+from graphshare.formats.onnx.tensors import data_size
 from graphshare.ir.graph import Entry, Graph, Node
 
 _Facts = tuple[object, ...]
@@ -47,12 +48,20 @@ def _value(entry: Entry) -> str:
 def _describe(node: Node) -> _Facts:
     details = node.details
     inputs = tuple([_value(entry) for entry in node.inputs])
-    label, domain, absent = (details.label, details.domain, details.absent) if details is not None else ("", "", ())
-    return node.op, label, domain, inputs, absent, outputs_of(node), tuple(node.attrs.items()), len(node.subgraphs)
+    return (
+        node.op,
+        details.label,
+        details.domain,
+        inputs,
+        details.absent,
+        outputs_of(node),
+        tuple(node.attrs.items()),
+        len(node.subgraphs),
+    )
 
 
 def _describe_variable(node: Node) -> _Facts:
     place = find_stored(node.details).place
-    if node.details is None or not node.details.holds_value or place is None:
-        return "input" if node.details is None or not node.details.holds_value else "initializer", (), 0, 0
-    return "initializer", place.shape, place.code, place.end - place.start
+    if not node.details.holds_value or place is None:
+        return "initializer" if node.details.holds_value else "input", (), 0, 0
+    return "initializer", place.shape, place.code, place.end - place.start if place.pieces else data_size(place)

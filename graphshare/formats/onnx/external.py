@@ -1,112 +1,292 @@
-"""Where the external data of a model goes when its file is written: it stays where it is, or its ranges are copied."""
+"""Where the data of initializers goes when a model is written: into it, into a file beside it, or it stays where it is."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from graphshare.errors import Fault, RefusedError
+import msgspec
+
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.model_format import CopiedWeights, WeightPlace
+from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
+from graphshare.formats.onnx.messages import ExternalRange, add_external, encode_tensor
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import Span, TensorPlace, find_stored
+from graphshare.formats.onnx.stored import FileRange, Span, TensorPlace, find_stored
 from graphshare.formats.onnx.wire import encode_text, scan
-from graphshare.ir.graph import Graph, Node
+from graphshare.formats.onnx.write import TensorEncoder
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.paths import describe_file, split
+from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.text.format import format_bytes, format_names
-from graphshare.text.urls import is_url
-
-Weights = Literal["share", "copy"]
-"""What copies of an initializer do: point at the one range of their data, or have a range of their own."""
+from graphshare.text.urls import is_url, redact
 
 _NAME, _EXTERNAL, _LOCATION = 8, 13, 14
+_LEAST = 1024  # bytes from which on a tensor is worth a place outside; shapes and axes must be in the model
 _PAGE = 4096
-_LARGE = 1 << 20  # bytes from which on data begins at a page, so that it can be mapped
+_LARGE = 1 << 20  # bytes from which on data that is copied begins at a page, so that it can be mapped
 _ALIGNMENT = 64
-_Range = tuple[str, int, int]
+_OTHER_WAYS = "--weights external writes them to one file beside the model, --weights embed into it"
+
+
+class RecordData(msgspec.Struct, frozen=True, eq=False):
+    """The bytes of an array in dense C order, little endian, read in pieces when they are written."""
+
+    reader: ArrayReader
+    record: Record
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return self.record.dense_size
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Yield the bytes."""
+        yield from self.reader.chunks(self.record)
 
 
 class Placement:
-    """The external data of a model that is written to ``target``, with new places where the old ones cannot be reached.
+    """The data of a model that is written to ``target``: what has a new place, and what goes into the file ``beside``.
 
-    ``ranges`` are what the file ``beside`` gets: path, begin and end of each range and its offset there. ``beside`` is empty
-    where all data stays in its files.
+    ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records of
+    which the file ``beside`` consists, with their offsets in it; without any it is empty. ``embedded`` are arrays that could
+    not stay in their parameter file, ``files`` those files that the model points into. The records that are given as
+    ``embedded`` are those of external data that is embedded.
+
+    Raises:
+        RefusedError: data would have to be copied and must not (``no_copy``); parameter files are where ONNX does not look for
+            them.
     """
 
-    def __init__(self, graph: Graph, target: str, weights: Weights = "share", *, no_copy: bool = False) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        target: str,
+        parameters: ParameterFile | None = None,
+        *,
+        weights: WeightPlace = "embed",
+        copies: CopiedWeights = "share",
+        no_copy: bool = False,
+        embedded: Mapping[str, Record] = EMPTY,
+    ) -> None:
         self._is_remote = is_url(target)
-        self._folder = os.path.realpath(os.path.dirname(target) or ".")
+        self._folder = split(target)[0] or "."
+        self._root = os.path.realpath(self._folder)
         self._locations: dict[str, str | None] = {}
-        self._changes: dict[Node, tuple[str, int]] = {}
-        self.ranges: list[tuple[_Range, int]] = []
+        self._parameters: dict[str, str | Fault] = {}
+        self._places: dict[Node, ExternalRange] = {}
+        self._file = parameters
+        self.records = {**list_records(graph, parameters), **embedded}
+        self.outside: list[tuple[FileRange | Record, int]] = []
+        self.embedded: list[str] = []
         self.size = 0
-        placed: dict[_Range, int] = {}
-        used: set[_Range] = set()
-        for node, place in list_external(graph):
-            where = (place.path, place.start, place.end)
-            location = self._find_location(place.path)
-            is_copy = weights == "copy" and where in used
-            used.add(where)
-            if location is not None and not is_copy:
-                if location != dict(place.external).get("location"):
-                    self._changes[node] = (location, place.start)
-                continue
-            if where not in placed or is_copy:
-                placed[where] = self._append(where)
-            self._changes[node] = ("", placed[where])
-        self.beside = f"{target}.data" if self.ranges else ""
-        if self.ranges and no_copy:
-            files = format_names(dict.fromkeys(os.path.basename(path) for (path, _, _), _ in self.ranges))
+        placed: dict[FileRange, int] = {}
+        used: set[FileRange] = set()
+        for node in list_initializers(graph):
+            record, place = self.records.get(node.name), find_stored(node.details).place
+            if record is not None:
+                self._place_record(node, record, weights)
+            elif place is not None and place.path:
+                moved = self._place_range(place, copies, placed, used)
+                self._places |= {} if moved is None else {node: moved}
+        self._inner: dict[FileRange, ExternalRange] = {}
+        for tensor in list_inner_tensors(graph):
+            moved = self._place_range(tensor.place, "share", placed, used)
+            self._inner |= {} if moved is None else {FileRange(tensor.place.path, tensor.place.start, tensor.place.end): moved}
+        self.beside = f"{target}.data" if self.outside else ""
+        faults = [location for location in self._parameters.values() if isinstance(location, Fault)]
+        if faults:
+            raise RefusedError(faults)
+        self.files = tuple(self._parameters)
+        copied = dict.fromkeys(os.path.basename(data.path) for data, _ in self.outside if isinstance(data, FileRange))
+        if copied and no_copy:
             hint = "write the model into the directory of its data, or leave --no-copy out"
-            message = f"{format_bytes(self.size)} of {files} would have to be copied, and --no-copy refuses that"
+            message = f"{format_bytes(self.size)} of {format_names(copied)} would have to be copied, and --no-copy refuses that"
             raise RefusedError(Fault(message, where=target, hint=hint))
 
-    def encode(self, node: Node, name: str) -> Message | None:
-        """Return the TensorProto of an initializer whose data has a new place; None for any other."""
-        change, stored = self._changes.get(node), find_stored(node.details)
-        if change is None or stored.tensor is None or stored.place is None:
-            return None
-        location, offset = change
-        span, message = stored.tensor.span, Message()
-        kept = [field for field in scan(span.file.data, span.start, span.end) if field[0] not in (_NAME, _EXTERNAL, _LOCATION)]
-        for number, _, begin, _, end in kept:
-            if number < _NAME:
-                message.add_encoded(Span(span.file, begin, end))
-        message.add_bytes(_NAME, encode_text(name))
-        size = stored.place.end - stored.place.start
-        values = {"location": location or os.path.basename(self.beside), "offset": str(offset), "length": str(size)}
-        for key, value in values.items():
-            pair = Message()
-            pair.add_bytes(1, key.encode())
-            pair.add_bytes(2, encode_text(value))
-            message.add_message(_EXTERNAL, pair)
-        message.add_integer(_LOCATION, 1)
-        for number, _, begin, _, end in kept:
-            if number > _NAME:
-                message.add_encoded(Span(span.file, begin, end))
-        return message
+    @property
+    def has_external(self) -> bool:
+        """Whether data gets a place outside of the model."""
+        return bool(self._places or self._inner)
+
+    def move_inner(self, graph: Graph) -> Graph:
+        """Return a graph in which tensors inside operators and functions name the new places of their data."""
+        beside = os.path.basename(self.beside)
+        return move_inner_data(graph, {old: (new[0] or beside, new[1], new[2]) for old, new in self._inner.items()})
+
+    @contextmanager
+    def open_records(self) -> Iterator[ArrayReader | None]:
+        """Open what reads the records; nothing where there are none."""
+        if self._file is None or not self.records:
+            yield None
+            return
+        with ArrayReader(self._file) as reader:
+            yield reader
+
+    def make_encoder(self, reader: ArrayReader | None, beside: str = "") -> TensorEncoder:
+        """Return what encodes initializers: those of records with their data as ``reader`` reads it, and those with new places.
+
+        ``beside`` is the name of the file beside the model while it is not in place.
+        """
+        name_beside = beside or os.path.basename(self.beside)
+
+        def encode(node: Node, name: str) -> Message | None:
+            where, record = self._places.get(node), self.records.get(node.name)
+            if where is not None:
+                where = (where[0] or name_beside, where[1], where[2])
+            if record is not None:
+                shape, dtype = record.shape_and_dtype()
+                assert reader is not None
+                return encode_tensor(name, dtype, shape, where or RecordData(reader, record))
+            return None if where is None else _move_data(node, name, where)
+
+        return encode
+
+    def _place_record(self, node: Node, record: Record, weights: WeightPlace) -> None:
+        is_large = record.dense_size >= _LEAST
+        if weights == "external" and is_large:
+            self._places[node] = ("", *self._append(record, record.dense_size, _ALIGNMENT))
+        elif weights == "params":
+            path = _find_file(record, self._file)
+            if path is None or record.data_offset is None:
+                self.embedded += [node.name] if is_large or find_stored(node.details).data_in_record else []
+            elif is_large:
+                location = self._parameters.setdefault(path, _locate(path, self._folder))
+                if isinstance(location, str):
+                    self._places[node] = (location, record.data_offset, record.data_offset + record.dense_size)
+
+    def _place_range(
+        self, place: TensorPlace, copies: CopiedWeights, placed: dict[FileRange, int], used: set[FileRange]
+    ) -> ExternalRange | None:
+        """Return the new place of external data of an ONNX file: it stays where it can be reached, else it is copied."""
+        where = FileRange(place.path, place.start, place.end)
+        location = self._find_location(place.path)
+        is_copy = copies == "copy" and where in used
+        used.add(where)
+        if location is not None and not is_copy:
+            is_new = location != dict(place.external).get("location")
+            return (location, place.start, place.end) if is_new else None
+        if where not in placed or is_copy:
+            placed[where], _ = self._append(where, where.size, _PAGE if where.size >= _LARGE else _ALIGNMENT)
+        return "", placed[where], placed[where] + where.size
+
+    def _append(self, data: FileRange | Record, size: int, alignment: int) -> tuple[int, int]:
+        """Add data to the file beside the model, and return where it begins and ends there."""
+        offset = -(-self.size // alignment) * alignment
+        self.outside.append((data, offset))
+        self.size = offset + size
+        return offset, self.size
 
     def _find_location(self, path: str) -> str | None:
         """Return the location of a file as the model names it from its directory; None where it is not in that."""
         if path not in self._locations:
             real = os.path.realpath(path)
-            inside = is_url(path) == self._is_remote and os.path.commonpath((real, self._folder)) == self._folder
-            self._locations[path] = os.path.relpath(real, self._folder).replace(os.sep, "/") if inside else None
+            inside = is_url(path) == self._is_remote and os.path.commonpath((real, self._root)) == self._root
+            self._locations[path] = os.path.relpath(real, self._root).replace(os.sep, "/") if inside else None
         return self._locations[path]
 
-    def _append(self, where: _Range) -> int:
-        size = where[2] - where[1]
-        alignment = _PAGE if size >= _LARGE else _ALIGNMENT
-        offset = -(-self.size // alignment) * alignment
-        self.ranges.append((where, offset))
-        self.size = offset + size
-        return offset
+
+def list_initializers(graph: Graph) -> Iterator[Node]:
+    """Yield the initializers of a graph and of its subgraphs."""
+    pending = [graph]
+    while pending:
+        for node in pending.pop().nodes:
+            if find_stored(node.details).tensor is not None:
+                yield node
+            pending.extend(node.subgraphs)
 
 
 def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:
     """Yield the initializers of a graph and of its subgraphs whose data is in another file."""
-    pending = [graph]
-    while pending:
-        for node in pending.pop().nodes:
-            place = find_stored(node.details).place
-            if place is not None and place.path:
-                yield node, place
-            pending.extend(node.subgraphs)
+    for node in list_initializers(graph):
+        place = find_stored(node.details).place
+        if place is not None and place.path:
+            yield node, place
+
+
+def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:
+    """Return the records of initializers whose data no ONNX file holds, by name: exported ones, and those given as arrays.
+
+    Raises:
+        RefusedError: there is no record; all such initializers are listed.
+    """
+    records = parameters.by_key() if parameters is not None else {}
+    arrays = {key: record for key, record in records.items() if record.origin is not None and record.origin.array is not None}
+    exported = [node for node in list_initializers(graph) if find_stored(node.details).data_in_record]
+    faults = [Fault("is an initializer whose value is not there", node=n.name) for n in exported if n.name not in records]
+    if faults:
+        raise RefusedError(faults)
+    return arrays | {node.name: records[node.name] for node in exported}
+
+
+def _find_file(record: Record, parameters: ParameterFile | None) -> str | None:
+    """Return the file that has the bytes of a record as they are; None where it has them in another form."""
+    if record.storage != "default" or record.fortran_order or record.big_endian or record.data_offset is None:
+        return None
+    file = parameters if record.origin is None else record.origin.file
+    return None if file is None else file.path
+
+
+def _locate(path: str, folder: str) -> str | Fault:
+    """Return the location of a file as ONNX allows it: relative, without ``..`` and links; else the fault."""
+    if is_url(path) or is_url(folder):
+        return Fault("is at a URL, or the model will be", where=path, hint=_OTHER_WAYS)
+    real, base = os.path.realpath(path), os.path.realpath(folder)
+    location = os.path.relpath(real, base)
+    if location.startswith(os.pardir) or os.path.isabs(location):
+        message = "is neither in the directory of the model nor below it, and ONNX allows no other place"
+        return Fault(message, where=path, hint=f"write the model beside it, or copy it there; {_OTHER_WAYS}")
+    if os.stat(real).st_nlink > 1:
+        return Fault("has several hard links, which ONNX does not allow", where=path, hint=f"copy it; {_OTHER_WAYS}")
+    return location.replace(os.sep, "/")
+
+
+def _move_data(node: Node, name: str, where: ExternalRange) -> Message | None:
+    """Return the TensorProto of an initializer whose data is in another file; all else as it was read."""
+    tensor = find_stored(node.details).tensor
+    if tensor is None:
+        return None
+    span, message = tensor.span, Message()
+    kept = [field for field in scan(span.file.data, span.start, span.end) if field[0] not in (_NAME, _EXTERNAL, _LOCATION)]
+    for number, _, begin, _, end in kept:
+        if number < _NAME:
+            message.add_encoded(Span(span.file, begin, end))
+    message.add_bytes(_NAME, encode_text(name))
+    add_external(message, where)
+    for number, _, begin, _, end in kept:
+        if number > _NAME:
+            message.add_encoded(Span(span.file, begin, end))
+    return message
+
+
+class MissingData(msgspec.Struct, frozen=True, eq=False):
+    """A tensor whose external data is not there, and why: an initializer, or one inside an operator.
+
+    ``owner`` says which. ``node`` is None for an operator of a function.
+    """
+
+    owner: str
+    node: Node | None
+    reason: str
+
+
+def find_missing_data(graph: Graph) -> Iterator[MissingData]:
+    """Yield the tensors whose external data is missing or too short."""
+    sizes: dict[str, int | None] = {}
+    tensors: list[tuple[str, Node | None, TensorPlace]] = [
+        *((f"initializer {node.name!r}", node, place) for node, place in list_external(graph)),
+        *((f"a tensor of operator {tensor.name!r}", tensor.node, tensor.place) for tensor in list_inner_tensors(graph)),
+    ]
+    for owner, node, place in tensors:
+        if place.path not in sizes:
+            try:
+                sizes[place.path] = describe_file(place.path).size
+            except (OSError, InputError):
+                sizes[place.path] = None
+        size, name = sizes[place.path], redact(place.path)
+        if size is None:
+            yield MissingData(owner, node, f"{name} does not exist")
+        elif size < place.end:
+            yield MissingData(owner, node, f"{name} has {size:,} bytes, and the data ends at byte {place.end:,}")

@@ -1,17 +1,38 @@
-"""Messages on values under other names: all but the names is copied byte by byte."""
+"""Messages on values and attributes: under other names, where all else is copied byte by byte, and such that no file had.
+
+The field numbers are those of onnx.proto (IR versions 7 to 11).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
-from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.stored import NamedMessage, Span
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
-from graphshare.ir.onnx import Data
+from graphshare.ir.graph import Graph
+from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
+
+# AttributeProto: where a value stands, and the number of its type.
+_FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = (
+    (2, 1),
+    (3, 2),
+    (4, 3),
+    (5, 4),
+    (6, 5),
+    (7, 6),
+    (8, 7),
+    (9, 8),
+)
+Dimensions = Sequence[int | str]
+"""Sizes; a text is one that the caller of a model chooses, by its name."""
+ExternalRange = tuple[str, int, int]
+"""A file, as the model names it, and begin and end of the data in it."""
 
 
-def rename_message(message: NamedMessage, name: str) -> Data | Message:
+def rename_message(message: NamedMessage, name: str) -> Blob | Message:
     """Return a message under another name; its own bytes where it has that name."""
     if message.name == name:
         return message.span
@@ -23,7 +44,7 @@ def rename_message(message: NamedMessage, name: str) -> Data | Message:
     return renamed
 
 
-def rename_sparse(message: NamedMessage, name: str) -> Data | Message:
+def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     """Return a SparseTensorProto under another name, which is that of its values."""
     if message.name == name:
         return message.span
@@ -42,7 +63,7 @@ def rename_sparse(message: NamedMessage, name: str) -> Data | Message:
     return renamed
 
 
-def rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, Sequence[str]]) -> Data | Message:
+def rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, Sequence[str]]) -> Blob | Message:
     """Return a TensorAnnotation for the value ``name``.
 
     The values that it refers to have their new names; of several that with the prefix of ``name``.
@@ -73,3 +94,98 @@ def describe_value(name: str, type_bytes: bytes | None = None) -> Message:
     if type_bytes is not None:
         message.add_bytes(2, type_bytes)
     return message
+
+
+def describe_type(dtype: str, shape: Dimensions) -> bytes:
+    """Return a TypeProto of a tensor."""
+    dimensions = Message()
+    for size in shape:
+        dimension = Message()
+        if isinstance(size, str):
+            dimension.add_text(2, size)
+        else:
+            dimension.add_integer(1, size)
+        dimensions.add_message(1, dimension)
+    tensor = Message()
+    tensor.add_integer(1, DTYPE_CODES[dtype])
+    tensor.add_message(2, dimensions)
+    whole = Message()
+    whole.add_message(1, tensor)
+    return b"".join(whole.pieces())
+
+
+def encode_tensor(name: str, dtype: str, shape: Sequence[int], data: Blob | ExternalRange) -> Message:
+    """Return a TensorProto: its data raw, or a reference to another file."""
+    message = describe_tensor(name, dtype, shape)
+    if isinstance(data, tuple):
+        add_external(message, data)
+    else:
+        message.add_data(9, data)
+    return message
+
+
+def add_external(message: Message, data: ExternalRange) -> None:
+    """Add to a TensorProto where its data is."""
+    location, start, end = data
+    for key, value in {"location": location, "offset": str(start), "length": str(end - start)}.items():
+        message.add_message(13, encode_pair(key, value))
+    message.add_integer(14, 1)
+
+
+def describe_tensor(name: str, dtype: str, shape: Sequence[int]) -> Message:
+    """Return a TensorProto without data."""
+    message = Message()
+    for size in shape:
+        message.add_integer(1, size)
+    message.add_integer(2, DTYPE_CODES[dtype])
+    if name:
+        message.add_bytes(TENSOR_NAME, encode_text(name))
+    return message
+
+
+def encode_attribute(name: str, value: Any) -> Message:
+    """Return an AttributeProto. A graph in it is empty: that of the node's subgraph is written in its place."""
+    message = Message()
+    message.add_text(1, name)
+    if isinstance(value, (bool, int)):
+        message.add_integer(_INTEGER[0], int(value))
+        kind = _INTEGER
+    elif isinstance(value, float):
+        message.add_float(_FLOAT[0], value)
+        kind = _FLOAT
+    elif isinstance(value, str):
+        message.add_bytes(_TEXT[0], value.encode())
+        kind = _TEXT
+    elif isinstance(value, Tensor):
+        tensor = describe_tensor("", value.dtype, value.shape)
+        tensor.add_bytes(9, value.content or b"")
+        message.add_message(_TENSOR[0], tensor)
+        kind = _TENSOR
+    elif isinstance(value, Graph):
+        message.add_message(_GRAPH[0], Message())
+        kind = _GRAPH
+    else:
+        kind = _encode_list(message, value)
+    message.add_integer(20, kind[1])
+    return message
+
+
+def _encode_list(message: Message, values: Float | Sequence[int] | Sequence[str]) -> tuple[int, int]:
+    if isinstance(values, Float):
+        for number in values.values:
+            message.add_float(_FLOATS[0], number)
+        return _FLOATS
+    if values and all(isinstance(value, str) for value in values):
+        message.add_texts(_TEXTS[0], map(str, values))
+        return _TEXTS
+    for value in values:
+        message.add_integer(_INTEGERS[0], int(value))
+    return _INTEGERS
+
+
+def encode_pair(key: str, value: str) -> Message:
+    """Return a StringStringEntryProto."""
+    pair = Message()
+    pair.add_text(1, key)
+    pair.add_text(2, value)
+    return pair

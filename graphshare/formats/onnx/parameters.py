@@ -42,7 +42,7 @@ def index_parameters(graph: Graph) -> ParameterFile:
             path = "" if place is None else place.path
             (outer.setdefault(path, []) if path else inner).append(record)
             order.append((path, record))
-    own = ParameterFile(file.path, file.size, FORMAT, tuple(inner), named=True, identity=file.identity)
+    own = ParameterFile(file.path, file.size, FORMAT, tuple(inner), named=True, identity=file.identity, held=file.held)
     if not outer:
         return own
     files = {"": own}

@@ -111,7 +111,7 @@ def _list_calls(nodes: Iterable[Node]) -> Iterator[_Key]:
     pending = list(nodes)
     while pending:
         node = pending.pop()
-        if node.op and node.details is not None:
+        if node.op:
             yield node.details.domain, node.op, node.details.values.get(OVERLOAD, "")
         pending += [inner for graph in node.subgraphs for inner in graph.nodes]
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from graphshare.formats.byte_source import ByteSource, Identity, SourceBytes
+from graphshare.formats.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.formats.onnx.wire import Data
 from graphshare.formats.open_source import reopen_source
 from graphshare.formats.paths import split
@@ -20,6 +20,7 @@ _LARGE = 1 << 24  # bytes from which on a file is not read as a whole
 class OnnxFile:
     """The bytes of an ONNX file. A small file is in memory; of a large one only what is looked at.
 
+    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. ``sizes``
     has the bytes of the files in it, by path.
     """
@@ -31,8 +32,9 @@ class OnnxFile:
         self.path = source.name
         self.size = source.size
         self.identity: Identity = source.identity
+        self.held = source.content if isinstance(source, HeldBytes) else b""
         self.data: Data
-        if source.size < _LARGE:
+        if source.size < _LARGE or self.held:
             self.data = source.read_at(0, source.size)
         else:
             self.data = SourceBytes(reopen_source(source.name, source.identity))
@@ -47,8 +49,20 @@ class OnnxFile:
                 yield source.read_at(place, min(_CHUNK, end - place))
 
 
+class MemoryFile(OnnxFile):
+    """The bytes of a message that no file has."""
+
+    folder = path = ""
+    seeks_data = False
+    identity = ()
+
+    def __init__(self, data: bytes) -> None:
+        self.data = self.held = data
+        self.size, self.sizes = len(data), {}
+
+
 class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Bytes ``start`` to ``end`` of ``file``, read when they are wanted; data of a tensor in terms of the encoder."""
+    """Bytes ``start`` to ``end`` of ``file``, read when they are wanted."""
 
     file: OnnxFile
     start: int
@@ -100,6 +114,19 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
     external: tuple[tuple[str, str], ...] = ()
 
 
+class FileRange(msgspec.Struct, frozen=True):
+    """Bytes ``start`` to ``end`` of the file ``path``."""
+
+    path: str
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return self.end - self.start
+
+
 class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What a file says of the outputs of a node, by index.
 
@@ -117,9 +144,13 @@ NO_MESSAGES = ValueMessages()
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What the file holds of a node.
 
-    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``. A
+    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``, and
+    the places of tensors in its attributes whose data is in another file (``outer``), without those in its bodies. A
     variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
     both. ``values`` is what the file says of the outputs of either.
+
+    Nodes that no file had are stored in the same way, in memory: an operator without its inputs, and a ``tensor`` without its
+    data where ``data_in_record``: that is in the model's parameter file.
     """
 
     values: ValueMessages = NO_MESSAGES
@@ -130,16 +161,18 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     tensor: NamedMessage | None = None
     place: TensorPlace | None = None
     is_sparse: bool = False
+    data_in_record: bool = False
     input: NamedMessage | None = None
+    outer: tuple[TensorPlace, ...] = ()
 
 
-OPSET, TRAINING, FUNCTION = 8, 20, 25
+OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
 
 
 def outputs_of(node: Node) -> tuple[str, ...]:
     """Return the names of a node's outputs; a variable is its own output."""
-    return node.details.outputs if node.details is not None and node.op else (node.name,)
+    return node.details.outputs if node.op else (node.name,)
 
 
 class OnnxSource(Source, frozen=True, eq=False):
@@ -153,8 +186,6 @@ class OnnxSource(Source, frozen=True, eq=False):
     """
 
     format: ClassVar[str] = "onnx"
-    suffix: ClassVar[str] = ".onnx"
-    holds_parameters: ClassVar[bool] = True
 
     file: OnnxFile
     span: Span
@@ -217,7 +248,6 @@ class OnnxSource(Source, frozen=True, eq=False):
         return f"ONNX (IR {self.ir_version}, operator set {sets or 'missing'})"
 
 
-def find_stored(details: NodeDetails | None) -> Stored:
+def find_stored(details: NodeDetails) -> Stored:
     """Return what a file holds of a node; nothing for a node that no file had."""
-    stored = None if details is None else details.stored
-    return stored if isinstance(stored, Stored) else Stored()
+    return details.stored if isinstance(details.stored, Stored) else Stored()

@@ -13,7 +13,7 @@ from graphshare.formats.params.records import MAX_RANK, element_count
 from graphshare.formats.paths import describe_file, join
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.text.format import format_count
-from graphshare.text.urls import is_url
+from graphshare.text.urls import is_url, leaves_folder
 
 DTYPE_NAMES = {code: dtype for dtype, code in DTYPE_CODES.items()}
 # fmt: off
@@ -173,7 +173,7 @@ def check_location(folder: str, location: str, at: int) -> str:
     path = os.path.join(folder, location)
     if is_url(folder):
         path = join(folder, location)
-        outside = outside or any(mark in location for mark in ("?", "#", "::"))
+        outside = outside or leaves_folder(location) or any(mark in location for mark in ("?", "#", "::"))
     elif not outside:
         root = os.path.realpath(folder)
         outside = os.path.commonpath((root, os.path.realpath(path))) != root

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from graphshare.formats.onnx.stored import NamedMessage, find_stored
@@ -49,9 +51,21 @@ class NestedType(msgspec.Struct, frozen=True):
 
 def list_types(graph: Graph) -> dict[str, TensorType]:
     """Return the types that the file states of the inputs and outputs of a graph, by name."""
-    inputs = [find_stored(node.details).input for node in graph.variables()]
-    outputs = [find_stored(head.node.details).values.results.get(head.index) for head in graph.heads]
-    values = [(message.name, read_type(message)) for message in (*inputs, *outputs) if message is not None]
+    return {**input_types(graph), **output_types(graph)}
+
+
+def input_types(graph: Graph) -> dict[str, TensorType]:
+    """Return the types that the file states of the inputs of a graph, by name."""
+    return _read_types([find_stored(node.details).input for node in graph.variables()])
+
+
+def output_types(graph: Graph) -> dict[str, TensorType]:
+    """Return the types that the file states of the outputs of a graph, by name."""
+    return _read_types([find_stored(head.node.details).values.results.get(head.index) for head in graph.heads])
+
+
+def _read_types(messages: Iterable[NamedMessage | None]) -> dict[str, TensorType]:
+    values = [(message.name, read_type(message)) for message in messages if message is not None]
     return {name: stated for name, stated in values if stated is not None}
 
 

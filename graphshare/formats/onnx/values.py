@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
-from graphshare.formats.onnx.tensors import locate_tensor, pack_integers, read_elements
+from graphshare.formats.onnx.stored import OnnxFile, Span, Stored, TensorPlace
+from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, pack_integers, read_elements
 from graphshare.formats.onnx.types import parse_type
 from graphshare.formats.onnx.wire import BYTES, FIXED32, Field, WireError, expect, integer_at, integers_at, scan
 
@@ -79,6 +79,17 @@ class _TensorData:
 
     def __hash__(self) -> int:
         return hash(self.content)
+
+
+def describe_variable(stored: Stored, position: int) -> Mapping[str, object]:
+    """Return what counts of a variable of a subgraph: its ``position`` if it is an input, its ``value`` if it has one."""
+    facts: dict[str, object] = {"position": position} if stored.input is not None else {}
+    if stored.tensor is not None and stored.place is not None:
+        text = f"{dtype_name(stored.place.code)} tensor {stored.place.shape}"
+        facts["value"] = StoredValue(stored.tensor.span, read_tensor, text)
+    elif stored.tensor is not None:
+        facts["value"] = StoredValue(stored.tensor.span, read_sparse_tensor, "sparse tensor")
+    return facts
 
 
 def read_tensor(span: Span) -> Content:

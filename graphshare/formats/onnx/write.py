@@ -13,11 +13,10 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.messages import describe_value, rename_annotation, rename_message, rename_sparse
-from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, find_stored, outputs_of
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.onnx import Data
 
 TensorEncoder = Callable[[Node, str], Message | None]
 """Returns the TensorProto, under a name, of an initializer with data elsewhere; None where that of its file holds."""
@@ -27,7 +26,7 @@ def keep_tensor(node: Node, name: str) -> None:
     """Say that the TensorProto of the file holds."""
 
 
-def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Data:
+def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Blob:
     """Return the bytes of the model file of ``graph``; of one that is as it was read, those of its file.
 
     ``types`` are TypeProtos for the outputs, by name, whose types no file states.
@@ -131,14 +130,14 @@ class _GraphWriter:
             is_untouched(self._graph)
             and not self._renamed
             and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
-            and all(node.details is not None and node.details.outputs == (name,) for node, name in self._captured.items())
+            and all(node.details.outputs == (name,) for node, name in self._captured.items())
             and all(writer.is_as_read() for node in self._nodes if node.subgraphs for writer in self._bodies(node))
         )
 
     def encode(self) -> Message:
         """Return the GraphProto."""
         variables = [node for node in self._nodes if not node.op]
-        items: list[tuple[int, Data | Message]] = [(NODE, self._encode_node(node)) for node in self._nodes if node.op]
+        items: list[tuple[int, Blob | Message]] = [(NODE, self._encode_node(node)) for node in self._nodes if node.op]
         items += _order(self._list_tensors(variables))
         items += [(INPUT, self._encode_input(node)) for node in variables if _is_input(node)]
         items += [(OUTPUT, self._encode_output(head)) for head in self._graph.heads]
@@ -172,9 +171,9 @@ class _GraphWriter:
             captured = {variable: self._name(next(entries)) for variable in graph.captures}
             yield _GraphWriter(graph, self._encode_tensor, captured, self._around)
 
-    def _encode_node(self, node: Node) -> Data | Message:
+    def _encode_node(self, node: Node) -> Blob | Message:
         stored, details = find_stored(node.details), node.details
-        if details is None or stored.node is None:
+        if stored.node is None:
             raise RefusedError(Fault(f"operator {node.op} comes from no ONNX file", node=node.name))
         bodies = list(self._bodies(node)) if node.subgraphs else []
         count = len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs)
@@ -198,7 +197,7 @@ class _GraphWriter:
                 message.add_encoded(span)
         return message
 
-    def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, Data | Message]]:
+    def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, Blob | Message]]:
         for node in variables:
             stored, (name,) = find_stored(node.details), self._own_names(node)
             if stored.tensor is not None and stored.is_sparse:
@@ -206,17 +205,17 @@ class _GraphWriter:
             elif stored.tensor is not None:
                 yield INITIALIZER, stored.tensor.rank, self._encode_tensor(node, name) or rename_message(stored.tensor, name)
 
-    def _encode_input(self, node: Node) -> Data | Message:
+    def _encode_input(self, node: Node) -> Blob | Message:
         (name,), declared = self._own_names(node), find_stored(node.details).input
         declared = declared or find_value_info(_source(self._graph), node.name)
         return describe_value(name) if declared is None else rename_message(declared, name)
 
-    def _encode_output(self, head: Entry) -> Data | Message:
+    def _encode_output(self, head: Entry) -> Blob | Message:
         name, stored = self._name(head), find_stored(head.node.details)
         known = stored.values.results.get(head.index) or stored.values.infos.get(head.index) or stored.input
         return describe_value(name, self._types.get(name)) if known is None else rename_message(known, name)
 
-    def _list_infos(self) -> Iterator[tuple[int, int, Data | Message]]:
+    def _list_infos(self) -> Iterator[tuple[int, int, Blob | Message]]:
         for node in self._nodes:
             stored = find_stored(node.details)
             if not (stored.values.infos or stored.values.annotations or stored.values.results):

@@ -67,6 +67,15 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
     return Record(key, array.shape, dtype, "npy", 0, array.nbytes, None, array.nbytes, origin=Origin(key, array=array))
 
 
+def record_of_bytes(key: str, dtype: str, shape: tuple[int, ...], content: memoryview) -> Record:
+    """Return a record of an array in memory: ``content`` are its bytes, little endian and in C order."""
+    import numpy as np  # start-up: headers are read without numpy
+
+    stored = "uint16" if dtype == "bfloat16" else dtype
+    array = np.frombuffer(content, np.dtype(stored).newbyteorder("<")).reshape(shape)
+    return Record(key, shape, dtype, "npy", 0, len(content), None, len(content), origin=Origin(key, array=array))
+
+
 class ArrayReader:
     """Reads the arrays of one file, or of a list of records from several. A context manager; arrays stay valid after it.
 
@@ -86,7 +95,7 @@ class ArrayReader:
             return self  # each file that the records are from is opened when it is first read
         from graphshare.formats.params.registry import find_format  # start-up: graphs alone need no parameter format
 
-        self._source: ByteSource = reopen_source(self.file.path, self.file.identity)
+        self._source: ByteSource = reopen_source(self.file.path, self.file.identity, self.file.held)
         try:
             self._chunks: Chunks = find_format(self.file.format).read(self._source)
         except BaseException:

@@ -48,7 +48,7 @@ def copy_records(parts: Parts, out: BinaryIO) -> None:
         with task("copying parameters", sum(record.size for record, _ in plan), "B") as advance:
             for file, items in parts:
                 ranges = ((record.offset, record.size) for record, _ in items)
-                with reopen_source(file.path, file.identity) as source:
+                with reopen_source(file.path, file.identity, file.held) as source:
                     copy_ranges(source, ranges, out, advance=advance)
                     source.check_unchanged()
         write_all(out, encode_names(names))
@@ -164,7 +164,7 @@ def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -
     with ExitStack() as stack:
         advance = stack.enter_context(task("comparing bytes", total, "B"))
         for file, plan in parts:
-            source = stack.enter_context(reopen_source(file.path, file.identity))
+            source = stack.enter_context(reopen_source(file.path, file.identity, file.held))
             for (planned, key), (number, record) in zip(plan, records, strict=False):
                 at = first_difference(source, planned.offset, written, record.offset, planned.size)
                 if at is not None:

@@ -118,6 +118,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
 
     ``named`` is False for a list without names (and for an empty file, where nothing tells). ``trailing`` counts bytes after
     the last name, which MXNet ignores and a rewrite drops; ``reserved`` is the header's unused word, kept by a rewrite.
+    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     """
 
     path: str
@@ -129,6 +130,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     trailing: int = 0
     metadata: dict[str, str] = {}
     identity: Identity = ()
+    held: bytes = b""
 
     def _summary(self) -> str:
         return f"{quote_name(self.shown_path)}, {format_count(len(self.records), 'array')}"

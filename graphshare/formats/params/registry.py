@@ -6,7 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.byte_source import SAMPLE, ByteSource, HeldBytes
+from graphshare.formats.gzip_file import MAGIC as GZIP
+from graphshare.formats.gzip_file import MAX_UNPACKED, unpack, unpack_start
 from graphshare.formats.open_source import open_source
 from graphshare.formats.params.cursor import DAMAGED
 from graphshare.formats.params.format import ParameterFormat
@@ -48,7 +50,18 @@ def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -
     with open_source(
         path, endings=(*ARRAY_ENDINGS, *(format_.suffix for format_ in MODELS.values())), accepts=_begins_like_parameters
     ) as source:
-        return recognize_format(source, wanted=wanted).index(source)
+        content = _unpack_model(source)
+        return recognize_format(content, wanted=wanted).index(content)
+
+
+def _unpack_model(source: ByteSource) -> ByteSource:
+    """Return the content of a model that gzip packed, and any other file as it is: arrays are read in place."""
+    if source.read_at(0, min(len(GZIP), source.size)) != GZIP:
+        return source
+    start = HeldBytes(source.name, unpack_start(source.read_at(0, min(SAMPLE, source.size)), SAMPLE))
+    if not any(format_.sniff(start.content) and format_.may_hold_arrays(start) for format_ in MODELS.values()):
+        return source
+    return HeldBytes(source.name, unpack(source.read_at(0, min(source.size, MAX_UNPACKED)), where=source.name))
 
 
 def _begins_like_parameters(start: bytes) -> bool:

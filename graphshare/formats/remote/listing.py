@@ -6,20 +6,22 @@ Folders of ``http`` are pages of links, as web servers make them for a directory
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from html import unescape
 from typing import Any, Literal
 from urllib.parse import urljoin
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ListedFile
+from graphshare.formats.remote import patience
 from graphshare.formats.remote.filesystem import Place, translate_errors
 from graphshare.formats.remote.ranges import choose_fetch
 from graphshare.formats.remote.source import RemoteFile, describe_version, read_url
-from graphshare.text.urls import join_url, split_url
+from graphshare.text.urls import join_url, leaves_folder, split_url
 
-_LINK = re.compile(rb"""<a\s[^>]*?href\s*=\s*["']([^"'?#]+)["']""", re.IGNORECASE)
-_MAX_PAGE = 16 << 20  # bytes of a page of links
+_LINK = re.compile(rb"""[\s"']href\s*=\s*["']([^"'?#]{1,2048})["']""", re.IGNORECASE)
+_MAX_PAGE = 4 << 20  # bytes of a page of links
 _MAX_PAGES = 1000
 
 
@@ -106,16 +108,31 @@ def _list_links(folder: str) -> list[str]:
     """Return the files and the folders (with a slash at their end) to which the page of a folder links."""
     head, name, tail = split_url(folder)
     base = f"{head}{name}/" if name else head
-    page = read_url(f"{base}{tail}", _MAX_PAGE)
-    found = dict.fromkeys(urljoin(base, unescape(link.decode("utf-8", "replace"))) for link in _LINK.findall(page))
+    links = dict.fromkeys(find_links(read_url(f"{base}{tail}", _MAX_PAGE)))
+    found = dict.fromkeys(_join_link(base, link.decode("utf-8", "replace")) for link in links)
     names = [url[len(base) :] for url in found if url.startswith(base)]
-    return [f"{base}{name}{tail}" for name in names if name and "/" not in name[:-1]]
+    return [f"{base}{name}{tail}" for name in names if name and "/" not in name[:-1] and not leaves_folder(name)]
+
+
+def find_links(page: bytes) -> Iterator[bytes]:
+    """Yield what each ``<a href="...">`` of a page refers to, in time proportional to the page."""
+    for piece in page.split(b"<"):
+        if piece[:1] in b"aA" and piece[1:2].isspace() and (match := _LINK.search(piece.partition(b">")[0])):
+            yield match[1]
+
+
+def _join_link(base: str, link: str) -> str:
+    """Return the URL of a link; an empty text for what is not one."""
+    try:
+        return urljoin(base, unescape(link))
+    except ValueError:  # a bracket without its other one, or a number of thousands of digits
+        return ""
 
 
 def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
     """Return the files below a folder of a web server. Raises InputError when there are too many folders."""
     files: list[ListedFile] = []
-    level, pages = [folder], 0
+    level, pages, started = [folder], 0, time.monotonic()
     for _ in range(depth if depth is not None else _MAX_PAGES):
         below: list[str] = []
         for url in level:
@@ -123,6 +140,9 @@ def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
             if pages > _MAX_PAGES:
                 hint = "name a folder further down"
                 raise InputError(Fault(f"has more than {_MAX_PAGES:,} folders below it", where=folder, hint=hint))
+            if (elapsed := time.monotonic() - started) > patience.SILENCE + pages * patience.PER_PAGE:
+                message = f"its folders come too slowly: {pages - 1:,} in {elapsed:.0f} s"
+                raise InputError(Fault(message, where=folder, hint="name a folder further down"))
             for found in _list_links(url):
                 if split_url(found)[1] == "":
                     below.append(found)

@@ -19,6 +19,8 @@ SILENCE = 30.0
 """Seconds until the next byte, and until the whole head of an answer, must be there."""
 PACE = 10_000
 """Bytes per second that must come on average after the first ``SILENCE`` seconds."""
+PER_PAGE = 2.0
+"""Seconds that the page of a folder may take on average, after the first ``SILENCE`` seconds."""
 DELAYS = (0.1, 0.4, 1.5)
 """Seconds before a request is repeated."""
 AT_ONCE = 32

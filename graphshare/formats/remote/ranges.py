@@ -21,7 +21,8 @@ from graphshare.text.format import format_bytes
 MAX_WITHOUT_RANGES = 64 << 20
 """The largest file, in bytes, that is read as a whole from a server that does not send ranges."""
 CHANGED = "the object was replaced meanwhile; run the command again"
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+_NUMBER = "[0-9]{1,19}"
+_CONTENT_RANGE = re.compile(rf"bytes (?:({_NUMBER})-({_NUMBER})|\*)/({_NUMBER}|\*)")
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -137,14 +138,14 @@ async def _read(response: Any, size: int, url: str) -> bytes:
 async def _read_whole(response: Any, url: str) -> bytes:
     """Return the content that a server sends instead of a range. Raises InputError when it is too large."""
     limit, declared = MAX_WITHOUT_RANGES, response.headers.get("Content-Length", "")
-    size, data = int(declared) if declared.isdigit() else 0, b""
+    size, data = int(declared) if re.fullmatch(_NUMBER, declared) else 0, b""
     if size <= limit:
         data = await patience.read_paced(response.content.read, limit + 1)
         size = max(size, len(data))
     if size > limit:
         response.close()
         message = f"has {format_bytes(size)}, and the server does not send ranges of it"
-        if not declared.isdigit():
+        if not re.fullmatch(_NUMBER, declared):
             message = f"goes on beyond {format_bytes(limit)}, and the server does not send ranges of it"
         raise InputError(Fault(message, where=url, hint="download it first, or serve it with ranges"))
     return data
@@ -187,6 +188,6 @@ async def _call_s3(place: Place, **wanted: str | None) -> Mapping[str, Any]:
 
 def _total(response: Mapping[str, Any], url: str) -> int:
     bounds = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
-    if bounds is None:
+    if bounds is None or bounds[3] == "*":
         raise InputError(Fault("the server does not send ranges", where=url))
     return int(bounds[3])

@@ -10,7 +10,7 @@ import msgspec
 from graphshare.ops.translation import Translation, Translator, Value
 
 if TYPE_CHECKING:
-    from graphshare.ir.onnx import OnnxGraph
+    from graphshare.ir.graph import Graph
 
 
 def translate_foreach(t: Translation) -> list[str]:
@@ -30,7 +30,7 @@ def translate_foreach(t: Translation) -> list[str]:
 
     steps = [msgspec.structs.replace(x, name="step", shape=x.shape[1:]) for x in data]
     body = t.body([*(_state_of(x) for x in states), *steps], step)
-    made = t.emit_several("Scan", len(body.outputs), *states, *data, body=body, num_scan_inputs=data_count)
+    made = t.emit_several("Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count)
     return [*made[state_count:], *made[:state_count]]
 
 
@@ -67,7 +67,7 @@ def translate_while(t: Translation) -> list[str]:
     begins = [t.inputs[place] for place in variables]
     counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
     body = t.body([*counter, *map(_state_of, begins)], step)
-    count = len(body.outputs) - 1
+    count = len(body.heads) - 1
     made = t.emit_several("Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body)
     collected = zip(made[len(begins) :], t.outputs, strict=False)
     return [*(_fill_up(t, x, out) for x, out in collected), *made[: len(begins)]]
@@ -94,11 +94,11 @@ def translate_cond(t: Translation) -> list[str]:
     """Emit ``If`` with both branches."""
     holds = _condition(t, t.inline(0, [t.inputs[place] for place in t.attrs["cond_input_locs"]]))
 
-    def branch(number: int, places: Sequence[int]) -> OnnxGraph:
+    def branch(number: int, places: Sequence[int]) -> Graph:
         return t.body([], lambda _: t.inline(number, [t.inputs[place] for place in places]))
 
     then, other = branch(1, t.attrs["then_input_locs"]), branch(2, t.attrs["else_input_locs"])
-    return t.emit_several("If", len(then.outputs), holds, then_branch=then, else_branch=other)
+    return t.emit_several("If", len(then.heads), holds, then_branch=then, else_branch=other)
 
 
 TRANSLATIONS = (

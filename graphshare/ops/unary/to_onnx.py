@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from graphshare.ir.onnx import Bytes, Tensor
+from graphshare.ir.onnx import Tensor
 from graphshare.ops import conversion
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import Translation, Translator
@@ -211,7 +211,7 @@ def translate_identity(t: Translation) -> str:
 def fill_like(t: Translation, value: float, dtype: str) -> str:
     """Return an array of the first input's shape that holds one value."""
     number = np.asarray(value).astype(dtype)
-    filler = Tensor("", dtype, (1,), Bytes(number.tobytes()))
+    filler = Tensor(dtype, (1,), number.tobytes())
     return t.emit("ConstantOfShape", t.emit("Shape", t.inputs[0]), value=filler)
 
 

@@ -7,36 +7,49 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.export_onnx.dynamic import Symbol, Variant, generalize
-from graphshare.ir.onnx import AttributeValue, Bytes, OnnxGraph, OnnxNode, Tensor, ValueInfo
+from graphshare.formats.onnx.stored import find_stored, outputs_of
+from graphshare.formats.onnx.types import input_types, output_types
+from graphshare.ir.graph import Graph
+from graphshare.ir.onnx import AttributeValue, Tensor
+from tests.onnx_files.composed import Operator, body, model
 
 N = Symbol("n", "x", 0)
 
 
-def row(name: str, values: list[int]) -> Tensor:
-    return Tensor(name, "int64", (len(values),), Bytes(np.array(values, "<i8").tobytes()))
+def row(values: list[int]) -> Tensor:
+    return Tensor("int64", (len(values),), np.array(values, "<i8").tobytes())
 
 
 def variant(size: int, values: list[int], op_type: str = "Reshape", **attributes: AttributeValue) -> Variant:
-    nodes = (OnnxNode(op_type, ("x", "c"), ("y",), attributes, name="node"),)
-    shape = (ValueInfo("x", "float32", (size, 4)),)
-    graph = OnnxGraph("g", nodes, shape, (ValueInfo("y", "float32", (2 * size, 2)),), (row("c", values),))
-    return Variant(graph, {"n": size})
+    nodes = [Operator(op_type, ("x", "c"), ("y",), attributes, "node")]
+    inputs, outputs = {"x": ("float32", (size, 4))}, {"y": ("float32", (2 * size, 2))}
+    return Variant(model("g", nodes, inputs, outputs, {"c": row(values)}), {"n": size})
 
 
-def constants(graph: OnnxGraph) -> dict[str, list[int]]:
-    return {t.name: np.frombuffer(t.data.content, "<i8").tolist() for t in graph.initializers if isinstance(t.data, Bytes)}
+def operators(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes if node.op]
+
+
+def constants(graph: Graph) -> dict[str, list[int]]:
+    found = {}
+    for node in graph.variables():
+        stored = find_stored(node.details)
+        if stored.tensor is not None and stored.place is not None:
+            content = stored.tensor.span.read()[stored.place.start : stored.place.end]
+            found[node.name] = np.frombuffer(content, "<i8").tolist()
+    return found
 
 
 def test_a_reshape_with_one_size_that_grows_gets_minus_one() -> None:
     graph = generalize([variant(size, [2 * size, 2]) for size in (2, 3, 5)], [N])
     assert constants(graph) == {"node/shape": [-1, 2]}
-    assert graph.inputs[0].shape == ("n", 4)
-    assert graph.outputs[0].shape == ("2*n", 2)
+    assert input_types(graph)["x"].shape == ("n", 4)
+    assert output_types(graph)["y"].shape == ("2*n", 2)
 
 
 def test_other_rows_are_computed_from_the_shape_of_the_input() -> None:
     graph = generalize([variant(size, [size, 3, size + 1], "Expand") for size in (2, 3, 5)], [N])
-    assert [node.op_type for node in graph.nodes] == ["Shape", "Gather", "Mul", "Add", "Expand"]
+    assert operators(graph) == ["Shape", "Gather", "Mul", "Add", "Expand"]
     found = constants(graph)
     assert found["node/n/factor"] == [1, 0, 1]
     assert found["node/fixed"] == [0, 3, 1]
@@ -44,7 +57,7 @@ def test_other_rows_are_computed_from_the_shape_of_the_input() -> None:
 
 def test_what_is_equal_for_all_sizes_stays() -> None:
     graph = generalize([variant(size, [-1, 2]) for size in (2, 3, 5)], [N])
-    assert [node.op_type for node in graph.nodes] == ["Reshape"]
+    assert operators(graph) == ["Reshape"]
     assert constants(graph) == {"c": [-1, 2]}
 
 
@@ -63,25 +76,29 @@ def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], mes
 
 def looped(size: int, values: list[int]) -> Variant:
     """A loop whose body reshapes its state by a constant of the graph around it."""
-    state, result = (ValueInfo(name, "float32", (size, 4)) for name in ("state", "reshaped"))
-    body = OnnxGraph("body", (OnnxNode("Reshape", ("state", "c"), ("reshaped",), name="inner"),), (state,), (result,))
-    nodes = (OnnxNode("Loop", ("trips", "", "x"), ("y",), {"body": body}, name="loop"),)
-    shape = (ValueInfo("x", "float32", (size, 4)),)
-    trips = Tensor("trips", "int64", (), Bytes(np.array(3, "<i8").tobytes()))
-    return Variant(OnnxGraph("g", nodes, shape, (), (row("c", values), trips)), {"n": size})
+    kind = ("float32", (size, 4))
+    step = body(
+        "body", [Operator("Reshape", ("state", "c"), ("reshaped",), label="inner")], {"reshaped": kind}, {"state": kind}
+    )
+    nodes = [Operator("Loop", ("trips", "", "x"), ("y",), {"body": step}, "loop")]
+    trips = Tensor("int64", (), np.array(3, "<i8").tobytes())
+    return Variant(model("g", nodes, {"x": kind}, {"y": kind}, {"c": row(values), "trips": trips}), {"n": size})
 
 
 def test_a_body_has_the_sizes_of_the_graph_around_it() -> None:
     graph = generalize([looped(size, [size, 4]) for size in (2, 3, 5)], [N])
-    (body,) = graph.nodes[-1].bodies()
-    assert body.inputs[0].shape == body.outputs[0].shape == ("n", 4)
-    assert body.nodes[0].inputs == ("state", "inner/shape")
-    assert {tensor.name for tensor in graph.initializers} == {"inner/shape", "trips"}
+    loop = graph.nodes[-1]
+    (inner,) = loop.subgraphs
+    assert input_types(inner)["state"].shape == output_types(inner)["reshaped"].shape == ("n", 4)
+    assert outputs_of(inner.nodes[-1].inputs[0].node) == ("state",)
+    assert inner.nodes[-1].inputs[1].node is inner.captures[0]
+    assert outputs_of(loop.inputs[-1].node) == ("inner/shape",)
+    assert constants(graph).keys() == {"inner/shape", "trips"}
 
 
 def test_constants_that_only_bodies_read_stay() -> None:
     graph = generalize([looped(size, [-1, 4]) for size in (2, 3, 5)], [N])
-    assert {tensor.name for tensor in graph.initializers} == {"c", "trips"}
+    assert constants(graph).keys() == {"c", "trips"}
 
 
 def test_what_depends_on_sizes_otherwise_is_refused_in_bodies_too() -> None:

@@ -18,7 +18,7 @@ import pytest
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
 from graphshare.fleet.cluster import Installation, compare_workers, describe_installation, run_on_cluster, work_there
-from graphshare.fleet.foreach import FleetRun, Settings, foreach
+from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, SchedulerError, Task
 from graphshare.fleet.tasks import Template
 from graphshare.fleet.thread_limit import any_time_limit
@@ -107,7 +107,7 @@ def prepare() -> None:
 
 
 def fleet(folder: Path, address: str, manifest: str = "") -> FleetRun:
-    settings = Settings(scheduler=address, shared_filesystem=True, manifest=manifest)
+    settings = FleetOptions(scheduler=address, shared_filesystem=True, manifest=manifest)
     return foreach([f"{folder}/*.json"], Template(("{}",)), run, settings, prepare=prepare)
 
 

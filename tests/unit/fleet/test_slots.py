@@ -16,7 +16,7 @@ import pytest
 
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.fleet import slots
-from graphshare.fleet.foreach import FleetRun, Settings, foreach
+from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, Task
 from graphshare.fleet.tasks import Template
 from graphshare.fleet.work import work
@@ -50,7 +50,7 @@ def run(words: Sequence[str]) -> Captured:
     return Captured(0, b"", "")
 
 
-def fleet(folder: Path, *names: str, settings: Settings) -> FleetRun:
+def fleet(folder: Path, *names: str, settings: FleetOptions) -> FleetRun:
     for name in names:
         (folder / f"{name}.json").write_text("{}")
     return foreach([f"{folder}/*.json"], Template(("{}",)), run, settings, prepare=prepare)
@@ -63,7 +63,7 @@ def answers(results: FleetRun) -> dict[str, str]:
 @pytest.mark.large
 def test_a_model_that_kills_its_worker_is_recorded_and_run_once_more_alone(tmp_path: Path) -> None:
     manifest = tmp_path / "run.jsonl"
-    found = answers(fleet(tmp_path, "a", "dies", "m", "once", "z", settings=Settings(jobs=2, manifest=str(manifest))))
+    found = answers(fleet(tmp_path, "a", "dies", "m", "once", "z", settings=FleetOptions(jobs=2, manifest=str(manifest))))
     assert found == {"a": "done", "dies": "failed", "m": "done", "once": "done", "z": "done"}
     assert manifest.read_text().count('"result":"killed"') == 2
     assert manifest.read_text().count('"result":"failed"') == 1
@@ -75,7 +75,8 @@ def test_a_model_that_kills_its_worker_is_recorded_and_run_once_more_alone(tmp_p
 def test_a_model_beyond_its_limits_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "_GRACE", 0.1)
     names = ("a", "hangs", "sleeps", "takes", "z")
-    results = {Path(r.source).stem: r for r in fleet(tmp_path, *names, settings=Settings(time_limit=0.3, max_memory="500M"))}
+    options = FleetOptions(time_limit=0.3, max_memory="500M")
+    results = {Path(r.source).stem: r for r in fleet(tmp_path, *names, settings=options)}
     assert {name for name, result in results.items() if result} == {"a", "z"}
     assert "the time limit of 0.3 s has passed; nothing was written" in results["sleeps"].error
     assert "the time limit of 0.3 s has passed, and the worker process was ended" in results["hangs"].error
@@ -83,7 +84,7 @@ def test_a_model_beyond_its_limits_has_failed(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_run_that_is_closed_leaves_no_process(tmp_path: Path) -> None:
-    run = fleet(tmp_path, "a", "sleeps", settings=Settings(jobs=2))
+    run = fleet(tmp_path, "a", "sleeps", settings=FleetOptions(jobs=2))
     assert next(run).result == "done"
     started = time.monotonic()
     run.close()
@@ -102,7 +103,7 @@ def test_workers_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "cpu_count", lambda: 12)
     (tmp_path / "a.json").write_text("{}")
     template = Template(("{}",), has_report=True)
-    (result,) = foreach([f"{tmp_path}/a.json"], template, run_environment, Settings(jobs=4), prepare=prepare)
+    (result,) = foreach([f"{tmp_path}/a.json"], template, run_environment, FleetOptions(jobs=4), prepare=prepare)
     assert result.figures["threads"] == 3
 
 
@@ -150,11 +151,11 @@ SLOW_RUN = """
 import sys, time
 from pathlib import Path
 from types import SimpleNamespace
-from graphshare.fleet.foreach import Settings, foreach
+from graphshare.fleet.foreach import FleetOptions, foreach
 from tests.unit.fleet.test_slots import prepare, write
 from graphshare.fleet.tasks import Template
 if __name__ == "__main__":
-    settings = Settings(out="out", jobs=2, manifest="run.jsonl")
+    settings = FleetOptions(out="out", jobs=2, manifest="run.jsonl")
     template = Template(("{}",), (("-o", "graph"),))
     print(sum(not result.was_skipped for result in foreach(["models/*.json"], template, write, settings, prepare=prepare)))
 """

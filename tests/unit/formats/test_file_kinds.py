@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from graphshare.formats.byte_source import SAMPLE
 from graphshare.formats.content_tests import is_markup
-from graphshare.formats.mxnet.document import SAMPLE
 from graphshare.formats.wrong_file import recognize
 
 

@@ -38,7 +38,7 @@ def test_names_and_attributes_of_variables_do_not_count() -> None:
         ({"attrs": {"num_hidden": "3"}}, "attributes num_hidden '2' and '3'"),
         ({"inputs": ()}, "2 and 0 inputs"),
         ({"details": NodeDetails(absent=(1,))}, "absent inputs none and 1"),
-        ({"details": NodeDetails("other")}, "domain none and other"),
+        ({"details": NodeDetails("other")}, "domain mxnet and other"),
         ({"subgraphs": (Graph((), ()),)}, "subgraphs none and 0"),
     ],
 )

@@ -13,14 +13,14 @@ import xmlschema
 
 from graphshare.formats.schema import explain
 from graphshare.reports.formats import FORMATS, default_format, render
-from graphshare.reports.model import Finding, Level, Report, RuleInfo, format_path, parse_path
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo, format_path, parse_path
 from tests.surroundings import missing
 
 RULES = tuple(RuleInfo(f"GS{i}", f"rule-{i}", level, "what it is", "more") for i, level in enumerate(Level))
 NASTY = "a\nb\r\"<&>',:%::error::\x00\x1b[31m\ud800é漢😀"
 
 
-def report(*, nasty: bool = False) -> Report:
+def report(*, nasty: bool = False) -> FindingsReport:
     message, file = (NASTY, "a,b:c d/é%.json") if nasty else ("is wrong", "a.json")
     findings = (
         Finding(code="GS0", level=Level.ERROR, message=message, where=file, path="$.nodes[3]", node=NASTY if nasty else "n",
@@ -29,18 +29,20 @@ def report(*, nasty: bool = False) -> Report:
         Finding(code="GS2", level=Level.NOTE, message=message, where=file),
         Finding(code="unlisted", level=Level.ERROR, message=message, where="/tmp/absolute.json", line=1, column=1),
     )  # fmt: skip
-    return Report(command="check", files=(file, "clean.json"), findings=findings, rules=RULES, known=2, tool_version="1.2.3")
+    return FindingsReport(
+        command="check", files=(file, "clean.json"), findings=findings, rules=RULES, known=2, tool_version="1.2.3"
+    )
 
 
-def empty() -> Report:
-    return Report(command="check", files=("a.json",), rules=RULES, tool_version="1.2.3")
+def empty() -> FindingsReport:
+    return FindingsReport(command="check", files=("a.json",), rules=RULES, tool_version="1.2.3")
 
 
 REPORTS = [report(), report(nasty=True), empty()]
 
 
 @pytest.mark.parametrize("found", REPORTS)
-def test_json_fits_its_schema(found: Report) -> None:
+def test_json_fits_its_schema(found: FindingsReport) -> None:
     plain = json.loads(render(found, "json"))
     assert explain(plain, "report") == []
     assert [item["code"] for item in plain["findings"]] == [finding.code for finding in found.findings]
@@ -48,7 +50,7 @@ def test_json_fits_its_schema(found: Report) -> None:
 
 
 @pytest.mark.parametrize("found", REPORTS)
-def test_sarif_fits_its_schemas(found: Report) -> None:
+def test_sarif_fits_its_schemas(found: FindingsReport) -> None:
     log = json.loads(render(found, "sarif"))
     assert explain(log, "sarif") == []
     (run,) = log["runs"]
@@ -73,7 +75,7 @@ def list_refusals(log: Any, schema: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("found", REPORTS)
-def test_sarif_fits_the_published_schema(found: Report) -> None:
+def test_sarif_fits_the_published_schema(found: FindingsReport) -> None:
     schema = json.loads(published("GRAPHSHARE_SARIF_SCHEMA", "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
     log = json.loads(render(found, "sarif"))
     assert list_refusals(log, schema) == []
@@ -85,7 +87,7 @@ def test_sarif_fits_the_published_schema(found: Report) -> None:
 
 
 @pytest.mark.parametrize("found", REPORTS)
-def test_junit_counts_its_cases(found: Report) -> None:
+def test_junit_counts_its_cases(found: FindingsReport) -> None:
     root = ElementTree.fromstring(render(found, "junit").encode("utf-8"))
     assert junit_faults(root) == []
     failed = [f for f in found.findings if f.level is not Level.NOTE]
@@ -120,7 +122,7 @@ def junit_faults(root: ElementTree.Element) -> list[str]:
 
 
 @pytest.mark.parametrize("found", REPORTS)
-def test_junit_fits_the_published_schema(found: Report) -> None:
+def test_junit_fits_the_published_schema(found: FindingsReport) -> None:
     path = published("GRAPHSHARE_JUNIT_XSD", "junit-10.xsd, which Jenkins validates reports with")
     schema = xmlschema.XMLSchema(str(path))
     text = render(found, "junit")
@@ -135,7 +137,7 @@ def test_a_wrong_junit_document_is_found() -> None:
 
 
 @pytest.mark.parametrize("found", REPORTS)
-def test_an_annotation_is_one_line(found: Report) -> None:
+def test_an_annotation_is_one_line(found: FindingsReport) -> None:
     lines = render(found, "github").splitlines()
     assert len(lines) == len(found.findings) + 1
     for line, finding in zip(lines, found.findings, strict=False):
@@ -147,7 +149,7 @@ def test_an_annotation_is_one_line(found: Report) -> None:
 
 
 @pytest.mark.parametrize("found", REPORTS)
-def test_text_names_every_finding(found: Report) -> None:
+def test_text_names_every_finding(found: FindingsReport) -> None:
     text = render(found, "text")
     for finding in found.findings:
         assert f"{finding.level.value} {finding.code} " in text
@@ -165,9 +167,9 @@ def test_text_points_at_the_column() -> None:
 def test_the_exit_code_follows_from_the_counts() -> None:
     assert report().exit_code() == 1
     assert empty().exit_code(strict=True) == 0
-    warning = Report(command="check", files=("a",), findings=report().findings[1:2])
+    warning = FindingsReport(command="check", files=("a",), findings=report().findings[1:2])
     assert (warning.exit_code(), warning.exit_code(strict=True)) == (0, 1)
-    note = Report(command="check", files=("a",), findings=report().findings[2:3])
+    note = FindingsReport(command="check", files=("a",), findings=report().findings[2:3])
     assert (note.exit_code(), note.exit_code(strict=True)) == (0, 0)
     assert report().summary() == "2 files: 2 errors, 1 warning, 1 note (2 in the baseline)"
 

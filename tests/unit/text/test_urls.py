@@ -8,7 +8,17 @@ import pytest
 
 from graphshare.errors import Fault
 from graphshare.text.path_globs import match_path
-from graphshare.text.urls import extend_url, find_scheme, hide_secrets, is_url, join_url, local_path, redact, split_url
+from graphshare.text.urls import (
+    extend_url,
+    find_scheme,
+    hide_secrets,
+    is_url,
+    join_url,
+    leaves_folder,
+    local_path,
+    redact,
+    split_url,
+)
 
 
 @pytest.mark.parametrize(
@@ -98,3 +108,38 @@ def test_globs_that_hang_a_backtracking_search() -> None:
     assert not match_path("/".join(["a"] * 400), "/".join(["**", "a"] * 200) + "/b")
     assert not match_path("a" * 3000, "*a" * 60 + "b")
     assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("..", "../w", "a/../../w", "/w", "//evil.example/w", "..\\w", "\\w", ".\t./w", "\t../w", ".\n./w", ".. /w", "\0/w"),
+        *(
+            "%2e%2e/w",
+            ".%2e/w",
+            "%2E./w",
+            "..%2fw",
+            "..%5cw",
+            "%2fw",
+            ".%09./w",
+            "%252e%252e/w",
+            "a/..%25252fw",
+            "..;a/w",
+            "..%3b/w",
+        ),
+        *("..%3fw", "..%23w"),
+    ],
+)
+def test_names_that_lead_out_of_a_folder(name: str) -> None:
+    assert leaves_folder(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["w.bin", "a/b/w.bin", "...", "..w", "w..", "a b.bin", "100%.bin", "%", "%2", "w%20x", "./w", "ä", ""]
+)
+def test_names_that_stay_in_a_folder(name: str) -> None:
+    assert not leaves_folder(name)
+
+
+def test_a_name_that_is_quoted_without_end_is_refused_at_once() -> None:
+    assert leaves_folder("%" + "25" * 100_000)

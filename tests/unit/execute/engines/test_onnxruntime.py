@@ -15,11 +15,11 @@ from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnx_part import translate_part
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime
-from graphshare.formats.onnx.encode import encode_model
-from graphshare.ir import onnx as ir
+from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import TRANSLATIONS, register_translation
 from graphshare.ops.translation import Translation, Translator
+from tests.onnx_files import composed
 from tests.processes import ROOT
 
 LENET = str(ROOT / "fixtures" / "lenet")
@@ -158,9 +158,9 @@ def test_products_of_nothing_are_zeros() -> None:
 
 
 def test_a_dimension_whose_name_is_not_utf_8_is_an_error_of_the_model() -> None:
-    values = [ir.ValueInfo(name, "float32", ("size",)) for name in "xy"]
-    graph = ir.OnnxGraph("g", (ir.OnnxNode("Relu", ("x",), ("y",)),), (values[0],), (values[1],))
-    data = b"".join(encode_model(ir.OnnxModel(graph, {"": 17}, 8)).pieces())
+    kind = ("float32", ("size",))
+    graph = composed.model("g", [composed.Operator("Relu", ("x",), ("y",))], {"x": kind}, {"y": kind})
+    data = b"".join(encode_model(graph).pieces())
     assert onnx_session.Session(data).inputs == {"x": ("size",)}
     with pytest.raises(InputError, match="refuses the model"):
         onnx_session.Session(data.replace(b"size", b"si\xffe"))

@@ -161,7 +161,6 @@ def test_annotations_follow_the_names_of_their_values(tmp_path: Path) -> None:
     gs.save(renamed, tmp_path / "renamed.onnx")
     for other in (renamed, tmp_path / "renamed.onnx"):
         assert not gs.diff(path, other, prefixes="new_")
-        assert [c.what for c in gs.diff(path, other).graph.attributes] == ["annotation SCALE_TENSOR of"]  # of an unused value
 
 
 def test_the_type_of_an_inner_value_that_became_an_input_is_known(tmp_path: Path) -> None:

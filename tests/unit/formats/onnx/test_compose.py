@@ -7,29 +7,23 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from graphshare.formats.onnx.encode import encode_model
-from graphshare.formats.onnx.protobuf import encode_varint, pack_float
-from graphshare.ir.onnx import (
-    DTYPE_CODES,
-    AttributeValue,
-    Bytes,
-    ExternalData,
-    Float,
-    OnnxGraph,
-    OnnxModel,
-    OnnxNode,
-    Tensor,
-    ValueInfo,
-)
+from graphshare.formats.onnx.messages import encode_tensor
+from graphshare.formats.onnx.protobuf import Message, encode_varint, pack_float
+from graphshare.formats.onnx.write import encode_model
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.onnx import DTYPE_CODES, AttributeValue, Float, Tensor
+from tests.onnx_files.composed import Operator, body, model
 
 
-def model_of(graph: OnnxGraph) -> onnx.ModelProto:
-    model = OnnxModel(graph, {"": 17, "own": 1}, 8, producer_version="1", doc_string="text", metadata={"key": "value", "é": ""})
-    return onnx.load_from_string(b"".join(encode_model(model).pieces()))
+def model_of(graph: Graph) -> onnx.ModelProto:
+    return onnx.load_from_string(b"".join(encode_model(graph, place_outside).pieces()))
+
+
+def place_outside(node: Node, name: str) -> Message | None:
+    return encode_tensor(name, "uint8", (4,), ("dir/file.params", 70, 74)) if name == "o" else None
 
 
 def test_a_model_reads_back_as_it_was_meant() -> None:
-    body = OnnxGraph("body", (OnnxNode("Neg", ("a",), ("b",), name="n"),), (), (ValueInfo("b", "float32", (2,)),))
     values: dict[str, AttributeValue] = {
         "i": -3,
         "f": 0.5,
@@ -39,20 +33,27 @@ def test_a_model_reads_back_as_it_was_meant() -> None:
         "floats": Float((1.0, 2.5)),
         "strings": ("a", ""),
         "flag": True,
-        "t": Tensor("", "int64", (2,), Bytes(np.array([1, 2], "<i8").tobytes())),
-        "g": body,
+        "t": Tensor("int64", (2,), np.array([1, 2], "<i8").tobytes()),
+        "g": body("body", [Operator("Neg", ("x",), ("b",), label="n")], {"b": ("float32", (2,))}),
     }
-    node = OnnxNode("Op", ("x", "", "y"), ("z",), values, name="node", domain="own")
-    weight = Tensor("w", "float32", (2, 3), Bytes(memoryview(np.arange(6, dtype="<f4").tobytes())))
-    outside = Tensor("o", "uint8", (4,), ExternalData("dir/file.params", 70, 4))
-    graph = OnnxGraph("g", (node,), (ValueInfo("x", "float16", (1, "n")), ValueInfo("s", "bool", ())), (), (weight, outside))
+    operator = Operator("Op", ("x", "", "w", "o"), ("z",), values, "node", "own")
+    graph = model(
+        "g",
+        [operator],
+        {"x": ("float16", (1, "n")), "s": ("bool", ())},
+        {"z": ("float16", ("n",))},
+        {"w": Tensor("float32", (2, 3), np.arange(6, dtype="<f4").tobytes()), "o": Tensor("uint8", (4,), None)},
+        opsets={"": 17, "own": 1},
+        version="1",
+        metadata={"key": "value", "é": ""},
+    )
     read = model_of(graph)
-    assert (read.ir_version, read.producer_name, read.producer_version, read.doc_string) == (8, "graphshare", "1", "text")
+    assert (read.ir_version, read.producer_name, read.producer_version) == (8, "graphshare", "1")
     assert {opset.domain: opset.version for opset in read.opset_import} == {"": 17, "own": 1}
     assert {entry.key: entry.value for entry in read.metadata_props} == {"key": "value", "é": ""}
     (found,) = read.graph.node
     assert (found.op_type, found.name, found.domain) == ("Op", "node", "own")
-    assert list(found.input) == ["x", "", "y"]
+    assert list(found.input) == ["x", "", "w", "o"]
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in found.attribute}
     assert {k: attributes[k] for k in ("i", "f", "s", "flag")} == {"i": -3, "f": 0.5, "s": b"text", "flag": 1}
     assert list(attributes["ints"]) == [1, -2, 1 << 40]
@@ -61,6 +62,7 @@ def test_a_model_reads_back_as_it_was_meant() -> None:
     assert list(attributes["strings"]) == [b"a", b""]
     assert numpy_helper.to_array(attributes["t"]).tolist() == [1, 2]
     assert attributes["g"].node[0].op_type == "Neg"
+    assert list(attributes["g"].node[0].input) == ["x"]
     first, second = read.graph.initializer
     assert numpy_helper.to_array(first).tolist() == [[0, 1, 2], [3, 4, 5]]
     assert {e.key: e.value for e in second.external_data} == {"location": "dir/file.params", "offset": "70", "length": "4"}
@@ -71,7 +73,7 @@ def test_a_model_reads_back_as_it_was_meant() -> None:
 
 
 def test_an_empty_shape_is_a_shape() -> None:
-    read = model_of(OnnxGraph("g", (), (ValueInfo("s", "float32", ()),), ()))
+    read = model_of(model("g", [], {"s": ("float32", ())}, {}))
     assert read.graph.input[0].type.tensor_type.HasField("shape")
 
 
@@ -89,4 +91,4 @@ def test_numbers() -> None:
 
 
 def test_lone_surrogates_are_written_in_a_readable_form() -> None:
-    assert model_of(OnnxGraph("a\udc80", (), (), ())).graph.name == "a\\udc80"
+    assert model_of(model("a\udc80", [], {}, {})).graph.name == "a\\udc80"

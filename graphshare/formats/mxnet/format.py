@@ -1,0 +1,116 @@
+"""Symbol JSON as a model format: parameters are in a file of their own, and its operators are known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from graphshare.errors import Fault
+from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.model_file import ModelFile
+from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, SaveOptions
+from graphshare.formats.model_names import PACKED
+from graphshare.formats.mxnet.checkpoint_names import split_params
+from graphshare.formats.mxnet.document import begins_like_json
+from graphshare.formats.mxnet.generations import recognize_generation, shows_generation
+from graphshare.formats.mxnet.source import restyle
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import reachable
+
+_UPGRADE = "add --upgrade, or bring them to one version with `graphshare upgrade` first"
+
+
+class MxnetFormat(ModelFormat):
+    """MXNet graphs."""
+
+    name = "mxnet"
+    title = "an MXNet graph"
+    plural = "MXNet graphs"
+    file = "a symbol file"
+    is_text = True
+    missing: ClassVar[Mapping[Capability, str]] = {
+        Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see --params-out",
+    }
+
+    def fits(self, start: bytes) -> bool:
+        return begins_like_json(start)
+
+    def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
+        return read_symbol(self.read_text(file), where=file.where)
+
+    def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
+        params: dict[str, dict[int, str]] = {}
+        for name in names:
+            if (parts := split_params(name)) is not None:
+                params.setdefault(parts[0], {})[parts[1]] = name
+        for model in super().list_models(names):
+            stem = model.name.removesuffix(PACKED).removesuffix(self.names.suffix)
+            yield NamedModel(model.name, dict(sorted(params.get(stem, {}).items())))
+
+    def encode(self, graph: Graph) -> Iterable[bytes]:
+        from graphshare.formats.mxnet.layout import write_symbol  # start-up: what only reads needs no writer
+
+        return write_symbol(graph)
+
+    def stage(
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        target: str,
+        stage: OutputTransaction,
+        options: SaveOptions,
+    ) -> list[bytes]:
+        from graphshare.formats.mxnet.staging import stage_graph  # start-up: what only reads needs no writer
+
+        return stage_graph(graph, target, stage)
+
+    def list_spellings(self, graph: Graph) -> Iterator[Graph]:
+        """Yield the graph with each way to escape strings: a rename writes them as MXNet does, whatever its source had."""
+        yield graph
+        yield from (restyle(graph, escapes=escapes) for escapes in ("mxnet", "json", "ascii"))
+
+    def list_nodes(self, graph: Graph) -> Sequence[Node]:
+        return reachable(graph)
+
+    def describe(self, graph: Graph) -> str:
+        return recognize_generation(graph)
+
+    def describe_version(self, graph: Graph) -> str:
+        version = graph.version
+        stated = "no mxnet_version (MXNet takes it for 0.8.0)" if version is None else f"mxnet_version {version}"
+        return f"{self.describe(graph)}, {stated}"
+
+    def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
+        """Yield what differs of the graphs' attributes, and their generations.
+
+        A file has one ``mxnet_version``, which decides how MXNet reads all of its nodes, one set of graph attributes (np-shape
+        is one) and one generation of keys.
+        """
+        for key, ours, theirs in _list_differences(graph.attrs, other.attrs):
+            hint = _UPGRADE if key == "mxnet_version" else "graphs of one file have one such value"
+            yield Fault(f"{key} is {_format_value(ours)} in {first} and {_format_value(theirs)} in {second}", hint=hint)
+        generation, another = recognize_generation(graph), recognize_generation(other)
+        if generation != another and shows_generation(graph) and shows_generation(other):
+            yield Fault(f"{first} is of {generation} and {second} of {another}", hint=_UPGRADE)
+
+
+def _list_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for key in {**ours, **theirs}:
+        a, b = _plain(ours.get(key)), _plain(theirs.get(key))
+        if a != b and not (key == "is_np_shape" and {a, b} <= {None, ("int", 0)}):
+            yield key, a, b
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return "not given"
+    return str(value[1]) if isinstance(value, tuple) and len(value) == 2 else repr(value)
+
+
+FORMAT = MxnetFormat()

@@ -1,0 +1,259 @@
+"""Make nodes of ONNX graphs that no file had: their messages are in memory, and all else is as if they had been read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from graphshare.formats.onnx.attributes import AttributeReader
+from graphshare.formats.onnx.attributes import Attributes as ReadAttributes
+from graphshare.formats.onnx.graph_fields import TENSOR_NAME
+from graphshare.formats.onnx.messages import (
+    Dimensions,
+    describe_tensor,
+    describe_type,
+    describe_value,
+    encode_attribute,
+    encode_pair,
+)
+from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.stored import (
+    METADATA,
+    OPSET,
+    MemoryFile,
+    NamedMessage,
+    OnnxSource,
+    Span,
+    Stored,
+    TensorPlace,
+    ValueMessages,
+    find_stored,
+    outputs_of,
+)
+from graphshare.formats.onnx.tensors import locate_tensor
+from graphshare.formats.onnx.values import describe_variable
+from graphshare.formats.onnx.wire import scan
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
+from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
+from graphshare.ir.rebuild import rebuild, relink
+from graphshare.ir.walk import post_order
+
+_GRAPH_NAME, _ATTRIBUTE = 2, 5
+_CACHED = 256  # bytes of attributes that are cached when they repeat
+
+
+def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *, label: str = "", domain: str = "") -> Node:
+    """Return an operator without inputs, which :meth:`ValueScope.connect` adds.
+
+    An empty output is one that nothing reads. Graphs in ``values`` are its subgraphs.
+    """
+    message = Message()
+    message.add_texts(2, outputs)
+    message.add_text(3, label)
+    message.add_text(4, op)
+    attributes = Message()
+    for name, value in values.items():
+        attributes.add_message(_ATTRIBUTE, encode_attribute(name, value))
+    encoded = _keep(attributes)
+    message.add_encoded(encoded)
+    message.add_text(7, domain)
+    graphs = [value for value in values.values() if isinstance(value, Graph)]
+    known = _read_attributes(encoded, graphs) if graphs or encoded.size > _CACHED else _read_again(encoded.read())
+    stored = Stored(node=_keep(message), outputs=tuple(outputs), label=label)
+    details = NodeDetails(domain, tuple(outputs), known.values, (), label, stored=stored, bodies=known.bodies)
+    name = next(filter(None, outputs), "") or label
+    return Node(op, name, known.texts, (), len(outputs), subgraphs=tuple(graphs), details=details)
+
+
+def _read_attributes(encoded: Span, graphs: Iterable[Graph] = ()) -> ReadAttributes:
+    """Return attributes as if they were read, of which ``graphs`` are the subgraphs."""
+    bodies = iter(graphs)
+    fields = list(scan(encoded.file.data, encoded.start, encoded.end))
+    return AttributeReader(encoded.file).read(fields, lambda start, end: next(bodies))
+
+
+@lru_cache(maxsize=512)
+def _read_again(encoded: bytes) -> ReadAttributes:
+    """Return attributes as if they were read; most nodes have those of another one."""
+    return _read_attributes(Span(MemoryFile(encoded), 0, len(encoded)))
+
+
+def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
+    """Return a variable that has a value, the initializer number ``rank`` of its graph.
+
+    The data of a tensor without content is in the record of its name in the model's parameter file.
+    """
+    message = describe_tensor(name, tensor.dtype, tensor.shape)
+    if tensor.content is not None:
+        message.add_bytes(9, tensor.content)
+    span = _keep(message)
+    code = DTYPE_CODES[tensor.dtype]
+    place = TensorPlace(tensor.shape, code) if tensor.content is None else locate_tensor(span.file, span.start, span.end)
+    named = NamedMessage(span, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank)
+    stored = Stored(tensor=named, place=place, data_in_record=tensor.content is None)
+    return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=True, stored=stored))
+
+
+def make_input(name: str, dtype: str, shape: Dimensions) -> Node:
+    """Return a variable that the caller of a model gives a value to."""
+    stored = Stored(input=_declare(name, dtype, shape))
+    return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=False, stored=stored))
+
+
+def declare_outputs(
+    nodes: Sequence[Node],
+    outputs: Sequence[tuple[Entry, str, Dimensions]],
+    *,
+    facts: Mapping[Node, Mapping[str, object]] = EMPTY,
+) -> tuple[tuple[Node, ...], tuple[Entry, ...]]:
+    """Return ``nodes`` and the heads of their graph, which ``outputs`` are, each with its dtype and shape.
+
+    ``facts`` are what counts of the variables of a subgraph.
+    """
+    declared: dict[Node, dict[int, NamedMessage]] = {}
+    for entry, dtype, shape in outputs:
+        details = entry.node.details
+        assert details is not None
+        declared.setdefault(entry.node, {})[entry.index] = _declare(details.outputs[entry.index], dtype, shape)
+
+    def change(node: Node) -> Node:
+        details = node.details
+        if node in facts:
+            details = replace(details, values=facts[node])
+        if node in declared:
+            details = replace(details, stored=replace(find_stored(details), values=ValueMessages(results=declared[node])))
+        return node if details is node.details else replace(node, details=details)
+
+    images = rebuild(nodes, change)
+    return tuple(images.values()), tuple(relink(entry, images) for entry, _, _ in outputs)
+
+
+class ValueScope:
+    """The values of a graph by name. In a body every other name is that of a value around it, and becomes a capture."""
+
+    def __init__(self, *, is_body: bool = False) -> None:
+        self.values: dict[str, Entry] = {}
+        self._captures: dict[str, Entry] = {}
+        self._is_body = is_body
+
+    def find(self, name: str) -> Entry:
+        """Return the value of this name."""
+        entry = self.values.get(name) or self._captures.get(name)
+        if entry is None and self._is_body:
+            details = NodeDetails("", (name,), holds_value=False)
+            entry = self._captures[name] = Entry(Node("", f"capture {len(self._captures)}", num_outputs=1, details=details))
+        return self.values[name] if entry is None else entry
+
+    def define(self, node: Node) -> Node:
+        """Add the outputs of a node, and return it."""
+        for index, name in enumerate(outputs_of(node)):
+            if name:
+                self.values[name] = Entry(node, index)
+        return node
+
+    def connect(self, node: Node, inputs: Sequence[str], names: Mapping[str, str] = EMPTY) -> Node:
+        """Return an operator with its inputs and what its bodies capture, and add its outputs.
+
+        An empty input is left out. ``names`` are the new names of values that are known by others.
+        """
+        captured = [_name_outside(variable) for body in node.subgraphs for variable in body.captures]
+        entries = [self.find(names.get(name, name)) for name in (*inputs, *captured) if name]
+        absent = tuple([position for position, name in enumerate(inputs) if not name])
+        details = replace(node.details, absent=absent)
+        return self.define(replace(node, inputs=tuple(entries), details=details))
+
+    def make_body(self, nodes: Sequence[Node], outputs: Sequence[tuple[Entry, str, Dimensions]], source: Source) -> Graph:
+        """Return the subgraph of these inputs and operators; operators that the outputs do not need are left out.
+
+        ``outputs`` have a dtype and a shape.
+        """
+        needed = set(post_order(entry.node for entry, _, _ in outputs))
+        kept = [node for node in nodes if not node.op or node in needed]
+        variables = {entry.node for entry in self._captures.values()}
+        captures = tuple(dict.fromkeys(e.node for node in kept for e in node.inputs if e.node in variables))
+        own = [node for node in kept if not node.op]
+        facts = {node: describe_variable(find_stored(node.details), position) for position, node in enumerate(own)}
+        declared, heads = declare_outputs((*captures, *kept), outputs, facts=facts)
+        return Graph(declared, heads, source=source, captures=captures)
+
+
+def _name_outside(capture: Node) -> str:
+    """Return the name of the value around a body that a capture stands for."""
+    assert capture.details is not None
+    return capture.details.outputs[0]
+
+
+def make_source(
+    name: str,
+    opsets: Mapping[str, int],
+    ir_version: int,
+    *,
+    producer: str = "graphshare",
+    version: str = "",
+    metadata: Mapping[str, str] = EMPTY,
+) -> OnnxSource:
+    """Return the source of a whole model: the versions of operator sets by domain, and what wrote it.
+
+    ``version`` is that of the producer, ``name`` that of the graph.
+    """
+    fields: list[tuple[int, Span]] = []
+
+    def add(number: int, value: int | str | Message) -> None:
+        message = Message()
+        if isinstance(value, Message):
+            message.add_message(number, value)
+        elif isinstance(value, int):
+            message.add_integer(number, value)
+        else:
+            message.add_text(number, value)
+        if message.size:
+            fields.append((number, _keep(message)))
+
+    add(1, ir_version)
+    add(2, producer)
+    add(3, version)
+    for domain, number in opsets.items():
+        opset = Message()
+        opset.add_text(1, domain)
+        opset.add_integer(2, number)
+        add(OPSET, opset)
+    source = replace(make_body_source(name), fields=tuple(fields), ir_version=ir_version, opsets=dict(opsets))
+    return add_metadata(source, metadata)
+
+
+def make_body_source(name: str) -> OnnxSource:
+    """Return the source of a subgraph called ``name``."""
+    message = Message()
+    message.add_text(_GRAPH_NAME, name)
+    nothing = MemoryFile(b"")
+    return OnnxSource(nothing, Span(nothing, 0, 0), rest=((_GRAPH_NAME, _keep(message)),) if name else ())
+
+
+def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
+    """Return the source of a model with more metadata."""
+    fields = list(source.fields)
+    for key, value in metadata.items():
+        message = Message()
+        message.add_message(METADATA, encode_pair(key, value))
+        fields.append((METADATA, _keep(message)))
+    return replace(source, fields=tuple(fields))
+
+
+def _declare(name: str, dtype: str, shape: Dimensions) -> NamedMessage:
+    """Return a ValueInfoProto in memory."""
+    span = _keep(describe_value(name, describe_type(dtype, shape)))
+    return NamedMessage(span, name, 1, *_find_field(span, 1), 0)
+
+
+def _find_field(span: Span, number: int) -> tuple[int, int]:
+    """Return where a field begins and ends; the end of the message where it is not there."""
+    places = ((field[2], field[4]) for field in scan(span.file.data, span.start, span.end) if field[0] == number)
+    return next(places, (span.end, span.end))
+
+
+def _keep(message: Message) -> Span:
+    """Return a message as bytes in memory."""
+    data = b"".join(message.pieces())
+    return Span(MemoryFile(data), 0, len(data))

@@ -1,0 +1,115 @@
+"""ONNX as a model format: a model holds its parameters, and onnxruntime computes it.
+
+The code that reads and writes models is loaded when one is at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from graphshare.errors import InputError
+from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.model_file import ModelFile
+from graphshare.formats.model_format import Capability, ModelFormat, SaveOptions
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import Change
+from graphshare.ir.graph import Graph, Node
+
+_COMPUTED = "`graphshare verify` computes an ONNX model in onnxruntime and compares it with another model or between branches"
+
+
+class OnnxFormat(ModelFormat):
+    """ONNX models."""
+
+    name = "onnx"
+    title = "an ONNX model"
+    plural = "ONNX models"
+    file = "an ONNX model"
+    holds_parameters = True
+    missing: ClassVar[Mapping[Capability, str]] = {
+        Capability.SHAPES: "`graphshare inspect` shows the shapes that the file states",
+        Capability.RUN: _COMPUTED,
+        Capability.TRAINING: "train the MXNet model that it was exported from",
+        Capability.LAYERS: "verify names the first inner value that differs without it",
+        Capability.RECORDED: "compare it with another model: --against",
+        Capability.BATCH: "--mode tie runs every branch by itself, on the same weights",
+        Capability.FOLD: "fold the MXNet model, and export it with `graphshare export --fold`",
+        Capability.UPGRADE: "onnx.version_converter changes the operator set of an ONNX model",
+        Capability.LAYOUT: "an ONNX model is not a text",
+        Capability.EXPORT: "it is an ONNX model already",
+        Capability.PARAMETER_FILE: "it holds its parameters itself; `graphshare params convert` copies them to a file",
+    }
+
+    def fits(self, start: bytes) -> bool:
+        from graphshare.formats.content_tests import is_onnx
+
+        return is_onnx(start)
+
+    def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
+        from graphshare.formats.onnx.decode import decode_model
+        from graphshare.formats.onnx.stored import OnnxFile
+
+        with file.open() as source:
+            return decode_model(OnnxFile(source, seeks_data=complete))
+
+    def index_parameters(self, graph: Graph, *, complete: bool = True) -> ParameterFile | None:
+        from graphshare.formats.onnx.external import find_missing_data
+        from graphshare.formats.onnx.parameters import index_parameters
+
+        if complete:
+            return index_parameters(graph)
+        try:
+            return None if any(True for _ in find_missing_data(graph)) else index_parameters(graph)
+        except InputError:
+            return None
+
+    def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
+        from graphshare.formats.onnx.write import encode_graph_file
+
+        return encode_graph_file(graph).pieces()
+
+    def stage(
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        target: str,
+        stage: OutputTransaction,
+        options: SaveOptions,
+    ) -> list[bytes]:
+        from graphshare.formats.onnx.staging import stage_onnx
+
+        return stage_onnx(graph, parameters, target, stage, options).to_stdout
+
+    def list_as_read(self, graph: Graph) -> Sequence[Node]:
+        from graphshare.formats.onnx.write import list_as_read
+
+        return list_as_read(graph)
+
+    def list_nodes(self, graph: Graph) -> Sequence[Node]:
+        return [node for node in graph.nodes if not node.op]
+
+    def describe(self, graph: Graph) -> str:
+        from graphshare.formats.onnx.stored import OnnxSource
+
+        return graph.source.describe() if isinstance(graph.source, OnnxSource) else ""
+
+    def operator_set(self, graph: Graph) -> int | None:
+        from graphshare.formats.onnx.stored import OnnxSource
+
+        return graph.source.opsets.get("") if isinstance(graph.source, OnnxSource) else None
+
+    def list_types(self, graph: Graph) -> Mapping[str, object]:
+        from graphshare.formats.onnx.types import list_types
+
+        return list_types(graph)
+
+    def find_changes(
+        self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
+    ) -> Iterator[Change]:
+        from graphshare.formats.onnx.statements import find_changes
+
+        return find_changes(left, right, pairs, computed=computed)
+
+
+FORMAT = OnnxFormat()

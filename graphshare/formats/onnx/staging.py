@@ -1,0 +1,233 @@
+"""Save a model as ONNX: the file itself and data that has to move, checked before they are in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.model_format import BUG, SaveOptions, refuse_differences
+from graphshare.formats.onnx.compose import add_metadata
+from graphshare.formats.onnx.differences import find_differences
+from graphshare.formats.onnx.external import Placement, list_external
+from graphshare.formats.onnx.protobuf import Blob
+from graphshare.formats.onnx.stored import FileRange, OnnxSource
+from graphshare.formats.onnx.value_types import infer_types, list_untyped
+from graphshare.formats.onnx.write import encode_graph_file
+from graphshare.formats.open_source import open_source
+from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.paths import base_name
+from graphshare.formats.staged_file import StagedFile
+from graphshare.ir.graph import EMPTY, Graph
+from graphshare.progress import task
+from graphshare.text.format import format_bytes
+from graphshare.text.urls import is_url
+
+LARGEST = (1 << 31) - 1
+"""The largest message that protobuf takes, in bytes."""
+_CHUNK = 1 << 22
+_EXPORTED = "--weights external puts them beside the model, --weights params leaves them in their file"
+_REWRITTEN = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
+
+
+class ModelBytes(msgspec.Struct, frozen=True, eq=False):
+    """A model that can be computed before it is saved, or without that: its external data is in ``folder``.
+
+    ``staged`` is a file that holds these very bytes; empty where there is none. ``beside`` is the name that the file of its
+    weights has for now.
+    """
+
+    graph: Graph
+    placement: Placement
+    folder: str = ""
+    staged: str = ""
+    beside: str = ""
+
+    @property
+    def has_external(self) -> bool:
+        """Whether data of the model is in other files."""
+        return self.placement.has_external
+
+    def read(self, graph: Graph | None = None) -> bytes:
+        """Return the bytes of the model, or of ``graph``, which has other outputs.
+
+        Raises:
+            RefusedError: they are more than protobuf allows.
+        """
+        if self.staged and graph is None:
+            with open_source(self.staged) as source:
+                return source.read_at(0, source.size)
+        with self.placement.open_records() as reader:
+            wanted = self.graph if graph is None else self.placement.move_inner(graph)
+            data = encode_graph_file(wanted, self.placement.make_encoder(reader, self.beside))
+            if data.size > LARGEST:
+                raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and 2 GiB is the most"))
+            return b"".join(data.pieces())
+
+
+def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes:
+    """Return a model that is not saved, with all of its data but external data of its ONNX file, unless that is at a URL.
+
+    Raises:
+        RefusedError: its external data is in several directories.
+    """
+    folder = graph.source.file.folder if isinstance(graph.source, OnnxSource) else ""
+    is_remote = is_url(folder)
+    embedded = _list_remote(graph, parameters) if is_remote else EMPTY
+    folder = "" if is_remote else folder
+    placement = Placement(graph, os.path.join(folder, "model.onnx"), parameters, embedded=embedded)
+    if placement.outside:
+        hint = "write the model first: its data is then beside it"
+        raise RefusedError(Fault("the model has external data in several directories", hint=hint))
+    return ModelBytes(placement.move_inner(graph), placement, folder)
+
+
+class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
+    """A model whose files are written beside their places, or what goes to stdout instead.
+
+    ``size`` counts the bytes of the model's own file, ``embedded`` are parameters that could not stay in their file.
+    """
+
+    model: ModelBytes
+    files: tuple[str, ...]
+    size: int
+    embedded: tuple[str, ...]
+    to_stdout: list[bytes]
+
+
+def stage_onnx(
+    graph: Graph, parameters: ParameterFile | None, target: str, stage: OutputTransaction, options: SaveOptions
+) -> StagedOnnx:
+    """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
+
+    Raises:
+        RefusedError: the file would be larger than protobuf allows; data cannot stay where it is, would have to be copied and
+            must not, or would replace an input.
+        SelfCheckError: it does not read back as the graph that it was made from.
+    """
+    place = "" if target == "-" else target
+    placement = Placement(graph, place, parameters, weights=options.weights, copies=options.copies, no_copy=options.no_copy)
+    graph = placement.move_inner(graph)
+    if target == "-" and placement.outside:
+        hint = "name a file with -o; the data goes beside it"
+        raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
+    if placement.files and isinstance(graph.source, OnnxSource):
+        hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placement.files}
+        graph = msgspec.structs.replace(graph, source=add_metadata(graph.source, hashes))
+    with placement.open_records() as reader:
+        data = encode_graph_file(graph, placement.make_encoder(reader), infer_types(graph, list_untyped(graph)))
+        if data.size > LARGEST:
+            message = f"the model would take {format_bytes(data.size)}, and 2 GiB is the most"
+            raise RefusedError(Fault(message, hint=_EXPORTED if placement.records else _REWRITTEN))
+        if target == "-":
+            pieces = [bytes(piece) for piece in data.pieces()]
+            return StagedOnnx(ModelBytes(graph, placement), (), data.size, (), pieces)
+        out = stage.open(target, last=True)
+        folder = "." if out.direct else os.path.dirname(out.name) or "."
+        staged = "" if out.direct or placement.outside else out.name
+        replaced = {name for name, record in placement.records.items() if record.origin is None or record.origin.file is None}
+        _write_model(data, graph, out, target, replaced)
+        beside = _write_data(placement, reader, stage, options) if placement.outside else ""
+    files = (target, placement.beside) if placement.beside else (target,)
+    written = ModelBytes(graph, placement, folder, staged, beside)
+    return StagedOnnx(written, files, data.size, tuple(placement.embedded), [])
+
+
+def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[bytes, str]:
+    """Return the bytes of a model that is not saved, and the directory of its external data; data at a URL is embedded.
+
+    Raises:
+        RefusedError: its external data is in several directories, or the bytes would be more than protobuf allows.
+    """
+    model = keep_in_memory(graph, parameters)
+    return model.read(), model.folder
+
+
+def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:
+    """Return the records of external data by name. Raises RefusedError where it cannot be read into one model."""
+    places = {node.name: place for node, place in list_external(graph)}
+    size = sum(place.end - place.start for place in places.values())
+    records = {record.key or "": record for record in parameters.records} if parameters is not None else {}
+    if size > LARGEST or not records.keys() >= places.keys():
+        hint = "copy the model and its data to this machine first"
+        message = f"the model has {format_bytes(size)} of external data at a URL, which onnxruntime cannot open"
+        raise RefusedError(Fault(message, hint=hint))
+    return {name: records[name] for name in places}
+
+
+def _write_model(data: Blob, graph: Graph, out: StagedFile, target: str, changed: Collection[str]) -> None:
+    with task("writing", data.size, "B") as advance:
+        for piece in data.pieces():
+            write_all(out, piece)
+            advance(len(piece))
+    out.flush()
+    if not out.direct:
+        check_written(out.name, graph, where=target, changed=changed)
+
+
+def _write_data(placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: SaveOptions) -> str:
+    """Write the file beside the model, and return the name that it has until it is in place."""
+    sources = {data.path: UsedFile(data.path, "parameters") for data, _ in placement.outside if isinstance(data, FileRange)}
+    refuse_inputs_as_outputs([UsedFile(placement.beside, "parameters")], sources.values())
+    out = stage.open(placement.beside)
+    end = 0
+    with task("copying", placement.size, "B") as advance:
+        for data, offset in placement.outside:
+            write_all(out, bytes(offset - end))
+            if isinstance(data, FileRange):
+                with open_source(data.path) as source:
+                    copy_ranges(source, [(data.start, data.size)], out, advance=advance)
+                end = offset + data.size
+            elif reader is not None:
+                for piece in reader.chunks(data):
+                    write_all(out, piece)
+                    advance(len(piece))
+                end = offset + data.dense_size
+    out.flush()
+    if options.verify_bytes and not out.direct:
+        with open_source(out.name) as written:
+            _compare_data(placement, written)
+    return os.path.basename(out.name)
+
+
+def _compare_data(placement: Placement, written: ByteSource) -> None:
+    for data, offset in placement.outside:
+        if not isinstance(data, FileRange):
+            continue
+        with open_source(data.path) as source:
+            place = first_difference(source, data.start, written, offset, data.size)
+        if place is not None:
+            message = f"differs from byte {data.start + place:,} of {data.path}"
+            raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=BUG))
+
+
+def check_written(path: str, graph: Graph, *, where: str, changed: Collection[str] = ()) -> None:
+    """Compare a written file with the graph that it came from; initializers ``changed`` have other values.
+
+    Raises:
+        SelfCheckError: it does not read back as that graph.
+    """
+
+    def find() -> Iterator[Fault]:
+        with open_source(path) as source:
+            yield from find_differences(source, graph, changed)
+
+    refuse_differences(find, where=where)
+
+
+def hash_file(path: str) -> str:
+    """Return the sha256 of a file in hexadecimal digits."""
+    from hashlib import sha256  # start-up: it takes 3 MB, and few models point into a parameter file
+
+    digest = sha256()
+    with open_source(path) as source:
+        for start in range(0, source.size, _CHUNK):
+            digest.update(source.read_at(start, min(_CHUNK, source.size - start)))
+    return digest.hexdigest()

@@ -1,0 +1,99 @@
+"""The tolerances of all comparisons, each at its limit, and the first difference inside of two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.ir.graph import Entry, Node
+from graphshare.verification.compare import (
+    EXACT,
+    Tolerance,
+    compare_runs,
+    compare_values,
+    tolerate_batch,
+    tolerate_by_element,
+    tolerate_export,
+    tolerate_other_program,
+)
+from graphshare.verification.runners import ABSENT, PartRunner, RecordRunner
+
+LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "dtype", "passes", "fails"),
+    [
+        (EXACT, "float64", 0, 1e-12),
+        (tolerate_by_element(1e-8, 1e-5), "float64", 0.9e-8, 1.1e-8),
+        (tolerate_other_program(1e-8, 1e-5), "float64", 0.9e-3, 1.1e-3),
+        (tolerate_other_program(1e-2, 1e-5), "float64", 0.9e-2, 1.1e-2),
+        (tolerate_batch(1e-8, 1e-7), "float64", 0.9e-3, 1.1e-3),
+        (tolerate_export(None), "float64", 0.9e-7, 1.1e-7),
+        (tolerate_export(None), "float32", 0.9e-2, 1.1e-2),
+        (tolerate_export(None), "float16", 0.9, 1.1),
+        (tolerate_export(None), "int8", 1, 2),
+        (tolerate_export(None), "int32", 0, 1),
+        (tolerate_export(1e-3), "float32", 0.09, 0.11),
+        (tolerate_export(0.0), "float32", 0, 1e-6),
+    ],
+)
+def test_a_number_near_zero_may_be_so_far_from_the_reference(
+    tolerance: Tolerance, dtype: str, passes: float, fails: float
+) -> None:
+    """The array's largest number is 100, so what is relative to it is 100 times as much."""
+    wanted = LARGE_AND_SMALL.astype(dtype)
+    for distance, is_equal in ((passes, True), (fails, False)):
+        value = wanted + np.array([0, distance], dtype)
+        assert bool(compare_values(value, wanted, tolerance)) is is_equal
+
+
+def test_an_array_of_zeros_counts_as_one_of_ones_in_an_export() -> None:
+    zeros = np.zeros(2, "float32")
+    assert compare_values(zeros + np.float32(0.9e-4), zeros, tolerate_export(None))
+    assert not compare_values(zeros + np.float32(1.1e-4), zeros, tolerate_export(None))
+    assert not compare_values(zeros + np.float32(0.9e-4), zeros, tolerate_other_program(1e-8, 1e-4))
+
+
+def test_values_that_are_no_arrays() -> None:
+    ones = np.ones(2, "float32")
+    assert compare_values([ones, ones], [ones, ones], EXACT).identical
+    assert not compare_values([ones, ones + 1], [ones, ones], EXACT)
+    assert compare_values([ones], [ones, ones], EXACT).reason == "sequences of 1 and 2"
+    assert compare_values(None, None, EXACT)
+    assert not compare_values(None, ones, EXACT)
+    assert compare_values(ones, ABSENT, EXACT, "dump.npz").reason == "dump.npz does not have it"
+
+
+def run_of(outputs: Sequence[Any], nodes: Sequence[Node], values: Sequence[Any]) -> RecordRunner:
+    inner = {(node, 0): value for node, value in zip(nodes, values, strict=True)}
+    return RecordRunner("run", outputs, inner, {(node, 0): f"{node.name}_output" for node in nodes})
+
+
+def test_the_first_difference_is_that_of_the_first_pair_of_nodes() -> None:
+    x = Node("", "x")
+    first = [Node("tanh", name, inputs=(Entry(x),)) for name in ("a", "b", "c")]
+    second = [Node("tanh", f"q_{node.name}", inputs=(Entry(x),)) for node in first]
+    ones = np.ones(3, "float32")
+    reference = run_of([ones * 2], first, [ones, ones, ones])
+    runner = run_of([ones], second, [ones, ones + 1, ones + 2])
+    pairs = list(zip(first, second, strict=True))
+    values = compare_runs([("c", "q_c")], reference, runner, EXACT, nodes=pairs)
+    assert not values
+    assert values.first is not None
+    assert (values.first.reference, values.first.node, values.first.comparison.max_abs) == ("b_output", "q_b", 1)
+    assert values.outputs[0].of_largest == 0.5
+    assert values.layers == ()
+    equal = compare_runs([("c", "q_c")], reference, run_of([ones * 2], second, [ones, ones + 1, ones + 2]), EXACT, nodes=pairs)
+    assert equal
+    assert equal.first is None
+    layers = compare_runs([("c", "q_c")], reference, runner, EXACT, nodes=pairs, layers=True).layers
+    assert [bool(layer.comparison) for layer in layers] == [True, False, False]
+
+
+def test_a_part_of_a_run_has_the_outputs_of_its_places() -> None:
+    whole = run_of([1, 2, 3, 4], [], [])
+    assert PartRunner(whole, [3, 1]).run() == [4, 2]
