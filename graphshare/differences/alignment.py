@@ -15,11 +15,12 @@ Variables follow, paired by their uses in paired operators, by names, and by any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from graphshare.differences.fingerprints import Fingerprints, KeyNumbers, list_places
-from graphshare.ir.bodies import own_inputs
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.bodies import Body, list_bodies, own_inputs
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import consumers
 
 Key = Callable[[Node], Hashable]
@@ -212,3 +213,35 @@ def _find_uses(graph: Graph, left_operator: Callable[[Node], Node | None], numbe
         if head.node.is_variable:
             uses.setdefault(head.node, []).append((None, position))
     return uses
+
+
+def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tuple[str, Body, Body, Mapping[Node, Node]]]:
+    """Yield the subgraphs that two nodes have under one name, and the pairs of their nodes.
+
+    ``images`` are the pairs around them: what captures these is a pair.
+    """
+    rights = list_bodies(b)
+    for key, x in list_bodies(a).items():
+        if key not in rights:
+            continue
+        y = rights[key]
+        captures = {(entry.node, entry.index): capture for capture, entry in y.captured.items()}
+        known = {}
+        for capture, entry in x.captured.items():
+            image = images.get(entry.node)
+            if image is not None and (image, entry.index) in captures:
+                known[capture] = captures[image, entry.index]
+        if x.graph is y.graph:
+            yield key, x, y, dict(zip(x.captured, y.captured, strict=True))
+        else:
+            yield key, x, y, align(x.graph, y.graph, known=known).images
+
+
+def list_counterparts(a: Node, b: Node, images: Mapping[Node, Node]) -> Sequence[Entry | None]:
+    """Return the input of ``b`` for each of ``a``: by position, or by its use in the subgraphs that capture it."""
+    inputs: list[Entry | None] = [y for x, y in zip_longest(own_inputs(a), own_inputs(b)) if x is not None]
+    aligned = {key: (right, inner) for key, _, right, inner in align_bodies(a, b, images)}
+    for key, left in list_bodies(a).items():
+        right, inner = aligned.get(key, (left, EMPTY))
+        inputs += [right.captured.get(inner[capture]) if capture in inner else None for capture in left.captured]
+    return inputs

@@ -10,10 +10,10 @@ from itertools import zip_longest
 
 import msgspec
 
-from graphshare.differences.alignment import align
+from graphshare.differences.alignment import align, align_bodies, list_counterparts
 from graphshare.formats.model_format import find_statement_changes
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
-from graphshare.ir.bodies import Body, list_bodies, own_inputs
+from graphshare.ir.bodies import own_inputs
 from graphshare.ir.compare import Change, find_content_changes
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import consumers
@@ -180,7 +180,7 @@ def _find_subgraph_changes(
     if len(a.subgraphs) != len(b.subgraphs):
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
-    for key, x, y, images in _align_bodies(a, b, branch):
+    for key, x, y, images in align_bodies(a, b, branch.images):
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
@@ -192,35 +192,6 @@ def _find_subgraph_changes(
             other = y.captured.get(images.get(capture, capture))
             if other is not None and not _same_entry(entry, other, branch, all_images):
                 yield Change("input", f"of sub-graph {key}", _format_entry(entry), _format_entry(other))
-
-
-def _align_bodies(a: Node, b: Node, branch: Branch) -> Iterator[tuple[str, Body, Body, Mapping[Node, Node]]]:
-    """Yield the subgraphs of two nodes by name, with the pairs of their nodes. What captures counterparts is a pair."""
-    lefts, rights = list_bodies(a), list_bodies(b)
-    for key, x in lefts.items():
-        if key not in rights:
-            continue
-        y = rights[key]
-        captures = {(entry.node, entry.index): capture for capture, entry in y.captured.items()}
-        known = {}
-        for capture, entry in x.captured.items():
-            image = branch.images.get(entry.node)
-            if image is not None and (image, entry.index) in captures:
-                known[capture] = captures[image, entry.index]
-        if x.graph is y.graph:
-            yield key, x, y, dict(zip(x.captured, y.captured, strict=True))
-        else:
-            yield key, x, y, align(x.graph, y.graph, known=known).images
-
-
-def _list_counterparts(a: Node, b: Node, branch: Branch) -> Sequence[Entry | None]:
-    """Return the input of ``b`` for each of ``a``: by position, or by its use in the subgraphs that capture it."""
-    inputs: list[Entry | None] = [y for x, y in zip_longest(own_inputs(a), own_inputs(b)) if x is not None]
-    aligned = {key: (right, images) for key, _, right, images in _align_bodies(a, b, branch)}
-    for key, left in list_bodies(a).items():
-        right, images = aligned.get(key, (left, EMPTY))
-        inputs += [right.captured.get(images[capture]) if capture in images else None for capture in left.captured]
-    return inputs
 
 
 def _summarize(diff: GraphDiff) -> str:
@@ -294,7 +265,7 @@ def _find_moved_ties(left: Graph, branches: Sequence[Branch], ids: _Ids) -> Iter
                 twins: Sequence[Entry | None] = twin.inputs
                 if consumer.subgraphs:
                     if consumer not in inputs:
-                        inputs[consumer] = _list_counterparts(consumer, twin, branch)
+                        inputs[consumer] = list_counterparts(consumer, twin, branch.images)
                     twins = inputs[consumer]
                 entry = twins[position] if position < len(twins) else None
                 if entry is None or not entry.node.is_variable:

@@ -135,7 +135,7 @@ def compare_images(
 def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> Iterator[Change]:
     """Yield what differs between two nodes, by value; their names, inputs and subgraphs aside.
 
-    An operator that is none (of a variable) is None. Without ``attributes`` only typed ones are compared.
+    The operator of a variable is None. Without ``attributes`` only typed ones are compared.
     """
     if a.op != b.op:
         yield Change("operator", "", a.op or None, b.op or None)

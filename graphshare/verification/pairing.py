@@ -11,9 +11,12 @@ from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_all, pai
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import read_map
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.model_format import find_statement_changes
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
 
 T = TypeVar("T")
@@ -53,6 +56,15 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
     return [
         _pair_images(rewrite.graph, reference, branch.images, first.label, branch.label, "the rewrite") for branch in others
     ]
+
+
+def pair_nodes(pair: HeadPairs, left: Side, right: Side) -> Pairing:
+    """Pair the nodes of two branches; of two files also compare what else they state about the values that are computed."""
+    pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
+    if left is not right:
+        changes = find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
+        pairing.statements += [change.describe() for change in changes]
+    return pairing
 
 
 def pair_files(left: Graph, right: Graph) -> list[HeadPairs]:

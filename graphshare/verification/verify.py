@@ -17,11 +17,10 @@ from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
-from graphshare.formats.model_format import Capability, find_format, find_statement_changes, require
+from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.formats.params.lookup import compare_parameters
-from graphshare.ir.compare import Pairing, compare_structure
+from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Graph, Rewrite
-from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.rewrite.upgrade import upgrade
@@ -37,7 +36,7 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions
-from graphshare.verification.pairing import Side, Sides, pair_branches, pair_by_rewrite, pair_files
+from graphshare.verification.pairing import Side, Sides, pair_branches, pair_by_rewrite, pair_files, pair_nodes
 from graphshare.verification.report import (
     BranchReport,
     ParameterResult,
@@ -164,10 +163,7 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: 
     graphs = [left.graph] if left is right else [left.graph, right.graph]
     heads, left, right = _upgrade_pairs(heads, left, right, notes)
     _check_names([left.graph, right.graph], graphs, options, notes)
-    pairings = [compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS) for pair in heads]
-    for pairing in pairings if left is not right else ():
-        changes = find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
-        pairing.statements += [change.describe() for change in changes]
+    pairings = [pair_nodes(pair, left, right) for pair in heads]
     if left is not right and not options.layers and not all(pairings):
         notes["the structures differ, so outputs are not compared; --values-only compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))

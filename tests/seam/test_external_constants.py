@@ -21,10 +21,6 @@ DATA = np.array([9, 9, 1.5, -2.5, 9], np.float32)
 """The data file: the numbers of the tensor are the third and the fourth."""
 
 
-def wrong(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=f"external data of a Constant is not followed: {reason}")
-
-
 def point_outside(tensor: TensorProto) -> TensorProto:
     """Make the tensor two floats in ``w.bin``."""
     tensor.CopyFrom(TensorProto(name=tensor.name, data_type=FLOAT, dims=[2], data_location=TensorProto.EXTERNAL))
@@ -69,17 +65,6 @@ def compute(path: Path) -> list[Any]:
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     outputs: list[Any] = session.run(None, {node.name: np.float32([1, 2]) for node in session.get_inputs()})
     return outputs
-
-
-def mark(*wrong_kinds: str, reason: str) -> list[Any]:
-    """Return the cases; those of the kinds, or in the bodies of a kind, that are wrong today are marked."""
-    return [
-        pytest.param(kind, where, marks=wrong(reason) if kind in wrong_kinds or f"{kind} in {where}" in wrong_kinds else [])
-        for kind, where in CASES
-    ]
-
-
-INNER = tuple(f"initializer in {where}" for where in BODIES)
 
 
 @pytest.mark.parametrize(("kind", "where"), CASES)
@@ -143,7 +128,7 @@ def test_check_reports_data_that_are_not_there(kind: str, where: str, size: int 
     assert (b"fixed" if kind == "Constant" else b"weight") in run.stdout
 
 
-@pytest.mark.parametrize(("kind", "where"), mark("Constant", *INNER, reason="diff says SAME"))
+@pytest.mark.parametrize(("kind", "where"), CASES)
 def test_diff_reads_the_data(kind: str, where: str, tmp_path: Path) -> None:
     left = write(tmp_path / "left", KINDS[kind](where))
     same = write(tmp_path / "same", KINDS[kind](where))
@@ -152,7 +137,6 @@ def test_diff_reads_the_data(kind: str, where: str, tmp_path: Path) -> None:
     assert in_process("diff", left, right).returncode == 1
 
 
-@wrong("verify says EQUAL")
 @pytest.mark.parametrize("kind", KINDS)
 def test_verify_reads_the_data_where_no_value_is_computed(kind: str, tmp_path: Path) -> None:
     paths = []

@@ -124,11 +124,10 @@ def _compare_functions(
         texts = [None if function is None else function.describe() for function in (left, right)]
         yield Change("function", name, *texts)
         return
-    if left.span.read() == right.span.read():
-        return
     x, y = left.function, right.function
     if x is None or y is None:
-        yield Change("function", name, left.describe(), f"{right.describe()} (other ones)")
+        if left.span.read() != right.span.read():
+            yield Change("function", name, left.describe(), f"{right.describe()} (other ones)")
         return
     domains = {key[0] for function in (x, y) for key in _list_calls(function.graph.nodes)} if computed else None
     yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
