@@ -107,10 +107,12 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
     """The file format that a graph was read from and how the file was written. Opaque to transforms, which pass it on.
 
     This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format, whose object
-    has what all of its graphs have in common (:mod:`graphshare.formats.model_format`).
+    has what all of its graphs have in common (:mod:`graphshare.formats.model_format`). ``version_key`` is the attribute of a
+    graph that states what wrote it, as ``["int", version]``; empty where none does.
     """
 
     format: ClassVar[str] = "mxnet"
+    version_key: ClassVar[str] = ""
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> Source:
         """Return the source of the same graph with other names and attributes; ``images`` says which node became which."""
@@ -136,10 +138,6 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield what a person should know who writes a rewritten graph of this source, in sentences."""
         return iter(())
 
-    def version(self, attrs: Mapping[str, Any]) -> int | None:
-        """Return the version of the framework that wrote a graph with these attributes; None where the file has none."""
-        return None
-
 
 class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own.
@@ -162,7 +160,8 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def version(self) -> int | None:
         """The version of the framework that wrote the file, for MXNet major*10000 + minor*100 + patch; None where unknown."""
-        return self.source.version(self.attrs)
+        value = self.attrs.get(self.source.version_key)
+        return value[1] if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], int) else None
 
     def variables(self) -> Iterator[Node]:
         """The variable nodes in file order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -65,6 +65,8 @@ class MxnetSource(Source, frozen=True):
     ``text`` is None for a graph whose file has no text of its own, as one that is written anew.
     """
 
+    version_key: ClassVar[str] = VERSION
+
     style: JsonStyle = JsonStyle()
     keys: tuple[str, ...] = ("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs")
     form: NodeForm = NodeForm(("op", "name", "attrs", "inputs"))
@@ -81,11 +83,6 @@ class MxnetSource(Source, frozen=True):
         """Return how a graph of other nodes is written: ``arg_nodes`` and ``node_row_ptr`` follow from the nodes."""
         kept = self.nodes_text is not None and self.nodes_text.count <= unchanged
         return replace(self.after_rename(images), irregular=EMPTY, nodes_text=self.nodes_text if kept else None)
-
-    def version(self, attrs: Mapping[str, Any]) -> int | None:
-        """Return ``mxnet_version``, or None where the file has none."""
-        value = attrs.get(VERSION)
-        return value[1] if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], int) else None
 
 
 def source_of(graph: Graph) -> MxnetSource:
