@@ -89,8 +89,7 @@ def find_batch_rule(name: str) -> Rule | None:
 
 @cache
 def _batch_rules(family: str) -> dict[str, Rule]:
-    rules: dict[str, Rule] = _family_table(family, "batch_axis", "RULES", {})
-    return rules
+    return getattr(import_module(f"graphshare.ops.{family}.signature"), "RULES", {})
 
 
 class ForOperator(Protocol):

@@ -1,8 +1,10 @@
-"""Signatures of the operators of family ``onednn``."""
+"""Signatures and batch-axis rules of the operators of family ``onednn``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import At, Rule, require_axes
 from graphshare.ops.onednn.inputs import convolution_inputs, dense_inputs, inner_slots
+from graphshare.ops.quantization.signature import calibrated_rule
 from graphshare.ops.signature import define
 
 OPERATORS = (
@@ -39,3 +41,10 @@ OPERATORS = (
         results="output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]",
     ),
 )
+
+RULES: dict[str, Rule] = {
+    "_sg_mkldnn_selfatt_qk": require_axes(1, out=At(0, 3)),
+    "_sg_mkldnn_selfatt_valatt": require_axes(1, 0, out=At(1, 3)),
+    "_sg_mkldnn_conv": calibrated_rule,
+    "_sg_mkldnn_fully_connected": calibrated_rule,
+}
