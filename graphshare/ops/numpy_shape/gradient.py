@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.broadcast.gradient import sum_broadcast
+from graphshare.ops.broadcast.kernel import sum_broadcast
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array
 from graphshare.ops.limits import refuse_invalid_call
 from graphshare.ops.numpy_shape.kernel import clamp_offset
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.reshape.gradient import restore_shape
+from graphshare.ops.reshape.kernel import restore_shape
 
 
 def rot90_vjp(entry: TapeEntry, dy: Array) -> Array:
