@@ -1,4 +1,4 @@
-"""Boxes: overlaps, non-maximum suppression, decoding, anchors.
+"""Boxes: overlaps, non-maximum suppression with its gradient, decoding, anchors.
 
 A box is (left, top, right, bottom), in the format ``center`` (x, y, width, height).
 """
@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
 from graphshare.ops.box.suppression import overlaps, suppress_overlaps
+from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, same_floating_dtypes, unify
@@ -182,4 +183,24 @@ KERNELS = with_limits(
     Kernel("_contrib_box_decode", box_decode, _infer_decode_shapes, same_floating_dtypes),
     Kernel("_contrib_MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes),
     *MATCHING_KERNELS,
+)
+
+
+def box_nms_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
+    """Return the gradients of the remaining rows at their inputs. As in MXNet, a change of format is ignored."""
+    x = entry.inputs[0]
+    if entry.attrs["topk"] == 0:
+        return dy
+    dx: Array = np.zeros_like(x)
+    flat = (a.reshape(-1, *x.shape[-2:]) for a in (x, dy, dx))
+    for rows, gradient, result in zip(*flat, strict=True):
+        chosen = survivors(entry.attrs, rows)
+        result[chosen] = gradient[: len(chosen)]
+    return dx
+
+
+GRADIENTS = (
+    Gradient("_contrib_box_nms", box_nms_gradient, reads_outputs=False),
+    *no_gradient("boxes are chosen, not computed", "_contrib_MultiBoxPrior", "_contrib_box_iou", "_contrib_box_decode"),
+    *no_gradient("the result is counted, compared or constant", "_contrib_bipartite_matching", "_contrib_box_encode"),
 )

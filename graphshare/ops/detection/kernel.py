@@ -1,4 +1,4 @@
-"""Single-shot detection: targets and results of anchors.
+"""Single-shot detection: targets and results of anchors, which have no gradients.
 
 Anchors are corners in relative coordinates ``(1, N, 4)``; labels are rows (class, left, top, right, bottom), -1 after the last
 one. Class 0 of the predictions is the background.
@@ -11,6 +11,7 @@ import numpy as np
 from graphshare.ops.box.kernel import decode_offsets, to_centers
 from graphshare.ops.box.suppression import overlaps
 from graphshare.ops.detection.proposals import KERNELS as PROPOSALS_KERNELS
+from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, require_memory, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
@@ -167,4 +168,14 @@ KERNELS = with_limits(
     Kernel("_contrib_MultiBoxDetection", multi_box_detection, _infer_detection_shapes, same_dtypes),
     Kernel("_contrib_MultiBoxTarget", multi_box_target, _infer_target_shapes, same_dtypes),
     *PROPOSALS_KERNELS,
+)
+
+GRADIENTS = (
+    *no_gradient(
+        "boxes are chosen, not computed",
+        "_contrib_MultiBoxDetection",
+        "_contrib_MultiBoxTarget",
+        "_contrib_Proposal",
+        "_contrib_MultiProposal",
+    ),
 )

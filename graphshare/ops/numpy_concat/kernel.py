@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.concat.kernel import concatenate_shapes, split, split_shapes, stack, stack_shapes
+from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, ShapeRule, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.numpy_concat.editing import KERNELS as EDITING_KERNELS
+from graphshare.ops.permutation import joint_permutation_vjp, permutation_vjp
 from graphshare.ops.unification import is_known, same_dtypes, unify
 from graphshare.text.format import format_count
 
@@ -135,4 +137,31 @@ KERNELS = with_limits(
     Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
     Kernel("_npi_pad", pad, _pad_shapes, same_dtypes),
     *EDITING_KERNELS,
+)
+
+
+def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the part of ``dy`` inside the padding, which must be constant; 0 for what was taken away."""
+    if entry.attrs["mode"] != "constant":
+        raise GradientError(f"MXNet has no gradient for padding of mode {entry.attrs['mode']}")
+    (x,) = entry.inputs
+    widths = pad_widths(entry.attrs, x.ndim)
+    dx: Array = np.zeros_like(x)
+    inside = dx[kept_part(widths, x.shape)]
+    inside[...] = dy[tuple(slice(max(0, a), max(0, a) + size) for (a, _), size in zip(widths, inside.shape, strict=True))]
+    return dx
+
+
+GRADIENTS = (
+    *(
+        Gradient(name, joint_permutation_vjp(name), reads_outputs=False)
+        for name in "_npi_stack _npi_vstack _npi_hstack _npi_dstack _npi_column_stack".split()
+    ),
+    Gradient("_npi_hsplit", permutation_vjp("_npi_hsplit"), reads_outputs=False),
+    Gradient("_npi_pad", pad_gradient, reads_outputs=False),
+    *no_gradient(
+        "MXNet has no gradient of it",
+        *"_npi_delete _npi_insert_scalar _npi_insert_slice _npi_insert_tensor".split(),
+        is_zero=False,
+    ),
 )

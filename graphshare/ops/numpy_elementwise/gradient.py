@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 
 from graphshare.ops.activation.gradient import relu, sigmoid, tanh
-from graphshare.ops.binary.gradient import binary_gradient, fit_to, scalar_gradient
+from graphshare.ops.binary.kernel import binary_gradient, fit_to, scalar_gradient
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
 from graphshare.ops.kernel import Array
 from graphshare.ops.numpy_elementwise.kernel import ARITHMETIC, COMPARISONS

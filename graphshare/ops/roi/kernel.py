@@ -1,4 +1,7 @@
-"""Regions of feature maps, pooled to one size. A region is a row (sample, x1, y1, x2, y2) in image coordinates."""
+"""Regions of feature maps, pooled to one size. A region is a row (sample, x1, y1, x2, y2) in image coordinates.
+
+Gradients are those of the feature maps. Regions have none.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
 from graphshare.ops.limits import FLOATS, Limits, require, require_memory, with_limits
 from graphshare.ops.roi.rotated import KERNELS as ROTATED_KERNELS
@@ -223,4 +227,69 @@ KERNELS = with_limits(
     Kernel("_contrib_PSROIPooling", ps_roi_pooling, _ps_shapes, same_dtypes),
     Kernel("_contrib_ROIAlign", roi_align, _pool_shapes, same_dtypes),
     *ROTATED_KERNELS,
+)
+
+
+def roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` at the first maximum of each bin."""
+    x, rois = entry.inputs
+    height, width = entry.attrs["pooled_size"]
+    dx = np.zeros_like(x)
+    corners = round_half_away(rois[:, 1:] * x.dtype.type(entry.attrs["spatial_scale"]))
+    channels = np.arange(x.shape[1])
+    for gradient, region, (x1, y1, x2, y2) in zip(dy, rois, corners, strict=True):
+        if not 0 <= int(region[0]) < len(dx):
+            continue
+        number = int(region[0])
+        columns = bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        for i, (top, bottom) in enumerate(bins_of(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
+            for j, (left, right) in enumerate(columns):
+                if top < bottom and left < right:
+                    best = x[number, :, top:bottom, left:right].reshape(x.shape[1], -1).argmax(axis=1)
+                    row, column = np.divmod(best, right - left)
+                    np.add.at(dx[number], (channels, top + row, left + column), gradient[:, i, j])
+    return np.asarray(dx)
+
+
+def roi_align_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` shared among the pixels that each sample was interpolated from."""
+    x, rois = entry.inputs
+    height, width = entry.attrs["pooled_size"]
+    dx = np.zeros_like(x)
+    for gradient, region in zip(dy, rois, strict=True):
+        if not 0 <= int(region[0]) < len(dx):
+            continue
+        (down, top), (along, left) = align_axes(entry.attrs, x.shape[2:], region, x.dtype)
+        whole = gradient
+        if entry.attrs["position_sensitive"]:
+            i, j = np.indices((height, width))
+            by_bin = np.zeros((gradient.shape[0], height, width, height, width), gradient.dtype)
+            by_bin[:, i, j, i, j] = gradient
+            whole = by_bin.reshape(-1, height, width)
+        rows, columns = len(down) // height, len(along) // width
+        share = np.repeat(np.repeat(whole, rows, axis=1), columns, axis=2) / x.dtype.type(rows * columns)
+        part = dx[int(region[0]), :, top : top + down.shape[1], left : left + along.shape[1]]
+        part += down.T @ share @ along
+    return np.asarray(dx)
+
+
+def ps_roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` shared equally among the pixels of each bin, in the bin's own channels."""
+    x, rois = entry.inputs
+    size, count = entry.attrs["pooled_size"], entry.attrs["output_dim"]
+    group = entry.attrs["group_size"] or size
+    dx = np.zeros_like(x)
+    for gradient, region in zip(dy, rois, strict=True):
+        sample = dx[int(region[0])].reshape(count, group, group, *x.shape[2:])
+        for i, j, (top, bottom), (left, right) in sensitive_bins(entry.attrs, region, x.shape[2:]):
+            part = sample[:, i[1], j[1], top:bottom, left:right]
+            part += (gradient[:, i[0], j[0]] / ((bottom - top) * (right - left))).reshape(-1, 1, 1).astype(x.dtype)
+    return np.asarray(dx)
+
+
+GRADIENTS = (
+    Gradient("ROIPooling", roi_pooling_gradient, reads_outputs=False),
+    Gradient("_contrib_ROIAlign", roi_align_gradient, reads_outputs=False),
+    Gradient("_contrib_PSROIPooling", ps_roi_pooling_gradient, reads_outputs=False),
+    *no_gradient("MXNet registers no gradient of it and refuses its backward pass", "_contrib_RROIAlign", is_zero=False),
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.binary.gradient import binary_gradient
-from graphshare.ops.binary.kernel import ARITHMETIC, scalar_kernel
+from graphshare.ops.binary.kernel import ARITHMETIC, binary_gradient, scalar_kernel
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import require
