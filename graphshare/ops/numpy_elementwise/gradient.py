@@ -7,7 +7,7 @@ from math import log
 
 import numpy as np
 
-from graphshare.ops.activation.gradient import relu, sigmoid, tanh
+from graphshare.ops.activation.kernel import relu_gradient, sigmoid_gradient, tanh_gradient
 from graphshare.ops.binary.kernel import binary_gradient, fit_to, scalar_gradient
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
 from graphshare.ops.kernel import Array
@@ -134,9 +134,9 @@ GRADIENTS = (
     Gradient("_npi_where", broadcast_where, reads_outputs=False),
     *(_unary_gradient(name) for name in _UNARY.split()),
     slope_gradient("_npi_absolute", sign, by_input=True),
-    Gradient("_npx_relu", relu, reads_inputs=False),
-    Gradient("_npx_sigmoid", sigmoid, reads_inputs=False),
-    Gradient("_npi_tanh", tanh, reads_inputs=False),
+    Gradient("_npx_relu", relu_gradient, reads_inputs=False),
+    Gradient("_npx_sigmoid", sigmoid_gradient, reads_inputs=False),
+    Gradient("_npi_tanh", tanh_gradient, reads_inputs=False),
     *no_gradient(
         "a comparison is constant almost everywhere",
         *(f"_npi_{name}{suffix}" for name in COMPARISONS for suffix in ("", "_scalar")),
