@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from graphshare.ops.convolution.columns import KERNELS as COLUMNS_KERNELS
-from graphshare.ops.convolution.forward import convolution
+from graphshare.ops.convolution.correlation import convolution
 from graphshare.ops.convolution.fused import begin_chain
 from graphshare.ops.folding import LinearLayer, scale_filters
 from graphshare.ops.kernel import Attrs, Dim, Kernel, KernelError, Shapes, Sizes
