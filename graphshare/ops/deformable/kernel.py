@@ -68,7 +68,7 @@ def _convolve_deformed(
     return out
 
 
-def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if attrs["layout"] not in (None, "NCHW"):
         raise KernelError(f"layout {attrs['layout']} is not supported, expected NCHW")
     n, channels, *sizes = dims_of_rank(inputs[0], 4)
@@ -95,7 +95,7 @@ def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 
 def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    rest, (output,) = _infer_shapes(attrs, [*inputs[:2], *inputs[3:]], outputs)
+    rest, (output,) = _infer_convolution_shapes(attrs, [*inputs[:2], *inputs[3:]], outputs)
     n, _, *places = dims_of_rank(output, 4)
     kernel = attrs["kernel"]
     mask = unify(inputs[2], (n, attrs["num_deformable_group"] * kernel[0] * kernel[1], *places))
@@ -197,7 +197,7 @@ def _infer_pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, positive=("kernel", "stride", "dilate", "num_group", "num_deformable_group")),
-    Kernel("_contrib_DeformableConvolution", deformable_convolution, _infer_shapes, same_dtypes, cost=_cost),
+    Kernel("_contrib_DeformableConvolution", deformable_convolution, _infer_convolution_shapes, same_dtypes, cost=_cost),
     Kernel(
         "_contrib_ModulatedDeformableConvolution",
         modulated_deformable_convolution,

@@ -243,7 +243,7 @@ def proposal(context: Context, attrs: Attrs, scores: Array, deltas: Array, info:
     return proposals(context, attrs, scores, deltas, info)
 
 
-def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_proposal_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     batch, number, height, width = dims_of_rank(inputs[0], 4)
     if number is not None and number % 2:
         raise KernelError(f"{number} scores are not one of background and one of foreground for each anchor")
@@ -259,8 +259,8 @@ KERNELS = with_limits(
     Kernel("_contrib_MultiBoxTarget", multi_box_target, _infer_target_shapes, same_dtypes),
     *with_limits(
         Limits(dtypes=SIGNED, elements=True, finite=True, positive=("rpn_post_nms_top_n", "feature_stride")),
-        Kernel("_contrib_Proposal", proposal, _infer_shapes, same_dtypes),
-        Kernel("_contrib_MultiProposal", proposals, _infer_shapes, same_dtypes),
+        Kernel("_contrib_Proposal", proposal, _infer_proposal_shapes, same_dtypes),
+        Kernel("_contrib_MultiProposal", proposals, _infer_proposal_shapes, same_dtypes),
     ),
 )
 

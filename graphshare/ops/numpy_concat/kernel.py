@@ -201,7 +201,7 @@ def _delete_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return inputs, [unify((left,) if axis is None else (*shape[:at], left, *shape[at + 1 :]), outputs[0])]
 
 
-def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _infer_editing_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return inputs, [inputs[0]]
 
 
@@ -220,10 +220,10 @@ KERNELS = with_limits(
     Kernel("_npi_stack", stack, stack_shapes, same_dtypes),
     Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
     Kernel("_npi_pad", pad, _pad_shapes, same_dtypes),
-    Kernel("_npi_delete", delete, _delete_shapes, _types, refuses=_refuses_delete),
-    Kernel("_npi_insert_scalar", insert_scalar, _insert_scalar_shapes, _types, refuses=_refuses_insert),
-    Kernel("_npi_insert_slice", insert, _insert_shapes, _types, refuses=_refuses_insert),
-    Kernel("_npi_insert_tensor", insert, _insert_shapes, _types, refuses=_refuses_insert),
+    Kernel("_npi_delete", delete, _delete_shapes, _infer_editing_dtypes, refuses=_refuses_delete),
+    Kernel("_npi_insert_scalar", insert_scalar, _insert_scalar_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
+    Kernel("_npi_insert_slice", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
+    Kernel("_npi_insert_tensor", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
 )
 
 

@@ -126,7 +126,7 @@ def translate_convolution(t: Translation) -> str | list[str]:
         ends, unit = calibration_ends(t), data_unit.number(calibration_unit(t, dtype))
         sums = sums * (unit / data_unit / units).reshape(channels)
     added = None if other is None else (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
-    out = _apply_activations(t, sums, added)
+    out = _add_between_activations(t, sums, added)
     # The sum is written over the added array, in its dtype; the bytes are then read as the operator's own dtype.
     written = dtype if other is None or dtype == "int32" else other.dtype
     return [round_to(out, written).cast(dtype).name, *ends]
@@ -143,7 +143,7 @@ def _convolve(t: Translation, conv: Attrs, kernel: Term, units: Term) -> Term:
     return convolve(t, conv, term(t, x), whole, {"x": x.shape, "weight": weight.shape, "out": t.outputs[0].shape})
 
 
-def _apply_activations(t: Translation, sums: Term, added: Term | None) -> Term:
+def _add_between_activations(t: Translation, sums: Term, added: Term | None) -> Term:
     """Apply the first activation, add, and apply the second."""
     before, after = split_activations(t.attrs, t.inner)
     if added is None and before and before[0][0] == "clip":

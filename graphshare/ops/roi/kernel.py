@@ -254,7 +254,7 @@ def _points(size: Any, bins: int, ratio: int) -> Array:
     return np.asarray(starts[:, None] + steps).reshape(-1)
 
 
-def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_rotated_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     channels, (count, _) = dims_of_rank(inputs[0], 4)[1], dims_of_rank(unify(inputs[1], (None, 6)), 2)
     return [inputs[0], (count, 6)], [unify((count, channels, *attrs["pooled_size"]), outputs[0])]
 
@@ -272,7 +272,7 @@ KERNELS = with_limits(
     Kernel("_contrib_ROIAlign", roi_align, _pool_shapes, same_dtypes),
     *with_limits(
         Limits(elements=True, finite=True, positive=("pooled_size",)),
-        Kernel("_contrib_RROIAlign", roi_align_rotated, _shapes, same_dtypes),
+        Kernel("_contrib_RROIAlign", roi_align_rotated, _infer_rotated_shapes, same_dtypes),
     ),
 )
 
