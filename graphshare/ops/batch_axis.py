@@ -1,4 +1,4 @@
-"""What an operator does with the batch axis: keeps it, moves it, or mixes samples. Families state it in ``batch_axis.py``.
+"""What an operator does with the batch axis: keeps it, moves it, or mixes samples. Families state it in their ``RULES``.
 
 Operators without a rule of their own follow from ``couples_batch`` of their signature.
 """

@@ -89,8 +89,7 @@ def find_batch_rule(name: str) -> Rule | None:
 
 @cache
 def _batch_rules(family: str) -> dict[str, Rule]:
-    rules: dict[str, Rule] = _family_table(family, "batch_axis", "RULES", {})
-    return rules
+    return getattr(import_module(f"graphshare.ops.{family}.signature"), "RULES", {})
 
 
 class ForOperator(Protocol):
@@ -106,8 +105,8 @@ Item = TypeVar("Item", bound=ForOperator)
 class Contributions(Generic[Item]):
     """The kernels, gradients or translations of the families, of installed packages, and those registered in this process."""
 
-    def __init__(self, group: str, file: str, table: str) -> None:
-        self._group, self._file, self._table = group, file, table
+    def __init__(self, group: str, table: str, *files: str) -> None:
+        self._group, self._table, self._files = group, table, files
         self.registered: dict[str, Item] = {}
         self._installed: dict[str, Item] | None = None
 
@@ -141,13 +140,15 @@ class Contributions(Generic[Item]):
         return items | self.installed()
 
     def _of_family(self, family: str | None) -> dict[str, Item]:
-        return {} if family is None else _family_items(family, self._file, self._table)
+        return {} if family is None else _family_items(family, self._table, self._files)
 
 
 @cache
-def _family_items(family: str, file: str, table: str) -> dict[str, Any]:
+def _family_items(family: str, table: str, files: tuple[str, ...]) -> dict[str, Any]:
+    """Return ``table`` of the first of ``files`` that a family has, by operator; nothing for a family without any of them."""
+    file = next((file for file in files if _has_file(family, file)), None)
     items: dict[str, Any] = {}
-    for item in _family_table(family, file, table, ()):
+    for item in getattr(import_module(f"graphshare.ops.{family}.{file}"), table) if file is not None else ():
         assert item.operator not in items, f"{family}/{file}.py has {item.operator} twice"
         assert FAMILY_OF.get(item.operator) == family, f"{family}/{file}.py has {item.operator}, which is not of this family"
         items[item.operator] = item
@@ -161,14 +162,9 @@ def _has_file(family: str, file: str) -> bool:
     return find_spec(f"graphshare.ops.{family}.{file}") is not None
 
 
-def _family_table(family: str, file: str, table: str, default: Any) -> Any:
-    """Return ``table`` of a family's ``file``, or ``default`` for a family without that file."""
-    return getattr(import_module(f"graphshare.ops.{family}.{file}"), table) if _has_file(family, file) else default
-
-
-KERNELS: Contributions[Kernel] = Contributions("graphshare.kernels", "kernel", "KERNELS")
-GRADIENTS: Contributions[Gradient | NoGradient] = Contributions("graphshare.gradients", "gradient", "GRADIENTS")
-TRANSLATIONS: Contributions[Translator | NoTranslation] = Contributions("graphshare.to_onnx", "to_onnx", "TRANSLATIONS")
+KERNELS: Contributions[Kernel] = Contributions("graphshare.kernels", "KERNELS", "kernel")
+GRADIENTS: Contributions[Gradient | NoGradient] = Contributions("graphshare.gradients", "GRADIENTS", "gradient", "kernel")
+TRANSLATIONS: Contributions[Translator | NoTranslation] = Contributions("graphshare.to_onnx", "TRANSLATIONS", "to_onnx")
 
 find_kernel = KERNELS.find
 find_gradient = GRADIENTS.find

@@ -1,4 +1,4 @@
-"""Elementwise activations; the result takes the buffer of a reusable input."""
+"""Elementwise activations and their gradients; the result takes the buffer of a reusable input."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.activation.leaky import GRADIENTS as LEAKY_GRADIENTS
 from graphshare.ops.activation.leaky import KERNELS as LEAKY_KERNELS
 from graphshare.ops.buffers import result_buffer
 from graphshare.ops.conversion import convert
 from graphshare.ops.fusion import RELU, Epilogue, Operation
+from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel
 from graphshare.ops.special_functions import softplus
 from graphshare.ops.unification import same_dtypes, same_shapes
+from graphshare.ops.windows import to_compute_dtype
 
 
 def relu(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -144,4 +147,59 @@ KERNELS = (
     activation_kernel("tanh", tanh),
     activation_kernel("softsign", softsign),
     *LEAKY_KERNELS,
+)
+
+
+def relu_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient where the output is positive, otherwise 0; NaN stays NaN."""
+    y = entry.outputs[0]
+    result: Array = np.multiply(dy, y > 0)
+    return np.where(np.isnan(y), y, result) if np.isnan(y.sum()) else result
+
+
+def sigmoid_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy y (1 - y)``."""
+    y = entry.outputs[0]
+    result: Array = dy * (y * (1 - y))
+    return result
+
+
+def tanh_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy (1 - y^2)``."""
+    y = entry.outputs[0]
+    result: Array = dy * (1 - y * y)
+    return result
+
+
+def softrelu_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy (1 - exp(-y))``: the derivative is the sigmoid of the input."""
+    result: Array = dy * -np.expm1(-entry.outputs[0])
+    return result
+
+
+def softsign_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy / (1 + |x|)^2``."""
+    slope = 1 / np.square(1 + np.abs(to_compute_dtype(entry.inputs[0])))  # the square overflows in float16
+    return np.asarray((dy * slope).astype(dy.dtype, copy=False))
+
+
+_GRADIENT_BY_TYPE: dict[str, Callable[[TapeEntry, Array], Array]] = {
+    "relu": relu_gradient,
+    "sigmoid": sigmoid_gradient,
+    "tanh": tanh_gradient,
+    "softrelu": softrelu_gradient,
+    "softsign": softsign_gradient,
+}
+
+
+def activation_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient of the function that ``act_type`` names."""
+    return _GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, dy)
+
+
+GRADIENTS = (
+    Gradient("Activation", activation_gradient),
+    *(Gradient(name, _GRADIENT_BY_TYPE[name], reads_inputs=False) for name in ("relu", "sigmoid", "tanh")),
+    Gradient("softsign", softsign_gradient, reads_outputs=False),
+    *LEAKY_GRADIENTS,
 )

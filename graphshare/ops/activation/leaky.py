@@ -1,4 +1,4 @@
-"""LeakyReLU: activations with a non-zero result for negative numbers."""
+"""LeakyReLU: activations with a non-zero result for negative numbers, and their gradients."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import numpy as np
 
 from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.special_functions import BLOCK, erf_of_block
+from graphshare.ops.special_functions import BLOCK, erf, erf_of_block
 from graphshare.ops.unification import same_floating_dtypes, same_shapes, unify
+from graphshare.ops.windows import to_compute_dtype
 from graphshare.text.format import format_count, format_shape
 
-_SELU_ALPHA = np.float32(1.6732632423543772)
-_SELU_SCALE = np.float32(1.0507009873554805)
+_EXACT_ALPHA = 1.6732632423543772
+_EXACT_SCALE = 1.0507009873554805
+_SELU_ALPHA = np.float32(_EXACT_ALPHA)  # the gradient computes with the exact ones
+_SELU_SCALE = np.float32(_EXACT_SCALE)
 
 
 def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -140,3 +144,64 @@ def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
 
 
 KERNELS = with_limits(Limits(rank=1), Kernel("LeakyReLU", leaky_relu, _infer_shapes, same_floating_dtypes))
+
+
+def leaky_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``slope dy`` at 0 and below, otherwise ``dy``."""
+    return np.where(entry.inputs[0] <= 0, dy * dy.dtype.type(entry.attrs["slope"]), dy)
+
+
+def elu_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``slope exp(x) dy`` at 0 and below, otherwise ``dy``."""
+    x = entry.inputs[0]
+    return np.where(x > 0, dy, dy * np.exp(np.minimum(x, 0)) * dy.dtype.type(entry.attrs["slope"]))
+
+
+def selu_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``scale (alpha + y) dy`` at 0 and below, as in MXNet; the derivative would be ``scale * alpha + y``."""
+    x, y = entry.inputs[0], to_compute_dtype(entry.outputs[0])
+    slope = np.where(x > 0, _EXACT_SCALE, _EXACT_SCALE * (_EXACT_ALPHA + y))
+    return np.asarray(dy * slope.astype(dy.dtype))
+
+
+def gelu_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` times the normal distribution function plus ``x`` times its density."""
+    x = to_floating(entry.inputs[0])
+    slope = (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) * x.dtype.type(0.5)
+    slope += x * np.exp(-x * x / 2) * x.dtype.type(1 / math.sqrt(2 * math.pi))
+    return np.asarray((dy * slope).astype(dy.dtype, copy=False))
+
+
+def rrelu_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
+    """Return ``dy`` times the random slope, or outside training the middle of the bounds, at 0 and below."""
+    x, slopes = entry.inputs[0], entry.outputs[1]
+    if not entry.training:
+        slopes = dy.dtype.type((entry.attrs["lower_bound"] + entry.attrs["upper_bound"]) / 2)
+    return np.where(x > 0, dy, dy * slopes)
+
+
+def prelu_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of data and slopes."""
+    x, gamma = entry.inputs
+    slopes = gamma.reshape((gamma.size,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
+    below = x <= 0
+    dgamma = sum_to_shape(dy * x * below, slopes.shape if slopes.size != 1 else (1,) * x.ndim)
+    return [np.where(below, dy * slopes, dy), dgamma.reshape(gamma.shape)]
+
+
+_GRADIENT_BY_TYPE: dict[str, Callable[..., Array | Gradients]] = {
+    "elu": elu_gradient,
+    "gelu": gelu_gradient,
+    "leaky": leaky_gradient,
+    "prelu": prelu_gradient,
+    "rrelu": rrelu_gradient,
+    "selu": selu_gradient,
+}
+
+
+def leaky_relu_gradient(entry: TapeEntry, *dys: Array | None) -> Array | Gradients:
+    """Return the gradient of the function that ``act_type`` names."""
+    return _GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, *dys)
+
+
+GRADIENTS = (Gradient("LeakyReLU", leaky_relu_gradient),)

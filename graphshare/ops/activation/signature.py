@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``activation``."""
+"""Signatures and batch-axis rules of the operators of family ``activation``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Outcome, Rule, Use, default_rule
 from graphshare.ops.signature import define
 
 ACTIVATION = "act_type:{relu/sigmoid/softrelu/softsign/tanh}=!"
@@ -22,3 +23,12 @@ OPERATORS = (
     ),
     *define("tanh(_sparse_tanh)", "data", registers_inputs=False, couples_batch="elementwise"),
 )
+
+
+def _leaky_relu(use: Use) -> Outcome:
+    return use.first if use.value("act_type") != "prelu" else default_rule(use)
+
+
+RULES: dict[str, Rule] = {
+    "LeakyReLU": _leaky_relu,
+}

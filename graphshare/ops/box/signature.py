@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``box``."""
+"""Signatures and batch-axis rules of the operators of family ``box``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, without_samples
 from graphshare.ops.signature import define
 
 OPERATORS = (
@@ -38,3 +39,7 @@ OPERATORS = (
         is_operator_property=True,
     ),
 )
+
+RULES: dict[str, Rule] = {
+    "_contrib_MultiBoxPrior": without_samples,
+}

@@ -1,4 +1,4 @@
-"""Arrays padded, repeated or broadcast."""
+"""Arrays padded, repeated or broadcast, and the gradients of these."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError
 from graphshare.ops.limits import Limits, require, with_limits
+from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import axis_of, first_dtype, output_rule, same_dtypes, size_of, with_dim
 from graphshare.text.format import format_count, format_shape
 
@@ -148,4 +150,16 @@ KERNELS = with_limits(
     _broadcast_kernel("broadcast_to", _to_shape, same_dtypes),
     _broadcast_kernel("broadcast_axis", _along_axes, same_dtypes),
     _broadcast_kernel("broadcast_like", _like_other, first_dtype),
+)
+
+
+def sum_broadcast(entry: TapeEntry, dy: Array) -> Array:
+    """Return the sum over all places that an element was broadcast to."""
+    return sum_to_shape(dy, entry.inputs[0].shape)
+
+
+GRADIENTS = (
+    *(Gradient(name, sum_broadcast, reads_outputs=False) for name in ("broadcast_to", "broadcast_axis", "broadcast_like")),
+    *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("tile", "repeat")),
+    Gradient("Pad", permutation_vjp("Pad", attrs={"constant_value": -1.0}), reads_outputs=False),
 )

@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``broadcast``."""
+"""Signatures and batch-axis rules of the operators of family ``broadcast``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import At, Outcome, Rule, Use
 from graphshare.ops.signature import define
 
 OPERATORS = (
@@ -20,3 +21,47 @@ OPERATORS = (
     *define("repeat(_np_repeat)", "data", "repeats:int=!; axis:int?=None", couples_batch="axis"),
     *define("tile(_npi_tile)", "data", "reps:tuple32=!", couples_batch="shape"),
 )
+
+
+def _repeat(use: Use) -> Outcome:
+    return "flattens the batch axis" if use.value("axis") is None else use.first
+
+
+def _broadcast_axis(use: Use) -> Outcome:
+    return "broadcasts along the batch axis" if any(map(use.first.is_axis, use.value("axis") or ())) else use.first
+
+
+def _broadcast_like(use: Use) -> Outcome:
+    lhs, rhs, axes = use.input(0), use.input(1), use.value("lhs_axes")
+    if axes is None:
+        return use.first if not use.axes_differ else "has the samples on different axes of its inputs"
+    if lhs is not None and not any(map(lhs.is_axis, axes)):
+        return lhs
+    return "broadcasts along the batch axis" if lhs is not None or rhs is not None else None
+
+
+def _broadcast_to(use: Use) -> Outcome:
+    shape, at = tuple(use.value("shape") or ()), use.first
+    if at.axis < len(shape) and shape[at.axis] == 0:
+        return At(at.axis, len(shape))
+    return "has an attribute for the size of the batch axis"
+
+
+def _tile(use: Use) -> Outcome:
+    reps, at = tuple(use.value("reps") or ()), use.first
+    if at.rank is None and set(reps) - {1} and len(reps) <= at.axis:
+        return "repeats along axes whose position is not known"
+    more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front
+    place = at.axis + more - (max(0, at.rank - len(reps)) if at.rank is not None else 0)
+    if 0 <= place < len(reps) and reps[place] != 1:
+        return "repeats along the batch axis"
+    return at.with_axis(at.axis + more, more)
+
+
+RULES: dict[str, Rule] = {
+    "repeat": _repeat,
+    "broadcast_axis": _broadcast_axis,
+    "broadcast_like": _broadcast_like,
+    "broadcast_to": _broadcast_to,
+    "tile": _tile,
+}

@@ -1,10 +1,11 @@
-"""Conversions of dtype."""
+"""Conversions of dtype, and their gradients."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from graphshare.ops.conversion import convert
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, Shapes, Types
 from graphshare.ops.limits import FLOATS
 from graphshare.ops.unification import dtype_from_attribute, same_shapes, unify
@@ -66,4 +67,21 @@ KERNELS = (
     Kernel("Cast", cast, same_shapes, dtype_from_attribute),
     Kernel("amp_cast", amp_cast, same_shapes, _infer_amp_cast_dtypes),
     Kernel("amp_multicast", amp_multicast, _infer_pairwise_shapes, _infer_multicast_dtypes),
+)
+
+
+def cast_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient in the dtype of the input."""
+    return dy.astype(entry.inputs[0].dtype, copy=False)
+
+
+def multicast_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
+    """Return each gradient in the dtype of its input."""
+    return [None if dy is None else dy.astype(x.dtype, copy=False) for dy, x in zip(dys, entry.inputs, strict=False)]
+
+
+GRADIENTS = (
+    Gradient("Cast", cast_gradient, reads_outputs=False),
+    Gradient("amp_cast", cast_gradient, reads_outputs=False),
+    Gradient("amp_multicast", multicast_gradient, reads_outputs=False),
 )

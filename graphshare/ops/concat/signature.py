@@ -1,9 +1,11 @@
-"""Signatures of the operators of family ``concat``."""
+"""Signatures and batch-axis rules of the operators of family ``concat``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphshare.ops.batch_axis import Outcome, Rule, Use
+from graphshare.ops.reshape.signature import expand_dims_rule
 from graphshare.ops.signature import Outputs, define
 from graphshare.ops.slot_rules import read_count, split
 
@@ -41,3 +43,29 @@ OPERATORS = (
     ),
     *define("stack", "arg*num_args", "axis:int=0; num_args:int[1:]=!", couples_batch="axis"),
 )
+
+
+def concat_rule(use: Use) -> Outcome:
+    """Keep the batch axis, unless arrays are concatenated along it."""
+    if use.axes_differ:
+        return "has different batch axes in its inputs"
+    return "concatenates arrays along the batch axis" if use.first.is_axis(use.value("dim")) else use.first
+
+
+def _stack(use: Use) -> Outcome:
+    return expand_dims_rule(use) if not use.axes_differ else "has different batch axes in its inputs"
+
+
+def _split(use: Use) -> Outcome:
+    axis, at = use.value("axis"), use.first
+    if at.is_axis(axis):
+        return "splits the batch axis"
+    return at.with_axis(at.axis - (0 <= axis < at.axis), -1) if use.value("squeeze_axis") else at
+
+
+RULES: dict[str, Rule] = {
+    "Concat": concat_rule,
+    "stack": _stack,
+    "SliceChannel": _split,
+    "_split_v2": _split,
+}

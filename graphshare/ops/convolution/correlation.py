@@ -17,8 +17,8 @@ import numpy as np
 from graphshare.ops.convolution.depthwise import depthwise
 from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.grid import Empty, Grid, grid_of, phases_of
-from graphshare.ops.kernel import Array
-from graphshare.ops.windows import Window
+from graphshare.ops.kernel import Array, Attrs, Context
+from graphshare.ops.windows import Window, is_channels_last, to_compute_dtype, window_of
 
 _BLOCK = 1 << 22
 """Number of elements of copied windows at a time."""
@@ -239,3 +239,16 @@ def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, emp
             for offset, part in zip(offsets, products.reshape(len(taps), filters, -1), strict=True):
                 total += part[:, offset - min(offsets) :][:, :span]
         result[:, plane, first : first + count] = total.reshape(filters, count, grid.pitch)[:, :, :width]
+
+
+def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """Return the cross-correlation of ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
+    last = is_channels_last(attrs["layout"])
+    x, weight, dtype = to_compute_dtype(x), to_compute_dtype(weight), x.dtype
+    if last:
+        x, weight = np.moveaxis(x, -1, 1), np.moveaxis(weight, -1, 1)
+    epilogue = Epilogue(term=None if bias is None else bias.astype(x.dtype, copy=False))
+    out = correlate(x, weight, epilogue, window_of(attrs), attrs["num_group"], context.empty)
+    if last:
+        out = np.moveaxis(out, 1, -1)
+    return np.ascontiguousarray(out, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Gradients of convolutions, as matrix products over copied windows.
+"""Gradients of convolutions, as matrix products over copied windows; and transposed convolution, which is one of them.
 
 The gradient of the data is the transposed convolution of the output gradient, that of a filter the product of the output
 gradient with the windows.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from graphshare.ops.convolution.columns import im2col
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Epilogue
-from graphshare.ops.deconvolution.kernel import transpose_convolve
+from graphshare.ops.convolution.kernel import im2col
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Context
 from graphshare.ops.limits import require
@@ -85,6 +85,57 @@ def _scatter_taps(dy: Array, weight: Array, shape: tuple[int, ...], window: Wind
         for t, under in enumerate(taps):
             canvas[part][under] += tapped[:, t]
     inner = tuple(slice(p, p + n) for p, n in zip((0, 0, *window.pad), shape, strict=True))
+    return canvas[inner]
+
+
+Index = tuple[Any, ...]
+
+
+def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int) -> Array:
+    """Return the transposed convolution (N, C, spatial); ``extra`` cells are added at the end of each axis."""
+    count, channels, *size = x.shape
+    kernel, stride, dilate, pad = window
+    share = weight.shape[1]
+    if channels == groups and share == 1 and max(dilate) == 1:
+        return _transpose_depthwise(x, weight, window, extra)
+    matrix = weight.reshape(groups, channels // groups, -1).swapaxes(1, 2)
+    whole = [(n - 1) * s + e + a for n, s, e, a in zip(size, stride, window.extent, extra, strict=True)]
+    inner = (slice(None), *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
+    result = np.empty((count, groups * share, *(n - 2 * p for n, p in zip(whole, pad, strict=True))), x.dtype)
+    for image, target in zip(x, result, strict=True):
+        products = np.matmul(matrix, image.reshape(groups, channels // groups, -1)).reshape(groups * share, -1, *size)
+        canvas = np.zeros((groups * share, *whole), x.dtype)
+        for t, tap in enumerate(product(*map(range, kernel))):
+            corner = tuple(k * d for k, d in zip(tap, dilate, strict=True))
+            cells = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(corner, size, stride, strict=True))
+            index = (slice(None), *cells)
+            canvas[index] += products[:, t]
+        target[...] = canvas[inner]
+    return result
+
+
+def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[int, ...]) -> Array:
+    """Return the transposed convolution with one filter for each channel.
+
+    Output cells at distances of ``stride`` see the same taps: those of each phase are added up side by side, then interleaved.
+    """
+    kernel, stride, _, pad = window
+    size, term = x.shape[2:], np.empty_like(x)
+    whole = [(n - 1) * s + k + a for n, s, k, a in zip(size, stride, kernel, extra, strict=True)]
+    canvas: Array = np.zeros((*x.shape[:2], *whole), x.dtype)
+    by_tap = weight.reshape(len(weight), -1, *(1,) * len(kernel))
+    for phase in product(*(range(min(s, k)) for s, k in zip(stride, kernel, strict=True))):
+        counts = [-(-(k - r) // s) for r, s, k in zip(phase, stride, kernel, strict=True)]
+        total: Array = np.zeros((*x.shape[:2], *(n + c - 1 for n, c in zip(size, counts, strict=True))), x.dtype)
+        for steps in product(*map(range, counts)):
+            tap = [r + s * m for r, s, m in zip(phase, stride, steps, strict=True)]
+            np.multiply(x, by_tap[:, np.ravel_multi_index(tap, kernel)], out=term)
+            cells: Index = (..., *(slice(m, m + n) for m, n in zip(steps, size, strict=True)))
+            total[cells] += term
+        ends = zip(phase, total.shape[2:], stride, strict=True)
+        places: Index = (..., *(slice(r, r + (n - 1) * s + 1, s) for r, n, s in ends))
+        canvas[places] = total
+    inner: Index = (..., *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
     return canvas[inner]
 
 

@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``convolution``."""
+"""Signatures and batch-axis rules of the operators of family ``convolution``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, window_rule
 from graphshare.ops.signature import define
 from graphshare.ops.slot_rules import require_kernel_rank, require_same_rank
 
@@ -45,3 +46,7 @@ OPERATORS = (
         couples_batch="never",
     ),
 )
+
+RULES: dict[str, Rule] = {
+    "Convolution": window_rule,
+}

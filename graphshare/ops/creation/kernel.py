@@ -1,4 +1,4 @@
-"""Arrays created from attributes alone, or from the shape of another array.
+"""Arrays created from attributes alone, or from the shape of another array. Their gradients are zero.
 
 A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from the uses of the array, and a run passes the shape in
 ``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be empty.
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import axis_of, dtype_rule, is_known, output_rule, same_dtypes, same_shapes, unify
@@ -276,4 +277,32 @@ KERNELS = with_limits(
     Kernel("_npi_diag_indices_from", diagonal_indices, output_rule(_diagonal_shape), dtype_rule("int64")),
     Kernel("_contrib_arange_like", arange_like, _infer_arange_like_shapes, same_dtypes),
     Kernel("_npi_full_like", full_like, same_shapes, _infer_full_like_dtypes),
+)
+
+GRADIENTS = (
+    *no_gradient(
+        "it has no floating-point inputs",
+        "_zeros",
+        "_ones",
+        "_full",
+        "_arange",
+        "_linspace",
+        "_eye",
+        "_npi_zeros",
+        "_npi_ones",
+        "_npi_identity",
+        "_npi_arange",
+        "_npi_eye",
+    ),
+    *no_gradient("it reads only the shape of its input", "_contrib_arange_like", "_npi_full_like"),
+    *no_gradient(
+        "the result is counted, compared or constant",
+        "_npi_blackman",
+        "_npi_diag_indices_from",
+        "_npi_hamming",
+        "_npi_hanning",
+        "_npi_indices",
+        "_npi_logspace",
+        "_zeros_without_dtype",
+    ),
 )

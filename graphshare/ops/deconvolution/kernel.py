@@ -1,18 +1,20 @@
-"""Transposed convolution.
+"""Transposed convolution and its gradients, which are those of a convolution with data and output exchanged.
 
 Each cell of the image is multiplied by all taps of the filters in one matrix product; the results of a tap are then added to
-the output at distances of ``stride``.
+the output at distances of ``stride``: what gives a convolution the gradient of its data.
 """
 
 from __future__ import annotations
 
-from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from graphshare.ops.convolution.correlation import correlate
+from graphshare.ops.convolution.epilogue import Epilogue
+from graphshare.ops.convolution.gradient import transpose_convolve, weight_gradient
 from graphshare.ops.folding import LinearLayer, misfit
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
 from graphshare.ops.limits import Limits, check_filters, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes
@@ -29,8 +31,6 @@ from graphshare.ops.windows import (
 )
 from graphshare.text.format import format_count
 
-Index = tuple[Any, ...]
-
 
 def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """Return the transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter / num_group, kernel)."""
@@ -45,54 +45,6 @@ def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias:
     if last:
         out = np.moveaxis(out, 1, -1)
     return np.ascontiguousarray(out, dtype=x.dtype)
-
-
-def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int) -> Array:
-    """Return the transposed convolution (N, C, spatial); ``extra`` cells are added at the end of each axis."""
-    count, channels, *size = x.shape
-    kernel, stride, dilate, pad = window
-    share = weight.shape[1]
-    if channels == groups and share == 1 and max(dilate) == 1:
-        return _transpose_depthwise(x, weight, window, extra)
-    matrix = weight.reshape(groups, channels // groups, -1).swapaxes(1, 2)
-    whole = [(n - 1) * s + e + a for n, s, e, a in zip(size, stride, window.extent, extra, strict=True)]
-    inner = (slice(None), *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
-    result = np.empty((count, groups * share, *(n - 2 * p for n, p in zip(whole, pad, strict=True))), x.dtype)
-    for image, target in zip(x, result, strict=True):
-        products = np.matmul(matrix, image.reshape(groups, channels // groups, -1)).reshape(groups * share, -1, *size)
-        canvas = np.zeros((groups * share, *whole), x.dtype)
-        for t, tap in enumerate(product(*map(range, kernel))):
-            corner = tuple(k * d for k, d in zip(tap, dilate, strict=True))
-            cells = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(corner, size, stride, strict=True))
-            index = (slice(None), *cells)
-            canvas[index] += products[:, t]
-        target[...] = canvas[inner]
-    return result
-
-
-def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[int, ...]) -> Array:
-    """Return the transposed convolution with one filter for each channel.
-
-    Output cells at distances of ``stride`` see the same taps: those of each phase are added up side by side, then interleaved.
-    """
-    kernel, stride, _, pad = window
-    size, term = x.shape[2:], np.empty_like(x)
-    whole = [(n - 1) * s + k + a for n, s, k, a in zip(size, stride, kernel, extra, strict=True)]
-    canvas: Array = np.zeros((*x.shape[:2], *whole), x.dtype)
-    by_tap = weight.reshape(len(weight), -1, *(1,) * len(kernel))
-    for phase in product(*(range(min(s, k)) for s, k in zip(stride, kernel, strict=True))):
-        counts = [-(-(k - r) // s) for r, s, k in zip(phase, stride, kernel, strict=True)]
-        total: Array = np.zeros((*x.shape[:2], *(n + c - 1 for n, c in zip(size, counts, strict=True))), x.dtype)
-        for steps in product(*map(range, counts)):
-            tap = [r + s * m for r, s, m in zip(phase, stride, steps, strict=True)]
-            np.multiply(x, by_tap[:, np.ravel_multi_index(tap, kernel)], out=term)
-            cells: Index = (..., *(slice(m, m + n) for m, n in zip(steps, size, strict=True)))
-            total[cells] += term
-        ends = zip(phase, total.shape[2:], stride, strict=True)
-        places: Index = (..., *(slice(r, r + (n - 1) * s + 1, s) for r, n, s in ends))
-        canvas[places] = total
-    inner: Index = (..., *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
-    return canvas[inner]
 
 
 def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
@@ -182,3 +134,32 @@ KERNELS = with_limits(
         linear=LinearLayer(channel_axes, scale_shares),
     ),
 )
+
+
+def deconvolution_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of data, weight and bias."""
+    return deconvolution_gradients(entry.attrs, entry, dy)
+
+
+def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of a transposed convolution with attributes that may differ from those of the node."""
+    x, weight, dy = to_compute_dtype(entry.inputs[0]), to_compute_dtype(entry.inputs[1]), to_compute_dtype(dy)
+    dtype, last, groups = entry.inputs[0].dtype, is_channels_last(attrs["layout"]), attrs["num_group"]
+    if last:
+        x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
+    window, _ = fit_window(attrs, x.shape[2:])
+    whole = tuple(slice(0, n) for n in x.shape)
+    dx = dw = None
+    if entry.requested[0]:
+        dx = correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
+    if entry.requested[1]:
+        dw = weight_gradient(dy, x, weight.shape, window, groups)
+    if last:
+        dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
+    gradients = [None if a is None else np.ascontiguousarray(a, dtype=dtype) for a in (dx, dw)]
+    if len(entry.inputs) > 2:
+        gradients.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(dtype, copy=False))
+    return gradients
+
+
+GRADIENTS = (Gradient("Deconvolution", deconvolution_gradient, reads_outputs=False),)

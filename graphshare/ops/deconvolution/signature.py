@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``deconvolution``."""
+"""Signatures and batch-axis rules of the operators of family ``deconvolution``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, window_rule
 from graphshare.ops.signature import define
 from graphshare.ops.slot_rules import require_kernel_rank, require_same_rank
 
@@ -18,3 +19,7 @@ OPERATORS = (
         size_attributes=(("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
     ),
 )
+
+RULES: dict[str, Rule] = {
+    "Deconvolution": window_rule,
+}

@@ -1,4 +1,7 @@
-"""Single-shot detection in ONNX: results and targets of anchors, and region proposals."""
+"""Single-shot detection in ONNX: results and targets of anchors, and region proposals.
+
+Proposals with equal scores keep the order of the anchors, as in our kernel; MXNet's sort is unstable.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from graphshare.ops.box.suppression_to_onnx import (
     Candidates,
     Suppression,
     emit_centers,
+    emit_column,
+    emit_columns,
     emit_compact_order,
+    emit_overlaps,
     emit_rows,
     emit_survivors,
 )
-from graphshare.ops.box.to_onnx import emit_decoded, refuse_integers
-from graphshare.ops.detection.kernel import variances
-from graphshare.ops.detection.proposals_to_onnx import translate_proposals
-from graphshare.ops.detection.targets_to_onnx import translate_multi_box_target
-from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.box.to_onnx import emit_decoded, emit_matches, refuse_integers
+from graphshare.ops.detection.kernel import anchors_of, variances
+from graphshare.ops.kernel import Array
+from graphshare.ops.translation import Translation, Translator, Value
 
 
 def translate_multi_box_detection(t: Translation) -> str:
@@ -76,6 +81,162 @@ def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> s
     if top < count:
         left = t.emit("Concat", left, t.emit("Expand", t.number(False, "bool"), t.integers((batch, count - top))), axis=1)
     return t.emit("Where", left, classes, t.number(-1, dtype))
+
+
+def translate_multi_box_target(t: Translation) -> list[str]:
+    """Emit the matches of anchors and labels, the negative samples, and the targets."""
+    refuse_integers(t)
+    anchors, labels, scores = t.inputs
+    batch, _, count = scores.shape
+    dtype, anchor_count = anchors.dtype, anchors.shape[1]
+    shared, has_labels = _emit_shared(t)
+    of_rows, _ = emit_matches(t, Value(shared, (batch, anchor_count, labels.shape[1]), dtype), 1e-6, labels.shape[1])
+    matched = t.emit("Greater", of_rows, t.number(-1, "int64"))
+    best = t.reduce("ReduceMax", shared, (2,))
+    match = t.emit("Where", matched, of_rows, t.emit("ArgMax", shared, axis=2, keepdims=0))
+    positive = matched
+    if t.attrs["overlap_threshold"] > 0:
+        over = t.emit("Greater", best, t.number(t.attrs["overlap_threshold"], dtype))
+        positive = t.emit("Or", matched, over)
+    negative = t.emit("Not", positive)
+    if t.attrs["negative_mining_ratio"] > 0:
+        negative = _emit_hard_negatives(t, best, positive)
+    rows = emit_rows(t, labels, match, (batch, count))
+    ignored = t.number(t.attrs["ignore_label"], dtype)
+    classes = t.emit("Where", t.emit("And", negative, has_labels), t.number(0, dtype), ignored)
+    number = t.emit("Add", emit_column(t, rows, 0), t.number(1, dtype))
+    classes = t.emit("Where", positive, number, classes)
+    chosen = t.reshape(positive, (batch, count, 1))
+    offsets = t.emit("Where", chosen, _emit_offsets(t, emit_columns(t, rows, 1, 5)), t.number(0, dtype))
+    mask = t.emit("Expand", t.cast(chosen, dtype, "bool"), t.integers((batch, count, 4)))
+    return [t.reshape(offsets, (batch, 4 * count)), t.reshape(mask, (batch, 4 * count)), classes]
+
+
+def _emit_shared(t: Translation) -> tuple[str, str]:
+    """Return the overlaps of anchors and labels ``(B, N, L)``, -1 for labels from the first of class -1 on.
+
+    The second result ``(B, 1)`` says which samples have labels.
+    """
+    anchors, labels, _ = t.inputs
+    batch, rows, _ = labels.shape
+    ends = t.cast(t.emit("Equal", emit_column(t, labels, 0), t.number(-1, labels.dtype)), "int32", "bool")
+    real = t.emit("Equal", t.emit("CumSum", ends, t.number(1, "int64")), t.number(0, "int32"))
+    boxes = t.reshape(emit_columns(t, labels, 1, 5), (batch, 1, rows, 4))
+    each = t.reshape(anchors, (1, anchors.shape[1], 1, 4))
+    shared = emit_overlaps(t, each, boxes, anchors.dtype)
+    counted = t.emit("Where", t.reshape(real, (batch, 1, rows)), shared, t.number(-1, anchors.dtype))
+    return counted, t.slice(real, [1], [0], [1])
+
+
+def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
+    """Return the anchors least probably background, ``negative_mining_ratio`` times as many as have a label."""
+    scores, dtype = t.inputs[2], t.inputs[2].dtype
+    count = scores.shape[2]
+    numbers = t.reduce("ReduceSum", t.cast(positive, "int64", "bool"), (1,), keepdims=True)
+    ratio = t.number(t.attrs["negative_mining_ratio"], "float64")
+    wanted = t.cast(t.emit("Mul", t.cast(numbers, "float64", "int64"), ratio), "int64", "float64")
+    wanted = t.emit("Min", wanted, t.emit("Sub", t.number(count, "int64"), numbers))
+    limit = t.number(t.attrs["negative_mining_thresh"], dtype)
+    candidates = t.emit("And", t.emit("Not", positive), t.emit("Less", best, limit))
+    powers = t.emit("Exp", t.emit("Sub", scores, t.reduce("ReduceMax", scores, (1,), keepdims=True)))
+    first = t.emit("Gather", powers, t.number(0, "int64"), axis=1)
+    background = t.emit("Div", first, t.reduce("ReduceSum", powers, (1,)))
+    key = t.emit("Where", candidates, background, t.number(np.inf, dtype))
+    _, order = t.emit_several("TopK", 2, key, t.integers([count]), axis=1, largest=0, sorted=1)
+    chosen = t.emit("Less", t.integers(range(count)), wanted)
+    none = t.emit("Expand", t.number(False, "bool"), t.integers((scores.shape[0], count)))
+    return t.emit("ScatterElements", none, order, chosen, axis=1)
+
+
+def _emit_offsets(t: Translation, targets: str) -> str:
+    """Return the offsets from the anchors to ``targets`` ``(B, N, 4)``."""
+    anchors = t.inputs[0]
+    middle, size = emit_centers(t, anchors, anchors.dtype)
+    center, extent = emit_centers(t, targets, anchors.dtype)
+    first = t.emit("Div", t.emit("Sub", center, middle), size)
+    second = t.emit("Log", t.emit("Div", extent, size))
+    scale = t.constant(np.array(variances(t.attrs), anchors.dtype), anchors.dtype)
+    return t.emit("Div", t.emit("Concat", first, second, axis=-1), scale)
+
+
+def translate_proposals(t: Translation) -> str | list[str]:
+    """Emit the boxes at the offsets, the best of them, the suppression, and the first ones, repeated where they are too few."""
+    refuse_integers(t)
+    scores, attrs = t.inputs[0], t.attrs
+    batch, twice, height, width = scores.shape
+    total, dtype = twice // 2 * height * width, scores.dtype
+    if twice // 2 != len(attrs["ratios"]) * len(attrs["scales"]):
+        t.refuse(f"it has {twice} scores, but ratios and scales give another number of anchors")
+    if batch > 1 and t.op == "_contrib_Proposal":
+        t.refuse(f"it has {batch} images; _contrib_MultiProposal takes several")
+    boxes, score = _emit_boxes(t, total)
+    top = min(attrs["rpn_pre_nms_top_n"], total) if attrs["rpn_pre_nms_top_n"] > 0 else total
+    best, order = t.emit_several("TopK", 2, score, t.integers([top]), axis=1, largest=1, sorted=1)
+    boxes = emit_rows(t, boxes, order, (batch, top))
+    count = attrs["rpn_post_nms_top_n"]
+    everyone = t.emit("Expand", t.number(True, "bool"), t.integers((batch, top)))
+    rule = Suppression(attrs["threshold"], pixels=True, most=count)
+    left = emit_survivors(t, Candidates(boxes, everyone, (batch, top), dtype), rule)
+    first, is_left = emit_compact_order(t, left, top)
+    numbers = t.reduce("ReduceSum", t.cast(is_left, "int64", "bool"), (1,), keepdims=True)
+    chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)
+    ones = t.emit("Expand", t.number(1, dtype), t.integers((batch, count, 1)))
+    images = t.emit("CumSum", ones, t.number(0, "int64"), exclusive=1)
+    rows = t.emit("Concat", images, emit_rows(t, boxes, chosen, (batch, count)), axis=-1)
+    result = t.reshape(rows, (batch * count, 5))
+    if not attrs["output_score"]:
+        return result
+    return [result, t.reshape(t.emit("GatherElements", best, chosen, axis=1), (batch * count, 1))]
+
+
+def _emit_boxes(t: Translation, total: int) -> tuple[str, str]:
+    """Return the boxes ``(B, N, 4)`` within the images and their scores ``(B, N)``, -1 if too small or in the padding."""
+    scores, deltas, info = t.inputs
+    batch, twice, height, width = scores.shape
+    dtype, number = scores.dtype, twice // 2
+    score = t.transpose(t.slice(scores, [1], [number], [twice]), (0, 2, 3, 1))
+    moved = t.reshape(t.transpose(deltas, (0, 2, 3, 1)), (batch, total, 4))
+    boxes = _emit_moved(t, anchors_of(t.attrs, height, width), moved)
+    sides = t.emit("Gather", info, t.integers((1, 0, 1, 0)), axis=1)
+    limits = t.emit("Sub", t.reshape(sides, (batch, 1, 4)), t.number(1, dtype))
+    boxes = t.emit("Min", t.emit("Max", boxes, t.number(0, dtype)), limits)
+    scale = t.reshape(emit_columns(t, info, 2, 3), (batch, 1, 1))
+    least = t.emit("Mul", scale, t.number(t.attrs["rpn_min_size"], dtype))
+    extent = t.emit("Sub", emit_columns(t, boxes, 2, 4), emit_columns(t, boxes, 0, 2))
+    narrow = t.emit("Less", t.emit("Add", extent, t.number(1, dtype)), least)
+    small = t.reduce("ReduceMax", t.cast(narrow, "int32", "bool"), (2,), keepdims=True)
+    small = t.cast(small, "bool", "int32")
+    growth = t.emit("Mul", t.constant([-1, -1, 1, 1], dtype), t.emit("Div", least, t.number(2, dtype)))
+    boxes = t.emit("Where", small, t.emit("Add", boxes, growth), boxes)
+    outside = t.emit("Or", _emit_padding(t), t.reshape(small, (batch, height, width, number)))
+    return boxes, t.reshape(t.emit("Where", outside, t.number(-1, dtype), score), (batch, total))
+
+
+def _emit_moved(t: Translation, anchors: Array, deltas: str) -> str:
+    """Return the anchors moved and scaled by ``deltas``."""
+    dtype = t.inputs[0].dtype
+    if t.attrs["iou_loss"]:
+        return t.emit("Add", t.constant(anchors, dtype), deltas)
+    size = anchors[:, 2:] - anchors[:, :2] + 1
+    base, origin, shift = (t.constant(x, dtype) for x in (size, anchors[:, :2], (size - 1) / 2))
+    middle = t.emit("Mul", emit_columns(t, deltas, 0, 2), base)
+    middle = t.emit("Add", t.emit("Add", middle, origin), shift)
+    power = t.emit("Mul", t.emit("Exp", emit_columns(t, deltas, 2, 4)), base)
+    half = t.emit("Div", t.emit("Sub", power, t.number(1, dtype)), t.number(2, dtype))
+    return t.emit("Concat", t.emit("Sub", middle, half), t.emit("Add", middle, half), axis=-1)
+
+
+def _emit_padding(t: Translation) -> str:
+    """Return which cells ``(B, H, W, 1)`` are beyond the image."""
+    info, (batch, _, height, width) = t.inputs[2], t.inputs[0].shape
+    stride = t.number(t.attrs["feature_stride"], info.dtype)
+    real = t.cast(t.emit("Div", emit_columns(t, info, 0, 2), stride), "int64", info.dtype)
+    beyond = []
+    for axis, size in enumerate((height, width)):
+        places = np.arange(size).reshape((1, -1, 1, 1) if axis == 0 else (1, 1, -1, 1))
+        limit = t.reshape(emit_columns(t, real, axis, axis + 1), (batch, 1, 1, 1))
+        beyond.append(t.emit("GreaterOrEqual", t.constant(places, "int64"), limit))
+    return t.emit("Or", *beyond)
 
 
 TRANSLATIONS = tuple(

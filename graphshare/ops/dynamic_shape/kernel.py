@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
+from graphshare.ops.unary.gradient import factor_vjp
 from graphshare.ops.unification import axis_of, dtype_rule, output_rule, same_dtypes, same_shapes, unify, with_dim
 from graphshare.text.format import format_count
 
@@ -86,4 +88,16 @@ KERNELS = with_limits(
     Kernel("_npx_constraint_check", constraint_check, _infer_scalar_shapes, dtype_rule("bool")),
     Kernel("_npi_share_memory", shares_memory, _infer_scalar_shapes, dtype_rule("bool")),
     Kernel("_CrossDeviceCopy", cross_device_copy, same_shapes, same_dtypes),
+)
+
+GRADIENTS = (
+    Gradient("_CrossDeviceCopy", factor_vjp(1.0), reads_inputs=False, reads_outputs=False),
+    *no_gradient(
+        "the result is counted, compared or constant",
+        "_npi_bincount",
+        "_npi_share_memory",
+        "_npi_unique",
+        "_npx_constraint_check",
+        "_npx_nonzero",
+    ),
 )

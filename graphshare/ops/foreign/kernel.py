@@ -1,4 +1,4 @@
-"""Kernels of the operators of family ``foreign``: those of MXNet before 1.0 that 1.9.1 has under other names."""
+"""Operators of MXNet before 1.0 that 1.9.1 has under other names: their kernels and gradients."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import msgspec
 
 from graphshare.ops.box.kernel import KERNELS as BOX
 from graphshare.ops.detection.kernel import KERNELS as DETECTION
+from graphshare.ops.gradient import no_gradient
 
 _PREFIX = "_contrib_"
 
@@ -14,3 +15,5 @@ KERNELS = tuple(
     for kernel in (*BOX, *DETECTION)
     if kernel.operator.startswith(f"{_PREFIX}MultiBox")
 )
+
+GRADIENTS = no_gradient("boxes are chosen, not computed", "MultiBoxDetection", "MultiBoxPrior", "MultiBoxTarget")

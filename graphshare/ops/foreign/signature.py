@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``foreign``."""
+"""Signatures and batch-axis rules of the operators of family ``foreign``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, without_samples
 from graphshare.ops.convolution.signature import CONVOLUTION
 from graphshare.ops.signature import define
 
@@ -68,3 +69,7 @@ OPERATORS = (
         couples_batch="always",
     ),
 )
+
+RULES: dict[str, Rule] = {
+    "MultiBoxPrior": without_samples,
+}

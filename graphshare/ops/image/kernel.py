@@ -1,4 +1,7 @@
-"""Images (H, W, C) or batches (N, H, W, C), their conversion to tensors (C, H, W), and normalization of tensors."""
+"""Images (H, W, C) or batches (N, H, W, C), their conversion to tensors (C, H, W), and normalization of tensors.
+
+Gradients are those of MXNet, which are not always the derivative.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.conversion import convert, to_floating
+from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.permutation import permutation_vjp
+from graphshare.ops.unary.gradient import factor_vjp
 from graphshare.ops.unification import dtype_rule, output_rule, same_dtypes, same_shapes
 from graphshare.text.format import format_count, format_shape
 
@@ -144,4 +150,35 @@ KERNELS = with_limits(
     Kernel("_image_flip_top_bottom", flip_top_bottom, _infer_image_shapes, same_dtypes),
     Kernel("_image_crop", crop, output_rule(_crop_shape), same_dtypes),
     Kernel("_image_adjust_lighting", adjust_lighting, _infer_image_shapes, same_dtypes),
+)
+
+
+def to_tensor_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient reshaped in memory order: neither divided by 255 nor transposed."""
+    (x,) = entry.inputs
+    result: Array = np.ascontiguousarray(dy).reshape(x.shape).astype(x.dtype, copy=False)
+    return result
+
+
+def normalize_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient divided by the standard deviation of the channel."""
+    result: Array = dy / by_channel(entry.attrs["std"], dy.shape[-3])
+    return result.astype(dy.dtype, copy=False)
+
+
+def adjust_lighting_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient unchanged: the added shift does not depend on the image."""
+    return dy
+
+
+GRADIENTS = (
+    Gradient("_image_to_tensor", to_tensor_gradient, reads_outputs=False),
+    Gradient("_image_normalize", normalize_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("_image_adjust_lighting", adjust_lighting_gradient, reads_inputs=False, reads_outputs=False),
+    # as in MXNet, the gradient is not flipped
+    *(
+        Gradient(name, factor_vjp(1.0), reads_inputs=False, reads_outputs=False)
+        for name in ("_image_flip_left_right", "_image_flip_top_bottom")
+    ),
+    Gradient("_image_crop", permutation_vjp("_image_crop"), reads_outputs=False),
 )

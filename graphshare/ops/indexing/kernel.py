@@ -1,4 +1,7 @@
-"""Selection by index. Indices may have any dtype; fractions are truncated."""
+"""Selection by index. Indices may have any dtype; fractions are truncated.
+
+Gradients are summed at the selected elements. Indices have none.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from math import prod
 
 import numpy as np
 
+from graphshare.ops.binary.kernel import fit_to
 from graphshare.ops.conversion import convert
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import (
@@ -292,4 +297,109 @@ KERNELS = with_limits(
     Kernel("_contrib_index_array", index_array, output_rule(_index_array_shape), dtype_rule("int64")),
     Kernel("_contrib_index_copy", index_copy, _infer_index_copy_shapes, _infer_index_copy_dtypes),
     Kernel("_contrib_SparseEmbedding", embedding, embedding_shapes, embedding_types),
+)
+
+
+def where_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of both sides, each 0 where the other was chosen."""
+    condition, x, y = entry.inputs
+    chosen = condition != 0
+    if chosen.ndim == 1 and x.ndim > 1 and chosen.shape[0] == x.shape[0] and entry.attrs.get("rows", True):
+        chosen = chosen.reshape((-1,) + (1,) * (x.ndim - 1))
+    return [None, fit_to(np.where(chosen, dy, 0), x), fit_to(np.where(chosen, 0, dy), y)]
+
+
+def sum_rows(shape: tuple[int, ...], index: Array, rows: Array) -> Array:
+    """Return zeros of ``shape`` with each of ``rows`` added to the row that ``index`` names."""
+    total: Array = np.zeros(shape, rows.dtype)
+    if not index.size:
+        return total
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    total[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return total
+
+
+def embedding_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradient of the weight."""
+    data, weight = entry.inputs
+    index = bound_indices(data, weight.shape[0]).reshape(-1)
+    return [None, sum_rows(weight.shape, index, dy.reshape(index.size, -1))]
+
+
+def take_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient summed at the selected slices."""
+    a, indices = entry.inputs
+    axis = axis_of(entry.attrs["axis"], a.ndim)
+    index = bound_indices(indices, a.shape[axis], entry.attrs["mode"]).reshape(-1)
+    front = dy.reshape(*a.shape[:axis], index.size, *a.shape[axis + 1 :])
+    rows = np.moveaxis(front, axis, 0).reshape(index.size, -1)
+    total = sum_rows((a.shape[axis], rows.shape[1]), index, rows)
+    return np.moveaxis(total.reshape(a.shape[axis], *a.shape[:axis], *a.shape[axis + 1 :]), 0, axis)
+
+
+def pick_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient at the picked elements."""
+    data, index = entry.inputs
+    axis = axis_of(entry.attrs["axis"], data.ndim)
+    chosen = bound_indices(index, data.shape[axis], entry.attrs["mode"])
+    kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
+    dx: Array = np.zeros_like(data)
+    np.put_along_axis(dx, chosen.reshape(kept), dy.reshape(kept), axis)
+    return dx
+
+
+def batch_take_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient at the selected element of each row."""
+    a, indices = entry.inputs
+    dx: Array = np.zeros_like(a)
+    rows = dx.reshape(-1, a.shape[-1])
+    np.put_along_axis(rows, bound_indices(indices, rows.shape[1]).reshape(-1, 1), dy.reshape(-1, 1), 1)
+    return np.asarray(rows.reshape(a.shape))
+
+
+def gather_nd_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient summed at the indexed elements."""
+    data, indices = entry.inputs
+    dx: Array = np.zeros_like(data)
+    where = tuple(convert(indices, np.int64))
+    np.add.at(dx, where, dy.reshape(dx[where].shape))
+    return dx
+
+
+def scatter_nd_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient at the indexed elements."""
+    return np.asarray(dy[tuple(convert(entry.inputs[1], np.int64))])
+
+
+def index_copy_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of the kept rows and of the new rows; of all new rows if an index occurs twice."""
+    places = entry.inputs[1].astype(np.intp)
+    dold = dy.copy()
+    dold[places] = 0
+    return [dold, None, dy[places]]
+
+
+def boolean_mask_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient at the selected rows."""
+    data, index = entry.inputs
+    dx: Array = np.zeros_like(data)
+    dx[index != 0] = dy
+    return dx
+
+
+GRADIENTS = (
+    Gradient("Embedding", embedding_gradient, reads_outputs=False),
+    Gradient("_contrib_SparseEmbedding", embedding_gradient, reads_outputs=False),
+    Gradient("take", take_gradient, reads_outputs=False),
+    Gradient("pick", pick_gradient, reads_outputs=False),
+    Gradient("batch_take", batch_take_gradient, reads_outputs=False),
+    Gradient("gather_nd", gather_nd_gradient, reads_outputs=False),
+    Gradient("scatter_nd", scatter_nd_gradient, reads_outputs=False),
+    Gradient("_contrib_index_copy", index_copy_gradient, reads_outputs=False),
+    Gradient("_contrib_boolean_mask", boolean_mask_gradient, reads_outputs=False),
+    *no_gradient("indices have none", "one_hot", "_ravel_multi_index", "_unravel_index"),
+    Gradient("where", where_gradient, reads_outputs=False),
+    *no_gradient("the result is counted, compared or constant", "_contrib_index_array"),
 )

@@ -1,10 +1,11 @@
-"""Connectionist temporal classification."""
+"""Connectionist temporal classification and its gradient."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from graphshare.ops.conversion import convert
+from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.softmax.kernel import log_softmax_along
@@ -103,3 +104,39 @@ def _infer_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 
 KERNELS = with_limits(Limits(first=FLOATS, elements=True), Kernel("CTCLoss", ctc_loss, _infer_shapes, _infer_dtypes))
+
+
+def ctc_loss_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
+    """Return the softmax minus the posterior of each class, times the head gradient; 0 if the label is too long."""
+    data = entry.inputs[0]
+    times, words, blank = read_labels(entry.attrs, *entry.inputs)
+    logs = log_softmax_along(data.astype(np.float64), 2)
+    dx: Array = np.zeros(data.shape, np.float64)
+    for n, (steps, word) in enumerate(zip(times, words, strict=True)):
+        dx[:steps, n] = _sample_gradient(logs[:steps, n], word, blank) * float(dy[n])
+    return dx.astype(data.dtype)
+
+
+def _sample_gradient(logs: Array, word: Array, blank: int) -> Array:
+    """Return the gradient of one sample, ``logs`` (T, C), by forward and backward recursions over the extended word."""
+    if len(logs) < len(word) + int(np.sum(word[1:] == word[:-1])):
+        return np.zeros_like(logs)
+    path, may_skip = extend_label(word, blank)
+    here = logs[:, path]
+    ahead, behind = np.full(here.shape, -np.inf), np.full(here.shape, -np.inf)
+    ahead[0, :2], behind[-1, -2:] = here[0, :2], 0
+    for t in range(1, len(here)):
+        ahead[t] = advance_paths(ahead[t - 1], may_skip) + here[t]
+    for t in reversed(range(len(here) - 1)):
+        back = (behind[t + 1] + here[t + 1])[::-1]
+        skips = np.concatenate((may_skip[2:][::-1], [False, False]))[: len(path)]
+        behind[t] = advance_paths(back, np.concatenate(([False, False], skips))[: len(path)])[::-1]
+    whole = np.logaddexp.reduce(ahead[-1, -2:])
+    posterior = np.zeros_like(logs)
+    share = np.exp(ahead + behind - whole)
+    for place, label in enumerate(path):
+        posterior[:, label] += share[:, place]
+    return np.asarray(np.exp(logs) - posterior)
+
+
+GRADIENTS = (Gradient("CTCLoss", ctc_loss_gradient, reads_outputs=False),)

@@ -1,4 +1,4 @@
-"""The log likelihood of marked events under self-exciting (Hawkes) processes."""
+"""The log likelihood of marked events under self-exciting (Hawkes) processes, and its gradients."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from math import ceil
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, unify
@@ -62,3 +63,38 @@ def _infer_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 KERNELS = with_limits(
     Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _infer_shapes, _infer_dtypes)
 )
+
+
+def log_likelihood_gradient(entry: TapeEntry, dy: Array, dmemory: Array | None = None) -> Gradients:
+    """Return the gradients of rates, branching ratios and decays, event by event in the order of the forward pass."""
+    rates, ratios, decays, state, lags, marks, counts, ends = entry.inputs
+    number = lags.dtype.type
+    drates, dratios, ddecays = (np.zeros_like(x) for x in (rates, ratios, decays))
+    for i in range(len(lags)):
+        memory, slope = state[i].copy(), np.zeros_like(decays)
+        last, now = np.zeros_like(decays), number(0)
+        by_rate, by_ratio, by_decay = (np.zeros_like(decays) for _ in range(3))
+        for lag, k in zip(lags[i, : ceil(counts[i])], marks[i], strict=False):
+            now = now + lag
+            wait = now - last[k]
+            fading = np.exp(-decays[k] * wait)
+            rate = rates[i, k] + ratios[k] * decays[k] * memory[k] * fading
+            by_rate[k] += 1 / rate - wait
+            by_ratio[k] += decays[k] * memory[k] * fading / rate - memory[k] * (1 - fading)
+            excited = memory[k] * (1 - decays[k] * wait) + decays[k] * slope[k]
+            by_decay[k] += ratios[k] * (fading * excited / rate - slope[k] * (1 - fading) - memory[k] * wait * fading)
+            slope[k] = fading * (slope[k] - wait * memory[k])
+            memory[k] = 1 + memory[k] * fading
+            last[k] = now
+        wait = ends[i] - last
+        fading = np.exp(-decays * wait)
+        by_rate -= wait
+        by_ratio -= memory * (1 - fading)
+        by_decay -= ratios * (slope * (1 - fading) + memory * wait * fading)
+        drates[i] = dy[i] * by_rate
+        dratios += dy[i] * by_ratio
+        ddecays += dy[i] * by_decay
+    return [drates, dratios, ddecays]
+
+
+GRADIENTS = (Gradient("_contrib_hawkesll", log_likelihood_gradient, reads_outputs=False),)

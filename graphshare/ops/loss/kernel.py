@@ -1,4 +1,4 @@
-"""Forward passes of output layers and losses. Labels usually affect only the gradients."""
+"""Output layers and losses. Labels usually affect only the gradients, and output layers ignore the gradient of their output."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import numpy as np
 from graphshare.ops.activation.kernel import sigmoid
 from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
+from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.loss.ctc import GRADIENTS as CTC_GRADIENTS
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
+from graphshare.ops.loss.hawkes import GRADIENTS as HAWKES_GRADIENTS
 from graphshare.ops.loss.hawkes import KERNELS as HAWKES_KERNELS
+from graphshare.ops.loss.value import shape_classes, view_labels
 from graphshare.ops.softmax.kernel import log_softmax_along, softmax_along
 from graphshare.ops.unification import dims_of_rank, is_known, same_floating_dtypes, same_shapes, size_of, unify
 from graphshare.text.format import format_shape
@@ -145,4 +149,102 @@ KERNELS = with_limits(
     _kernel("softmax_cross_entropy", softmax_cross_entropy, _infer_cross_entropy_shapes),
     *CTC_KERNELS,
     *HAWKES_KERNELS,
+)
+
+
+def make_loss_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``grad_scale``, divided by the number of rows (``batch``) or of values above ``valid_thresh`` (``valid``).
+
+    As in MXNet the rows are all along the last axis, not the samples of the first; one axis is one row.
+    """
+    (x,) = entry.inputs
+    scale = entry.attrs["grad_scale"]
+    if entry.attrs["normalization"] == "batch":
+        scale /= max(1, prod(x.shape[:-1]))
+    elif entry.attrs["normalization"] == "valid":
+        scale /= max(1, np.count_nonzero(x > entry.attrs["valid_thresh"]))
+    return np.full_like(x, scale)
+
+
+def softmax_output_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``p`` minus the target probabilities, scaled; ``out_grad`` multiplies by the output, as in MXNet."""
+    attrs, (x, label), p = entry.attrs, entry.inputs, entry.outputs[0]
+    if label.shape == x.shape:
+        result: Array = (p - label) * p.dtype.type(attrs["grad_scale"])
+    else:
+        result = _class_gradient(attrs, p, label)
+    if attrs["out_grad"]:
+        result = result * p
+    return result.astype(x.dtype, copy=False)
+
+
+def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
+    """Return the gradient for labels that are classes, in a view of samples, classes and positions."""
+    view: Array = p.reshape(shape_classes(attrs, p.shape))
+    classes = view_labels(attrs, label, len(view))
+    count, alpha = view.shape[1], 0.0 if attrs["multi_output"] else attrs["smooth_alpha"]  # as in MXNet
+    hit = np.arange(count).reshape(1, -1, 1) == classes
+    target = np.where(hit, 1 - alpha, alpha / (count - 1) if count > 1 else 0).astype(p.dtype)
+    result: Array = view - target
+    ignored = classes == int(attrs["ignore_label"])
+    if attrs["use_ignore"]:
+        result = np.where(ignored, p.dtype.type(0), result)
+    scale = attrs["grad_scale"]
+    if attrs["normalization"] == "batch":
+        scale /= label.size if not attrs["multi_output"] else view.shape[0]
+    elif attrs["normalization"] == "valid":
+        scale /= max(1, np.count_nonzero(convert(label, np.int64) != int(attrs["ignore_label"])))
+    if attrs["multi_output"] and attrs["normalization"] != "valid":
+        scale /= view.shape[2]
+    return np.asarray((result * p.dtype.type(scale)).reshape(p.shape))
+
+
+def _regression_vjp(difference: Any) -> Any:
+    def vjp(entry: TapeEntry, dy: Array) -> Array:
+        x, label = entry.inputs
+        per_sample = max(1, label.size // max(1, label.shape[0]))
+        scale = entry.attrs["grad_scale"] / per_sample
+        result: Array = difference(entry.outputs[0], label.reshape(x.shape)) * x.dtype.type(scale)
+        return result
+
+    return vjp
+
+
+def _sign_of_difference(x: Array, label: Array) -> Array:
+    """Return 1 above the label, else -1, also where both are equal."""
+    return np.asarray(np.where(x > label, x.dtype.type(1), x.dtype.type(-1)))
+
+
+def svm_output_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient of the hinge loss, squared unless ``use_linear``; classes are on the last axis."""
+    x, label = entry.inputs
+    margin, scale = x.dtype.type(entry.attrs["margin"]), x.dtype.type(entry.attrs["regularization_coefficient"])
+    shape, x = x.shape, x.reshape(-1, x.shape[-1])
+    hit = np.arange(x.shape[1]) == convert(label, np.int64).reshape(-1, 1)
+    if entry.attrs["use_linear"]:
+        inner = np.where(hit, -(margin > x).astype(x.dtype), (margin > -x).astype(x.dtype))
+    else:
+        inner = np.where(hit, -2 * np.maximum(margin - x, 0), 2 * np.maximum(margin + x, 0))
+    result: Array = (inner * scale).astype(x.dtype).reshape(shape)
+    return result
+
+
+def softmax_cross_entropy_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the head gradient times ``p - onehot``."""
+    x, label = entry.inputs
+    p = softmax_along(x, 1)
+    np.subtract.at(p, (np.arange(len(p)), convert(label, np.int64)), x.dtype.type(1))
+    return p * dy.reshape(())
+
+
+GRADIENTS = (
+    Gradient("MakeLoss", make_loss_gradient, reads_outputs=False, is_loss=True),
+    Gradient("SoftmaxOutput", softmax_output_gradient, is_loss=True),
+    Gradient("LinearRegressionOutput", _regression_vjp(np.subtract), is_loss=True),
+    Gradient("LogisticRegressionOutput", _regression_vjp(np.subtract), is_loss=True),
+    Gradient("MAERegressionOutput", _regression_vjp(_sign_of_difference), is_loss=True),
+    Gradient("SVMOutput", svm_output_gradient, is_loss=True),
+    Gradient("softmax_cross_entropy", softmax_cross_entropy_gradient, reads_outputs=False),
+    *CTC_GRADIENTS,
+    *HAWKES_GRADIENTS,
 )

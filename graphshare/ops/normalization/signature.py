@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``normalization``."""
+"""Signatures and batch-axis rules of the operators of family ``normalization``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, along_axis_rule, mixing_rule
 from graphshare.ops.signature import define
 
 OPERATORS = (
@@ -67,3 +68,8 @@ OPERATORS = (
         couples_batch="never",
     ),
 )
+
+RULES: dict[str, Rule] = {
+    "LayerNorm": along_axis_rule,
+    "IdentityAttachKLSparseReg": mixing_rule("keeps an average of the whole batch while training"),
+}

@@ -1,19 +1,29 @@
-"""The numpy interface's elementwise operators: dtypes are promoted, arrays broadcast, comparisons give booleans."""
+"""The numpy interface's elementwise operators and their gradients.
+
+Dtypes are promoted, arrays broadcast, comparisons give booleans.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import log
 from typing import Any
 
 import numpy as np
 
 from graphshare.ops.activation import kernel as activation
+from graphshare.ops.activation.kernel import relu_gradient, sigmoid_gradient, tanh_gradient
 from graphshare.ops.binary import kernel as binary
+from graphshare.ops.binary.kernel import binary_gradient, fit_to, scalar_gradient
 from graphshare.ops.conversion import convert
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
-from graphshare.ops.numpy_elementwise.scalar import INTEGER_FUNCTIONS, integer_types, where_types
+from graphshare.ops.numpy_elementwise.scalar import INTEGER_FUNCTIONS, has_sign_of, integer_types, where_types
 from graphshare.ops.numpy_elementwise.scalar import KERNELS as SCALAR_KERNELS
 from graphshare.ops.unary import kernel as unary
+from graphshare.ops.unary.gradient import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, factor_vjp, slope_gradient
+from graphshare.ops.unary.kernel import sign
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 
 UNARY = (
@@ -147,4 +157,144 @@ KERNELS = with_limits(
     Kernel("_npi_true_divide_scalar", _divide_scalar(False), same_shapes, _division_types),
     Kernel("_npi_rtrue_divide_scalar", _divide_scalar(True), same_shapes, _division_types),
     *SCALAR_KERNELS,
+)
+
+
+def broadcast_where_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of ``x`` where the condition is not 0 and of ``y`` elsewhere, in their own shapes."""
+    condition, x, y = entry.inputs
+    return [None, fit_to(np.where(condition != 0, dy, 0), x), fit_to(np.where(condition != 0, 0, dy), y)]
+
+
+_LN2 = log(2.0)
+
+
+def _fit_to(gradient: Array, side: Array) -> Array:
+    return sum_to_shape(np.asarray(gradient), side.shape).astype(side.dtype, copy=False)
+
+
+def _scalar_vjp(slope: Callable[[Array, float], Array]) -> Vjp:
+    """Return the gradient ``dy * slope(x, scalar)`` of an array beside a number."""
+
+    def vjp(entry: TapeEntry, dy: Array) -> Array:
+        (x,) = entry.inputs
+        return _fit_to(dy * slope(x, entry.attrs["scalar"]), x)
+
+    return vjp
+
+
+def _arctan2(x: Array, number: float) -> Array:
+    return np.asarray(number / (x * x + number * number))
+
+
+def _rarctan2(x: Array, number: float) -> Array:
+    """Return MXNet's slope, with x in the numerator; the derivative would be ``-number / (x^2 + number^2)``."""
+    return np.asarray(-x / (x * x + number * number))
+
+
+def _ldexp(x: Array, exponent: float) -> Array:
+    return np.full_like(x, np.float64(2.0) ** exponent)
+
+
+def _rldexp(exponent: Array, number: float) -> Array:
+    return np.asarray(number * np.exp2(exponent) * _LN2)
+
+
+def ldexp_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of the number and of its exponent."""
+    x, exponent = entry.inputs
+    scaled = dy * np.exp2(exponent)
+    return [_fit_to(scaled, x), _fit_to(scaled * x * _LN2, exponent)]
+
+
+def copysign_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient of the number, negated where its sign changed; that of the other operand is zero."""
+    x, of = entry.inputs
+    return _fit_to(np.where(has_sign_of(x, of), dy, -dy), x)
+
+
+def nan_to_num_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` at the elements that were finite."""
+    (x,) = entry.inputs
+    return np.where(np.isfinite(x), dy, dy.dtype.type(0))
+
+
+def polyval_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of the coefficients, by the powers of x, and of x, by the polynomial's derivative."""
+    p, x = entry.inputs
+    dp = dy.reshape(-1) @ np.vander(x.reshape(-1), len(p))
+    return [dp.astype(p.dtype, copy=False), _fit_to(dy * np.polyval(np.polyder(p), x), x)]
+
+
+def _where_scalar_vjp(*, left: bool) -> Vjp:
+    """Return the gradient of the array of a ``where`` with a number on the ``left`` or on the right.
+
+    A number on the left leaves the array where the condition is 0, one on the right where it is not; but MXNet computes both
+    the wrong way round, except for an array on the left that was broadcast.
+    """
+
+    def vjp(entry: TapeEntry, dy: Array) -> Gradients:
+        condition, x = entry.inputs
+        chosen = (condition != 0) == (left or x.shape != dy.shape)
+        return [None, _fit_to(np.where(chosen, dy, dy.dtype.type(0)), x)]
+
+    return vjp
+
+
+_BINARY = {**ARITHMETIC, "true_divide": "div"}
+_UNARY = (
+    "arccos arccosh arcsin arcsinh arctan arctanh cbrt cos cosh degrees exp expm1 log log10 log1p log2 "
+    "negative radians reciprocal sin sinh sqrt square tan"
+)
+
+
+def _unary_gradient(name: str) -> Gradient:
+    if name in FACTORS:
+        return Gradient(f"_npi_{name}", factor_vjp(FACTORS[name]), reads_inputs=False, reads_outputs=False)
+    by_input = name in SLOPES_BY_INPUT
+    return slope_gradient(f"_npi_{name}", SLOPES_BY_INPUT[name] if by_input else SLOPES_BY_OUTPUT[name], by_input=by_input)
+
+
+GRADIENTS = (
+    Gradient("_npi_arctan2_scalar", _scalar_vjp(_arctan2), reads_outputs=False),
+    Gradient("_npi_rarctan2_scalar", _scalar_vjp(_rarctan2), reads_outputs=False),
+    Gradient("_npi_ldexp_scalar", _scalar_vjp(_ldexp), reads_outputs=False),
+    Gradient("_npi_rldexp_scalar", _scalar_vjp(_rldexp), reads_outputs=False),
+    Gradient("_npi_ldexp", ldexp_gradient, reads_outputs=False),
+    Gradient("_npi_copysign", copysign_gradient, reads_outputs=False),
+    Gradient("_npi_nan_to_num", nan_to_num_gradient, reads_outputs=False),
+    Gradient("_npi_polyval", polyval_gradient, reads_outputs=False),
+    Gradient("_npi_where_lscalar", _where_scalar_vjp(left=True), reads_outputs=False),
+    Gradient("_npi_where_rscalar", _where_scalar_vjp(left=False), reads_outputs=False),
+    *no_gradient("MXNet's gradient of it is zero everywhere", "_npi_where_scalar2"),
+    *no_gradient("MXNet's backward pass of it always fails", "_npi_copysign_scalar", "_npi_rcopysign_scalar", is_zero=False),
+    *(binary_gradient(f"_npi_{name}", word) for name, word in (*_BINARY.items(), ("arctan2", "arctan2"), ("hypot", "hypot"))),
+    *(scalar_gradient(f"_npi_{name}_scalar", word) for name, word in _BINARY.items()),
+    *(
+        scalar_gradient(f"_npi_r{name}_scalar", _BINARY[name], reverse=True)
+        for name in ("subtract", "mod", "power", "true_divide")
+    ),
+    Gradient("_npi_where", broadcast_where_gradient, reads_outputs=False),
+    *(_unary_gradient(name) for name in _UNARY.split()),
+    slope_gradient("_npi_absolute", sign, by_input=True),
+    Gradient("_npx_relu", relu_gradient, reads_inputs=False),
+    Gradient("_npx_sigmoid", sigmoid_gradient, reads_inputs=False),
+    Gradient("_npi_tanh", tanh_gradient, reads_inputs=False),
+    *no_gradient(
+        "a comparison is constant almost everywhere",
+        *(f"_npi_{name}{suffix}" for name in COMPARISONS for suffix in ("", "_scalar")),
+    ),
+    *no_gradient(
+        "a test is constant almost everywhere", "_npi_isfinite", "_npi_isinf", "_npi_isnan", "_npi_isneginf", "_npi_isposinf"
+    ),
+    *no_gradient("it computes integers", "_npi_bitwise_and", "_npi_bitwise_or", "_npi_bitwise_xor", "_npi_lcm"),
+    *no_gradient(
+        "its derivative is 0 wherever there is one",
+        *(f"_npi_{name}" for name in "ceil fix floor rint sign trunc logical_not".split()),
+    ),
+    *no_gradient(
+        "its result is a count, a comparison or a constant",
+        *"_npi_around _npi_bitwise_and_scalar _npi_bitwise_not _npi_bitwise_or_scalar _npi_bitwise_xor_scalar".split(),
+        "_npi_lcm_scalar",
+    ),
 )

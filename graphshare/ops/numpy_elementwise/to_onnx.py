@@ -1,8 +1,13 @@
-"""The numpy interface's elementwise operators in ONNX: dtypes are promoted, comparisons give booleans."""
+"""The numpy interface's elementwise operators in ONNX: dtypes are promoted, comparisons give booleans.
+
+Bitwise functions are a loop over the bits, as ONNX has operators for bits from opset 18 on; the least common multiple is
+Euclid's algorithm.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -10,12 +15,12 @@ import numpy as np
 from graphshare.ops.activation.to_onnx import activate
 from graphshare.ops.binary import to_onnx as binary
 from graphshare.ops.binary.kernel import result_type
+from graphshare.ops.binary.to_onnx import scalar_of
 from graphshare.ops.numpy_elementwise.kernel import ARITHMETIC, UNARY
-from graphshare.ops.numpy_elementwise.scalar_onnx import TRANSLATIONS as SCALAR_TRANSLATIONS
-from graphshare.ops.numpy_elementwise.scalar_onnx import arctan2
 from graphshare.ops.onnx_terms import Term, term, terms
-from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.translation import Translation, Translator, Value
 from graphshare.ops.unary import to_onnx as unary
+from graphshare.ops.unary.onnx_double import arctan
 
 _COMPARISONS = {"less": "lesser", "less_equal": "lesser_equal"}
 _COMPARISONS |= {name: name for name in ("equal", "greater", "greater_equal", "not_equal")}
@@ -97,6 +102,183 @@ def translate_where(t: Translation) -> str:
     return condition.is_true().choose(x, y).name
 
 
+Function = Callable[[Term, Term], Term]
+
+_WIDTHS = {"int8": 8, "uint8": 8, "int32": 32, "int64": 64}
+_STEPS_OF_EUCLID = 93
+"""As many as the numbers below 2**63 need: consecutive Fibonacci numbers need most."""
+
+
+def _bitwise(x: Term, y: Term, *, op_type: str) -> Term:
+    """Return a bitwise function, ``And``, ``Or`` or ``Xor`` of the bits."""
+    if x.dtype == "bool":
+        return x.apply(op_type, y)
+    if x.t.opset >= 18:
+        return x.apply(f"Bitwise{op_type}", y)
+    return _loop_over_bits(x.cast("int64"), y.cast("int64"), op_type, _WIDTHS[x.dtype]).cast(x.dtype)
+
+
+def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
+    """Return the sum of the results' bits times their weights, from the lowest bit on."""
+
+    def step(states: Sequence[Term]) -> list[Term]:
+        a, b, total, weight = states
+        low, other = a.apply("Mod", 2), b.apply("Mod", 2)
+        bit = low.is_true().apply(op_type, other.is_true()).cast("int64")
+        return [(a - low) / 2, (b - other) / 2, total + bit * weight, weight * 2]
+
+    both = x + y * 0, y + x * 0
+    return _repeat(width, [*both, both[0] * 0, both[0] * 0 + 1], step)[2]
+
+
+def _repeat(count: int, states: Sequence[Term], step: Callable[[Sequence[Term]], Sequence[Term]]) -> list[Term]:
+    """Emit ``Loop``: apply ``step`` to states of the output's shape so many times."""
+    t, shape = states[0].t, states[0].t.outputs[0].shape
+
+    def build(inputs: Sequence[Value]) -> list[Value]:
+        results = step([term(t, x) for x in inputs[2:]])
+        going_on = Term(t, t.emit("Identity", inputs[1]), "bool")
+        return [Value(going_on.name, (), "bool"), *(Value(x.name, shape, x.dtype) for x in results)]
+
+    counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
+    body = t.body([*counter, *(Value("state", shape, x.dtype) for x in states)], build)
+    names = [x.name for x in states]
+    made = t.emit_several("Loop", len(states), t.number(count, "int64"), t.number(True, "bool"), *names, body=body)
+    return [Term(t, name, x.dtype) for name, x in zip(made, states, strict=True)]
+
+
+def least_common_multiple(x: Term, y: Term) -> Term:
+    """Return the least common multiple without a sign; 0 where one number is 0."""
+    a, b = x.cast("int64").apply("Abs"), y.cast("int64").apply("Abs")
+
+    def step(states: Sequence[Term]) -> list[Term]:
+        large, small = states
+        is_done = small.equals(0)
+        rest = large.apply("Mod", is_done.choose(1, small))
+        return [is_done.choose(large, small), rest]
+
+    divisor, _ = _repeat(_STEPS_OF_EUCLID, [a + b * 0, b + a * 0], step)
+    return (a / divisor.equals(0).choose(1, divisor) * b).cast(x.dtype)
+
+
+INTEGER_FUNCTIONS: dict[str, Function] = {
+    "bitwise_and": partial(_bitwise, op_type="And"),
+    "bitwise_or": partial(_bitwise, op_type="Or"),
+    "bitwise_xor": partial(_bitwise, op_type="Xor"),
+    "lcm": least_common_multiple,
+}
+
+
+def arctan2(y: Term, x: Term) -> Term:
+    """Return the angle of the point (x, y), by the quadrants: ONNX has the arc tangent of quotients alone."""
+    up, right = (z.widen() if z.is_float else z.cast("float64") for z in (y, x))
+    height, width = up.apply("Abs"), right.apply("Abs")
+    ratio = height / (height + width).equals(0).choose(1.0, width)
+    both = height.is_infinite() & width.is_infinite()
+    quotient = both.choose(1.0, ratio)
+    angle = arctan(quotient) if quotient.dtype == "float64" else quotient.apply("Atan")
+    turned = _is_negative(right).choose(math.pi - angle, angle)
+    return _is_negative(up).choose(-turned, turned).convert(y.dtype)
+
+
+def _is_negative(x: Term) -> Term:
+    """Return where the sign is negative, that of -0 too."""
+    return (x < 0) | (1 / x < 0)
+
+
+def copysign(x: Term, other: Term) -> Term:
+    """Return ``x`` with the sign of another number; NaN has none, and negates ``x``."""
+    if x.dtype == "uint8":
+        return x
+    agree = ((x >= 0) & (other >= 0)) | ((x < 0) & (other < 0))
+    return agree.choose(x, -x)
+
+
+def ldexp(x: Term, exponent: Term) -> Term:
+    """Return ``x`` times 2 to a power, which may have a fraction, in float64."""
+    wide = x.cast("float64")
+    return (wide * wide.number(2.0).apply("Pow", exponent.cast("float64"))).convert(x.dtype)
+
+
+_REAL: dict[str, Function] = {"arctan2": arctan2, "copysign": copysign, "ldexp": ldexp}
+
+
+def translate_pair(t: Translation, function: Function) -> str:
+    """Emit a function of two arrays of one dtype."""
+    x, y = terms(t)
+    return function(x, y).name
+
+
+def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> str:
+    """Emit a function of an array and a number, which comes first with ``reverse``."""
+    x = term(t)
+    data = x.cast(result_type(t.attrs, x.dtype))
+    number = data.number(scalar_of(t, data.dtype))
+    if reverse:
+        return _REAL[name](number.expand(t.outputs[0].shape) if name == "copysign" else number, data).name
+    return _REAL[name](data, number).name
+
+
+def translate_integer_scalar(t: Translation, name: str) -> str:
+    """Emit a function of integers and a number."""
+    x = term(t)
+    return INTEGER_FUNCTIONS[name](x, x.number(scalar_of(t, x.dtype))).name
+
+
+def translate_bitwise_not(t: Translation) -> str:
+    """Emit the complement: -1 - x, of unsigned integers 255 - x."""
+    x = term(t)
+    if x.dtype == "bool":
+        return (~x).name
+    return ((255 if x.dtype == "uint8" else -1) - x).name
+
+
+def translate_around(t: Translation) -> str:
+    """Emit ``Round``, of as many decimals in float64."""
+    x, decimals = term(t), t.attrs["decimals"]
+    if not x.is_float:
+        return x.name
+    if not decimals:
+        return x.apply("Round").name
+    factor = float(np.float64(10.0) ** decimals)
+    return ((x.cast("float64") * factor).apply("Round") / factor).cast(x.dtype).name
+
+
+def translate_nan_to_num(t: Translation) -> str:
+    """Emit replacements of NaN and infinities, by default with 0 and the limits of the dtype."""
+    x = term(t)
+    if not x.is_float:
+        return x.name
+    greatest = float(np.finfo(x.dtype).max)
+    high, low = t.attrs["posinf"], t.attrs["neginf"]
+    finite = x.is_infinite(negative=False).choose(greatest if high is None else high, x)
+    finite = x.is_infinite(positive=False).choose(-greatest if low is None else low, finite)
+    return x.is_nan().choose(t.attrs["nan"], finite).name
+
+
+def translate_polyval(t: Translation) -> str:
+    """Emit Horner's scheme, a coefficient at a time."""
+    p, x = terms(t)
+    total = x * 0
+    for i in range(t.inputs[0].shape[0]):
+        coefficient = p.apply("Gather", Term(t, t.number(i, "int64"), "int64"))
+        total = total * x + coefficient if i else total + coefficient
+    return total.name
+
+
+def translate_scalar_where(t: Translation, keys: Sequence[str | None]) -> str:
+    """Emit ``Where`` with two values: the attribute that a key names, or the next array."""
+    condition, *arrays = terms(t)
+    dtype = arrays[0].dtype if arrays else "float32"
+    yes, no = (arrays[0] if key is None else condition.number(_as(t.attrs[key], dtype), dtype) for key in keys)
+    return condition.is_true().choose(yes, no).name
+
+
+def _as(value: float, dtype: str) -> float:
+    number: float = np.asarray(value).astype(dtype).item()
+    return number
+
+
 TRANSLATIONS = (
     *(Translator(f"_npi_{name}", partial(unary.translate_function, name=name)) for name in UNARY.split()),
     Translator("_npi_absolute", partial(unary.translate_function, name="abs")),
@@ -121,5 +303,16 @@ TRANSLATIONS = (
     ),
     Translator("_npi_true_divide_scalar", partial(translate_division, reverse=False)),
     Translator("_npi_rtrue_divide_scalar", partial(translate_division, reverse=True)),
-    *SCALAR_TRANSLATIONS,
+    *(Translator(f"_npi_{name}", partial(translate_pair, function=f)) for name, f in INTEGER_FUNCTIONS.items()),
+    *(Translator(f"_npi_{name}_scalar", partial(translate_integer_scalar, name=name)) for name in INTEGER_FUNCTIONS),
+    *(Translator(f"_npi_{name}_scalar", partial(translate_real_scalar, name=name)) for name in _REAL),
+    *(Translator(f"_npi_r{name}_scalar", partial(translate_real_scalar, name=name, reverse=True)) for name in _REAL),
+    *(Translator(f"_npi_{name}", partial(translate_pair, function=_REAL[name])) for name in ("copysign", "ldexp")),
+    Translator("_npi_bitwise_not", translate_bitwise_not),
+    Translator("_npi_around", translate_around),
+    Translator("_npi_nan_to_num", translate_nan_to_num),
+    Translator("_npi_polyval", translate_polyval),
+    Translator("_npi_where_lscalar", partial(translate_scalar_where, keys=("scalar", None))),
+    Translator("_npi_where_rscalar", partial(translate_scalar_where, keys=(None, "scalar"))),
+    Translator("_npi_where_scalar2", partial(translate_scalar_where, keys=("x", "y"))),
 )

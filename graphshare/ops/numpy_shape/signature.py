@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``numpy_shape``."""
+"""Signatures and batch-axis rules of the operators of family ``numpy_shape``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, mixing_rule
 from graphshare.ops.signature import define
 from graphshare.ops.slot_rules import outputs_by_attribute
 
@@ -25,3 +26,7 @@ OPERATORS = (
     *define("_npx_reshape(_npi_reshape)", "a", "newshape:shape=!; reverse:bool=False; order:string=C"),
     *define("diag", "data", "k:int=0; axis1:int=0; axis2:int=1", couples_batch="shape"),
 )
+
+RULES: dict[str, Rule] = {
+    "diag": mixing_rule("moves the samples"),
+}

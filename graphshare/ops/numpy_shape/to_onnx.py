@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from graphshare.ops.indexing.selection_to_onnx import emit_where
+from graphshare.ops.indexing.to_onnx import emit_where
 from graphshare.ops.translation import FAR, Translation, Translator, Value
 from graphshare.ops.unification import axis_of
 

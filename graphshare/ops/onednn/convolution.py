@@ -15,7 +15,7 @@ import numpy as np
 
 from graphshare.ops.activation.kernel import activation
 from graphshare.ops.activation.leaky import leaky_relu
-from graphshare.ops.convolution.forward import convolution
+from graphshare.ops.convolution.correlation import convolution
 from graphshare.ops.convolution.kernel import convolution_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.onednn.filters import Filters, Inner, attributes_of, per_unit, quantize_filters

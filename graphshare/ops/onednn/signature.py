@@ -1,9 +1,96 @@
-"""Signatures of the operators of family ``onednn``."""
+"""Signatures and batch-axis rules of the layers that oneDNN fuses, whose inputs follow from their subgraph.
+
+An outer input stands for the variable at the same position in the topological order of the subgraph. Control flow is not
+covered: it passes auxiliary states on as plain arguments.
+"""
 
 from __future__ import annotations
 
-from graphshare.ops.onednn.inputs import convolution_inputs, dense_inputs, inner_slots
+from typing import TYPE_CHECKING, Any
+
+from graphshare.ops.batch_axis import At, Rule, require_axes
+from graphshare.ops.quantization.signature import calibrated_rule
+from graphshare.ops.registry import lookup
 from graphshare.ops.signature import define
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphshare.ops.signature import Attributes, Signature
+
+
+def convolution_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+    """Return the inputs of ``_sg_mkldnn_conv``: the inner Convolution decides the bias, the flags decide the rest."""
+    attrs = signature.current_attributes(attrs)
+    quantized, with_sum = signature.value(attrs, "quantized"), signature.value(attrs, "with_sum")
+    names = ["data", "weight"]
+    if not _lacks_bias(subgraphs, "Convolution"):
+        names.append("bias")
+    if signature.value(attrs, "with_bn"):
+        names += ["gamma", "beta", "mean", "var"]
+    if with_sum:
+        names.append("sum")
+    if quantized:
+        names += ["data_min", "data_max"]
+        if with_sum:
+            names += ["sum_min", "sum_max"]
+    return tuple(names)
+
+
+def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
+    """Return whether the operator ``op`` of the subgraph has ``no_bias`` set."""
+    for graph in subgraphs[:1]:
+        for node in graph.nodes:
+            if node.op == op:
+                return str(node.attrs.get("no_bias", "False")).lower() in ("true", "1")
+    return False
+
+
+def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+    """Return the inputs of ``_sg_mkldnn_fully_connected``: the subgraph's variables, then ranges of data, weight, bias."""
+    names = tuple(node.name for node in _walk(subgraphs) if node.is_variable)
+    attrs = signature.current_attributes(attrs)
+    if signature.value(attrs, "quantized"):
+        names += ("min_data", "max_data")
+        if signature.value(attrs, "channel_wise_quantize") is None:  # else the operator quantizes weight and bias itself
+            names += ("min_weight", "max_weight")
+            names += () if _lacks_bias(subgraphs, "FullyConnected") else ("min_bias", "max_bias")
+    return names
+
+
+def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
+    """Return the outer inputs at the positions of the subgraph's auxiliary variables."""
+    nodes = _walk(subgraphs)
+    auxiliary: set[int] = set()
+    for node in nodes:
+        inner = lookup(node.op)
+        if inner is None:
+            continue
+        slots = inner.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=getattr(node, "subgraphs", ()))
+        auxiliary.update(id(node.inputs[slot].node) for slot in slots)
+    variables = [node for node in nodes if node.is_variable]
+    return tuple(i for i, variable in enumerate(variables) if id(variable) in auxiliary)
+
+
+def _walk(subgraphs: Sequence[Any]) -> list[Any]:
+    """Return the nodes of the first subgraph, inputs before users, from its heads where it has them, each once."""
+    if not subgraphs:
+        return []
+    graph = subgraphs[0]
+    heads = [entry.node for entry in getattr(graph, "heads", ())] or list(graph.nodes)
+    order: dict[int, Any] = {}
+    stack = [(node, False) for node in reversed(heads)]
+    while stack:
+        node, done = stack.pop()
+        if id(node) in order:
+            continue
+        if done:
+            order[id(node)] = node
+            continue
+        stack.append((node, True))
+        stack.extend((entry.node, False) for entry in reversed(node.inputs) if id(entry.node) not in order)
+    return list(order.values())
+
 
 OPERATORS = (
     *define(
@@ -39,3 +126,10 @@ OPERATORS = (
         results="output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]",
     ),
 )
+
+RULES: dict[str, Rule] = {
+    "_sg_mkldnn_selfatt_qk": require_axes(1, out=At(0, 3)),
+    "_sg_mkldnn_selfatt_valatt": require_axes(1, 0, out=At(1, 3)),
+    "_sg_mkldnn_conv": calibrated_rule,
+    "_sg_mkldnn_fully_connected": calibrated_rule,
+}

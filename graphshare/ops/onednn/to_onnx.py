@@ -2,27 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 
+from graphshare.ops.activation.to_onnx import activate, translate_leaky_relu
 from graphshare.ops.attention.to_onnx import split_interleaved
 from graphshare.ops.kernel import Attrs
 from graphshare.ops.onednn.convolution import is_calibrated, split_activations
-from graphshare.ops.onednn.dense_to_onnx import translate_dense
-from graphshare.ops.onednn.filters import attributes_of
-from graphshare.ops.onednn.terms import (
-    apply_activations,
-    calibration_ends,
-    calibration_unit,
-    per_unit,
-    quantize_bias,
-    quantize_weight,
-    require_ranges,
-    translate_subgraph,
-    weight_units,
-)
+from graphshare.ops.onednn.dense import ACTIVATIONS, ROOM, is_by_unit
+from graphshare.ops.onednn.filters import LEVELS, attributes_of
+from graphshare.ops.onednn.filters import per_unit as kernel_per_unit
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.quantization.onnx_ranges import constant_end, convolve, largest, product_range, round_to
+from graphshare.ops.quantization.onnx_ranges import constant_end, convolve, largest, multiply_rows, product_range, round_to
 from graphshare.ops.translation import Translation, Translator, Value
+
+_LARGEST = 2147483647.0
+_ROOM = float(1 << 30)
+
+_FUNCTIONS = {"sqrt": "Sqrt", "exp": "Exp", "abs": "Abs"}
+
+
+def translate_subgraph(t: Translation) -> str:
+    """Emit the subgraph of a fused layer in floats."""
+    return t.inline(0, t.inputs)[0].name
+
+
+def calibration_ends(t: Translation) -> list[str]:
+    """Return the ends of the calibrated range."""
+    return [constant_end(t, t.attrs[key]) for key in ("min_calib_range", "max_calib_range")]
+
+
+def calibration_unit(t: Translation, dtype: str) -> float:
+    """Return how many integer steps represent 1.0 in the calibrated range."""
+    return float(kernel_per_unit(dtype, *(np.float32(t.attrs[key]) for key in ("min_calib_range", "max_calib_range"))))
+
+
+def per_unit(dtype: str, low: Term, high: Term) -> Term:
+    """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
+    return units_of_reach(float(LEVELS[dtype]), largest(low, high))
+
+
+def units_of_reach(levels: float, reach: Term) -> Term:
+    """Return how many of ``levels`` steps represent 1.0 where ``reach`` is the largest absolute value."""
+    return reach.equals(0).choose(reach.number(_LARGEST), reach.number(levels) / reach)
+
+
+def weight_units(weight: Term, rank: int, bias: Term | None, data_unit: Term, *, by_filter: bool) -> Term:
+    """Return the steps per 1.0 of each filter's weights, fewer where its bias would overflow; or one for all."""
+    absolute = weight.apply("Abs")
+    if not by_filter:
+        return units_of_reach(float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(rank))).reshape((1,)))
+    units = units_of_reach(float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(1, rank))))
+    if bias is None:
+        return units
+    room = bias.number(_ROOM) / bias.apply("Abs") / data_unit
+    return bias.equals(0).choose(units, units.apply("Min", room))
+
+
+def quantize_weight(weight: Term, units: Term, shape: Sequence[int]) -> Term:
+    """Return the weights as int8; ``shape`` is that of the units along the weights' axes."""
+    return round_to(weight * units.reshape(shape), "int8")
+
+
+def quantize_bias(bias: Term, units: Term, data_unit: Term) -> Term:
+    """Return the bias in steps of the products, in float32."""
+    return (bias * (units * data_unit)).apply("Round")
+
+
+def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x: Term) -> Term:
+    """Apply the activations in order."""
+    for name, attrs in operators:
+        if name == "Activation":
+            x = activate(x, attrs["act_type"])
+        elif name == "clip":
+            x = x.apply("Clip", 0, attrs["a_max"])
+        elif name == "square":
+            x = x * x
+        elif name in _FUNCTIONS:
+            x = x.apply(_FUNCTIONS[name])
+        elif attrs["act_type"] == "prelu":
+            t.refuse("its subgraph has a PReLU, which cannot be computed in integers")
+        else:
+            made = translate_leaky_relu(t.derive(attrs, [Value(x.name, (), x.dtype)], []))
+            x = Term(t, made if isinstance(made, str) else made[0], x.dtype)
+    return x
+
+
+def round_half_away(x: Term) -> Term:
+    """Return ``x`` rounded to the nearest integer, half away from 0."""
+    return x.apply("Sign") * (x.apply("Abs") + 0.5).apply("Floor")
+
+
+def require_ranges(t: Translation, ends: Sequence[Value]) -> None:
+    """Refuse a node whose ranges are not float32, as MXNet demands of them."""
+    for end in ends:
+        if end.dtype != "float32":
+            t.refuse(f"it has a range of {end.dtype}, expected float32")
 
 
 def translate_convolution(t: Translation) -> str | list[str]:
@@ -49,7 +126,7 @@ def translate_convolution(t: Translation) -> str | list[str]:
         ends, unit = calibration_ends(t), data_unit.number(calibration_unit(t, dtype))
         sums = sums * (unit / data_unit / units).reshape(channels)
     added = None if other is None else (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
-    out = _apply_activations(t, sums, added)
+    out = _add_between_activations(t, sums, added)
     # The sum is written over the added array, in its dtype; the bytes are then read as the operator's own dtype.
     written = dtype if other is None or dtype == "int32" else other.dtype
     return [round_to(out, written).cast(dtype).name, *ends]
@@ -66,7 +143,7 @@ def _convolve(t: Translation, conv: Attrs, kernel: Term, units: Term) -> Term:
     return convolve(t, conv, term(t, x), whole, {"x": x.shape, "weight": weight.shape, "out": t.outputs[0].shape})
 
 
-def _apply_activations(t: Translation, sums: Term, added: Term | None) -> Term:
+def _add_between_activations(t: Translation, sums: Term, added: Term | None) -> Term:
     """Apply the first activation, add, and apply the second."""
     before, after = split_activations(t.attrs, t.inner)
     if added is None and before and before[0][0] == "clip":
@@ -129,6 +206,63 @@ def _requantize(t: Translation, products: Term, unit: Term, factor: float, ends:
 
 _RANGES = "ranges of another dtype than float32 are refused"
 _REFUSED = "integers with a PReLU in the subgraph are refused"
+
+
+def translate_dense(t: Translation) -> str | list[str]:
+    """Emit the subgraph, or in integers products of integers in floats and what follows them."""
+    if not t.attrs["quantized"]:
+        return translate_subgraph(t)
+    dense, dtype = attributes_of(t.inner, "FullyConnected"), t.outputs[0].dtype
+    require_ranges(t, t.inputs[2 if dense["no_bias"] else 3 :])
+    (x, weight), rest = t.inputs[:2], [term(t, value) for value in t.inputs[2:]]
+    bias = None if dense["no_bias"] else rest.pop(0)
+    data_unit = per_unit(x.dtype, *rest[:2])
+    if is_by_unit(t.attrs):
+        units = weight_units(term(t, weight), 2, bias, data_unit, by_filter=True)
+        whole = quantize_weight(term(t, weight), units, (weight.shape[0], 1))
+        addend = None if bias is None else quantize_bias(bias, units, data_unit)
+    else:
+        whole, units, addend = _scale_weights(term(t, weight), bias, data_unit, rest[2:])
+    shape = (x.shape[0], prod(x.shape[1:])) if dense["flatten"] else x.shape
+    rows = term(t, x) if shape == x.shape else term(t, x).reshape(shape)
+    sums = multiply_rows(t, rows, whole, shape, weight.shape).cast("float32")
+    if addend is not None:
+        sums = sums + addend
+    follow = [item for item in t.inner if item[0] in ACTIVATIONS] if t.attrs["with_eltwise"] else []
+
+    def follow_up(values: Term) -> Term:
+        return apply_activations(t, follow, values)
+
+    def to_output(values: Term) -> str:
+        return values.name if len(shape) == 2 else values.reshape(t.outputs[0].shape).name
+
+    if dtype == "int32":
+        # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
+        ends = product_range(largest(*rest[:2]), 127, largest(*rest[2:4]), 127 if x.dtype == "int8" else 255)
+        return [to_output(round_to(follow_up(sums), dtype)), *ends]
+    if not is_calibrated(t.attrs):
+        return to_output(follow_up(sums * (1 / data_unit / units)))
+    unit = calibration_unit(t, dtype if dtype != "float32" else "uint8")
+    scale = data_unit.number(1 if follow else unit)
+    out = follow_up(sums * (scale / data_unit / units))
+    out = out * unit if follow else out
+    return to_output(out) if dtype == "float32" else [to_output(round_to(out, dtype)), *calibration_ends(t)]
+
+
+def _scale_weights(weight: Term, bias: Term | None, data_unit: Term, ends: Sequence[Term]) -> tuple[Term, Term, Term | None]:
+    """Return integer weights, their steps per 1.0, and the bias rescaled to the steps of the products.
+
+    Where the bias would overflow, the weights are scaled down.
+    """
+    unit = per_unit("int8", *ends[:2])
+    if bias is None:
+        return weight, unit, None
+    bias_unit = per_unit("int8", *ends[2:4])
+    factor, room = data_unit * unit / bias_unit, unit.number(float(ROOM)) / largest(*ends[2:4]) / bias_unit
+    smaller = (factor > room).choose(room * bias_unit / data_unit / unit, 1)
+    whole = round_half_away(weight.cast("float64") * smaller.cast("float64"))
+    return whole, unit * smaller, round_half_away(bias.cast("float32") * factor.apply("Min", room))
+
 
 TRANSLATIONS = (
     Translator("_sg_mkldnn_conv", translate_convolution, _REFUSED),

@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``pooling``."""
+"""Signatures and batch-axis rules of the operators of family ``pooling``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, window_rule
 from graphshare.ops.signature import define
 from graphshare.ops.slot_rules import pooling_outputs, require_kernel_rank, require_nonzero
 
@@ -30,3 +31,7 @@ OPERATORS = (
         is_operator_property=True,
     ),
 )
+
+RULES: dict[str, Rule] = {
+    "Pooling": window_rule,
+}

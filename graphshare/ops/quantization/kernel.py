@@ -1,4 +1,4 @@
-"""Layers of 8-bit integers with ranges, as oneDNN computes them.
+"""Layers of 8-bit integers with ranges, as oneDNN computes them. They have no gradients.
 
 Every quantized array has the two ends of its range as further arrays. The largest absolute value of the range is represented
 by 127.5 (int8) or 255.5 (uint8), but by 127 or 255 when 32-bit integers are narrowed; products are int32 sums whose range is
@@ -21,18 +21,8 @@ from graphshare.ops.concat.kernel import concatenate_shapes
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.kernel import convolution_cost, convolution_shapes
-from graphshare.ops.kernel import (
-    Array,
-    Attrs,
-    Context,
-    Cost,
-    Kernel,
-    KernelError,
-    ShapeRule,
-    Shapes,
-    TypeRule,
-    Types,
-)
+from graphshare.ops.gradient import no_gradient
+from graphshare.ops.kernel import Array, Attrs, Context, Cost, Kernel, KernelError, ShapeRule, Shapes, TypeRule, Types
 from graphshare.ops.limits import QUANTIZED, Limits, require, with_limits
 from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
@@ -272,4 +262,26 @@ KERNELS = with_limits(
     ),
     *ELEMENTWISE_KERNELS,
     *RNN_KERNELS,
+)
+
+GRADIENTS = (
+    *no_gradient(
+        "quantized layers are for inference",
+        "_contrib_quantize_v2",
+        "_contrib_dequantize",
+        "_contrib_requantize",
+        "_contrib_quantized_act",
+        "_contrib_quantized_flatten",
+        "_contrib_quantized_pooling",
+        "_contrib_quantized_concat",
+        "_contrib_quantized_conv",
+        "_contrib_quantized_fully_connected",
+        "_contrib_quantize",
+        "_contrib_quantize_asym",
+        "_contrib_quantized_batch_norm",
+        "_contrib_quantized_elemwise_add",
+        "_contrib_quantized_elemwise_mul",
+        "_contrib_quantized_embedding",
+    ),
+    *no_gradient("MXNet registers none and refuses to go back through it", "_contrib_quantized_rnn", is_zero=False),
 )

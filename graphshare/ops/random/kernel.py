@@ -13,6 +13,7 @@ import numpy as np
 
 from graphshare.ops.creation.kernel import attribute_shape, complete_shape
 from graphshare.ops.draws import draw_in_blocks
+from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.unification import same_dtypes, same_shapes, unify
 
@@ -146,4 +147,17 @@ KERNELS = (
     ),
     Kernel("_sample_multinomial", sample_multinomial, _multinomial_shapes, _multinomial_types),
     Kernel("_shuffle", shuffle, same_shapes, same_dtypes),
+)
+
+GRADIENTS = (
+    *no_gradient(
+        "it has no floating-point inputs", "_random_randint", *(f"_random_{distribution}" for distribution in DISTRIBUTIONS)
+    ),
+    *no_gradient("it reads only the shape of its input", *(f"_random_{distribution}_like" for distribution in DISTRIBUTIONS)),
+    *no_gradient(
+        "a random sample has no derivative by its parameters",
+        *(f"_sample_{distribution}" for distribution in DISTRIBUTIONS),
+        "_sample_multinomial",
+        "_shuffle",
+    ),
 )

@@ -1,4 +1,4 @@
-"""The same elements under another shape. Results are views of the input wherever numpy has one."""
+"""The same elements under another shape, and the gradients. Results are views of the input wherever numpy has one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import refuse_invalid_call, require
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, is_known, same_dtypes, size_of, unify
@@ -264,4 +265,15 @@ KERNELS = (
     Kernel("reshape_like", reshape_like, _reshape_like_shapes, first_dtype),
     Kernel("expand_dims", expand_dims, _expand_dims_shapes, same_dtypes),
     Kernel("squeeze", squeeze, _squeeze_shapes, same_dtypes),
+)
+
+
+def restore_shape(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` in the shape of the input."""
+    return np.asarray(dy.reshape(entry.inputs[0].shape))
+
+
+GRADIENTS = tuple(
+    Gradient(name, restore_shape, reads_outputs=False)
+    for name in ("Reshape", "Flatten", "reshape_like", "expand_dims", "squeeze")
 )

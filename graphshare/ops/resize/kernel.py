@@ -1,4 +1,4 @@
-"""Images resized by means or by interpolation: a product along the height and one along the width."""
+"""Images resized by means or by interpolation: a product along the height and one along the width; and the gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from graphshare.ops.deconvolution.kernel import deconvolution, deconvolution_shapes
+from graphshare.ops.deconvolution.kernel import deconvolution, deconvolution_gradients, deconvolution_shapes
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
@@ -189,4 +190,40 @@ KERNELS = with_limits(
     Kernel("_contrib_AdaptiveAvgPooling2D", adaptive_average, adaptive_shapes, same_dtypes),
     Kernel("_contrib_BilinearResize2D", bilinear_resize, resize_shapes, same_dtypes),
     Kernel("UpSampling", upsampling, upsampling_shapes, same_dtypes),
+)
+
+
+def upsampling_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradient of each image: the sum of ``dy`` over the cells of each pixel."""
+    if entry.attrs["sample_type"] == "bilinear":
+        return deconvolution_gradients(bilinear_attrs(entry.attrs), entry, dy)
+    gradients, first = [], 0
+    total = entry.attrs["multi_input_mode"] == "sum" and len(entry.inputs) > 1
+    for x in entry.inputs:
+        part = dy if total else dy[:, first : first + x.shape[1]]
+        first += x.shape[1]
+        down, right = dy.shape[2] // x.shape[2], dy.shape[3] // x.shape[3]
+        blocks = part.reshape(*x.shape[:3], down, x.shape[3], right)
+        gradients.append(blocks.sum(axis=(3, 5)))
+    return gradients
+
+
+def adaptive_average_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` shared among the cells of each mean."""
+    (x,) = entry.inputs
+    height, width = bin_counts(entry.attrs)
+    return apply_separable(dy, averaging_matrix(x.shape[2], height).T, averaging_matrix(x.shape[3], width).T)
+
+
+def bilinear_resize_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` shared among the four pixels that each result was interpolated from."""
+    x, corners = entry.inputs[0], entry.attrs["align_corners"]
+    rows, columns = (interpolation_matrix(x.shape[axis], dy.shape[axis], corners).T for axis in (2, 3))
+    return apply_separable(dy, rows, columns)
+
+
+GRADIENTS = (
+    Gradient("_contrib_AdaptiveAvgPooling2D", adaptive_average_gradient, reads_outputs=False),
+    Gradient("_contrib_BilinearResize2D", bilinear_resize_gradient, reads_outputs=False),
+    Gradient("UpSampling", upsampling_gradient, reads_outputs=False),
 )

@@ -1,18 +1,112 @@
 """Recurrent layers in ONNX: ``RNN``, ``LSTM`` and ``GRU``, one node for each layer.
 
-An LSTM with a projection, which ONNX does not have, and layers in float64, for which onnxruntime has no kernel, are written as
-``Scan`` (:mod:`graphshare.ops.rnn.scan`).
+An LSTM with a projection, which ONNX does not have, and layers in float64, for which onnxruntime has no kernel, are computed
+step by step: ``Scan`` with a cell of matrix products. Weights are parts of the flat parameter vector, constants where the
+vector can be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
 
-from graphshare.ops.rnn.kernel import GATES, directions, output_width
-from graphshare.ops.rnn.onnx_weights import CellParts, concatenate, split_weights
-from graphshare.ops.rnn.scan import translate_by_steps
+import numpy as np
+
+from graphshare.ops.kernel import Array
+from graphshare.ops.rnn.kernel import GATES, cells, directions, output_width
 from graphshare.ops.translation import Translation, Translator, Value
+
+
+class Part:
+    """A matrix or vector of weights: an array while it is known, else a value of the ONNX graph."""
+
+    def __init__(self, t: Translation, content: Array | str, shape: Sequence[int], dtype: str) -> None:
+        self.t = t
+        self.content = content
+        self.shape = tuple(shape)
+        self.dtype = dtype
+
+    @property
+    def name(self) -> str:
+        """The name of the value; an array becomes a constant."""
+        return self.content if isinstance(self.content, str) else self.t.constant(self.content, self.dtype)
+
+    def reshape(self, *shape: int) -> Part:
+        """Return it with ``shape``."""
+        if isinstance(self.content, str):
+            return self._with(self.t.reshape(self.content, shape), shape)
+        return self._with(self.content.reshape(shape), shape)
+
+    def transpose(self) -> Part:
+        """Return the matrix with rows as columns."""
+        shape = self.shape[::-1]
+        if isinstance(self.content, str):
+            return self._with(self.t.transpose(self.content, (1, 0)), shape)
+        return self._with(self.content.T, shape)
+
+    def reorder(self, order: Sequence[int]) -> Part:
+        """Return the blocks of rows, as many as ``order`` names, in that order."""
+        blocks = self.reshape(len(order), self.shape[0] // len(order), *self.shape[1:])
+        if isinstance(blocks.content, str):
+            made: Array | str = self.t.emit("Gather", blocks.content, self.t.integers(order), axis=0)
+        else:
+            made = blocks.content[list(order)]
+        return self._with(made, blocks.shape).reshape(*self.shape)
+
+    def _with(self, content: Array | str, shape: Sequence[int]) -> Part:
+        return Part(self.t, content, shape, self.dtype)
+
+
+def concatenate(parts: Sequence[Part]) -> Part:
+    """Return the parts below each other."""
+    first = parts[0]
+    shape = (sum(part.shape[0] for part in parts), *first.shape[1:])
+    arrays = [part.content for part in parts if not isinstance(part.content, str)]
+    if len(arrays) == len(parts):
+        return Part(first.t, np.concatenate(arrays), shape, first.dtype)
+    return Part(first.t, first.t.emit("Concat", *(part.name for part in parts), axis=0), shape, first.dtype)
+
+
+class CellParts(NamedTuple):
+    """The weights of one layer in one direction, as :class:`graphshare.ops.rnn.kernel.Cell` has them."""
+
+    w_input: Part
+    w_state: Part
+    w_projection: Part | None
+    b_input: Part
+    b_state: Part
+
+
+def split_weights(t: Translation) -> list[CellParts]:
+    """Return the cells by layer, then by direction."""
+    vector, width = t.widen(t.inputs[1]), t.inputs[0].shape[2]
+    if vector.read is None:
+        return _slice_vector(t, vector, width)
+    found = []
+    for cell in cells(t.attrs, width, vector.read()):
+        parts = [None if x is None else Part(t, x, x.shape, vector.dtype) for x in cell]
+        found.append(CellParts(*parts))  # type: ignore[arg-type]
+    return found
+
+
+def _slice_vector(t: Translation, vector: Value, width: int) -> list[CellParts]:
+    """Return the cells as slices of a vector that only a run knows."""
+    hidden, sides, out = t.attrs["state_size"], directions(t.attrs), output_width(t.attrs)
+    rows, at = GATES[t.attrs["mode"]] * hidden, 0
+
+    def take(*shape: int) -> Part:
+        nonlocal at
+        piece = t.emit("Slice", vector, t.integers([at]), t.integers([at + prod(shape)]))
+        at += prod(shape)
+        return Part(t, piece, (prod(shape),), vector.dtype).reshape(*shape)
+
+    weights = []
+    for number in range(t.attrs["num_layers"] * sides):
+        columns = width if number < sides else out * sides
+        weights.append((take(rows, columns), take(rows, out), take(out, hidden) if t.attrs["projection_size"] else None))
+    return [CellParts(*three, take(rows), take(rows)) for three in weights]
+
 
 _OPERATORS = {"rnn_relu": "RNN", "rnn_tanh": "RNN", "lstm": "LSTM", "gru": "GRU"}
 _GATE_ORDER = {"rnn_relu": (0,), "rnn_tanh": (0,), "lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
@@ -64,5 +158,107 @@ def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[
     inputs = (x, w_input.name, w_state.name, bias.name, "", *states)
     return t.emit_several(_OPERATORS[mode], 1 + len(states), *inputs, hidden_size=hidden, **attributes)
 
+
+Step = Callable[[str, Sequence[Value]], list[str]]
+"""Emits a step from the products of the input and the states; returns the new states."""
+
+
+def translate_by_steps(t: Translation) -> list[str]:
+    """Emit for each layer and direction a ``Scan`` over its steps."""
+    x, _, *states = map(t.widen, t.inputs[: 4 if t.attrs["mode"] == "lstm" else 3])
+    sides, weights = directions(t.attrs), split_weights(t)
+    source = x.name
+    ends: list[list[str]] = []
+    for first in range(0, len(weights), sides):
+        results = []
+        for number in range(first, first + sides):
+            begins = [
+                Value(t.emit("Gather", state, t.constant(number, "int64"), axis=0), state.shape[1:], x.dtype)
+                for state in states
+            ]
+            *last, out = _scan(t, source, x.shape[0], weights[number], begins, backwards=int(number > first))
+            ends.append(last)
+            results.append(out)
+        source = results[0] if sides == 1 else t.emit("Concat", *results, axis=2)
+    outputs = [source]
+    if t.attrs["state_outputs"]:
+        for parts in zip(*ends, strict=True):
+            outputs.append(t.emit("Concat", *(t.emit("Unsqueeze", part, t.integers([0])) for part in parts), axis=0))
+    return [t.cast(output, t.outputs[0].dtype, x.dtype) for output in outputs]
+
+
+def _scan(t: Translation, x: str, steps: int, cell: CellParts, begins: Sequence[Value], *, backwards: int) -> list[str]:
+    """Return the last states and the results (steps, batch, width) of one direction of a layer."""
+    step = _STEPS[t.attrs["mode"]](t, cell)
+    products = t.emit("Add", t.emit("MatMul", x, cell.w_input.transpose().name), cell.b_input.name)
+    if t.attrs["mode"] != "gru":
+        products = t.emit("Add", products, cell.b_state.name)
+    dtype = begins[0].dtype
+
+    def emit_step(inputs: Sequence[Value]) -> list[Value]:
+        made = step(inputs[-1].name, inputs[:-1])
+        ends = [Value(name, x.shape, dtype) for name, x in zip(made, begins, strict=True)]
+        return [*ends, ends[0]]
+
+    rows = Value("products", (begins[0].shape[0], cell.b_input.shape[0]), dtype)
+    states = [Value("state", x.shape, dtype) for x in begins]
+    return t.emit_several(
+        "Scan",
+        len(begins) + 1,
+        *begins,
+        products,
+        body=t.body([*states, rows], emit_step),
+        num_scan_inputs=1,
+        scan_input_directions=[backwards],
+        scan_output_directions=[backwards],
+    )
+
+
+def _plain(t: Translation, cell: CellParts) -> Step:
+    """Return the step ``h = act(W x + b + U h + c)``."""
+    w_state = cell.w_state.transpose().name
+    act = "Relu" if t.attrs["mode"] == "rnn_relu" else "Tanh"
+    return lambda x, states: [t.emit(act, t.emit("Add", x, t.emit("MatMul", states[0], w_state)))]
+
+
+def _lstm(t: Translation, cell: CellParts) -> Step:
+    w_state = cell.w_state.transpose().name
+    w_projection = None if cell.w_projection is None else cell.w_projection.transpose().name
+
+    def step(x: str, states: Sequence[Value]) -> list[str]:
+        h, c = states
+        total = t.emit("Add", x, t.emit("MatMul", h, w_state))
+        i, f, new, o = t.emit_several("Split", 4, total, t.integers([c.shape[1]] * 4), axis=1)
+        i, f, o = (t.emit("Sigmoid", gate) for gate in (i, f, o))
+        cell_state = t.emit("Add", t.emit("Mul", f, c), t.emit("Mul", i, t.emit("Tanh", new)))
+        out = t.emit("Mul", o, t.emit("Tanh", cell_state))
+        return [out if w_projection is None else t.emit("MatMul", out, w_projection), cell_state]
+
+    return step
+
+
+def _gru(t: Translation, cell: CellParts) -> Step:
+    """Return the step with ``n = tanh(W x + b + r * (U h + c))`` and ``h = (1 - z) * n + z * h``."""
+    w_state, b_state = cell.w_state.transpose().name, cell.b_state.name
+
+    def step(x: str, states: Sequence[Value]) -> list[str]:
+        h = states[0]
+        sizes = t.integers([h.shape[1]] * 3)
+        ours = t.emit_several("Split", 3, x, sizes, axis=1)
+        others = t.emit_several("Split", 3, t.emit("Add", t.emit("MatMul", h, w_state), b_state), sizes, axis=1)
+        reset, update = (t.emit("Sigmoid", t.emit("Add", ours[i], others[i])) for i in (0, 1))
+        new = t.emit("Tanh", t.emit("Add", ours[2], t.emit("Mul", reset, others[2])))
+        rest = t.emit("Sub", t.number(1, h.dtype), update)
+        return [t.emit("Add", t.emit("Mul", rest, new), t.emit("Mul", update, h))]
+
+    return step
+
+
+_STEPS: dict[str, Callable[[Translation, CellParts], Step]] = {
+    "rnn_relu": _plain,
+    "rnn_tanh": _plain,
+    "lstm": _lstm,
+    "gru": _gru,
+}
 
 TRANSLATIONS = (Translator("RNN", translate_rnn),)

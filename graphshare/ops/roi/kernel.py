@@ -1,4 +1,8 @@
-"""Regions of feature maps, pooled to one size. A region is a row (sample, x1, y1, x2, y2) in image coordinates."""
+"""Regions of feature maps, pooled to one size, and the gradients of the feature maps; regions have none.
+
+A region is a row (sample, x1, y1, x2, y2) in image coordinates; one that is rotated by an angle is a row
+(sample, x, y, width, height, degrees) by its centre.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
 from graphshare.ops.limits import FLOATS, Limits, require, require_memory, with_limits
-from graphshare.ops.roi.rotated import KERNELS as ROTATED_KERNELS
+from graphshare.ops.spatial_transform.kernel import sample_bilinear
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count
 
@@ -211,6 +216,49 @@ def _infer_regions(inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]
     return [dims_of_rank(inputs[0], 4), (output[0], 5)], [output]
 
 
+def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
+    """Return the mean of points sampled in each bin: ``(R, C, h, w)``; points more than 1 outside the image give 0."""
+    rows, columns = attrs["pooled_size"]
+    height, width = x.shape[2:]
+    scale = x.dtype.type(attrs["spatial_scale"])
+    out: Array = np.zeros((len(rois), x.shape[1], rows, columns), x.dtype)
+    for result, region in zip(out, rois, strict=True):
+        number = int(region[0])
+        if not 0 <= number < len(x):
+            raise KernelError(f"a region has sample {number}, but the batch has {format_count(len(x), 'sample')}")
+        middle, size = region[1:3] * scale, np.maximum(region[3:5] * scale, 1)
+        angle = x.dtype.type(np.float64(region[5]) * np.pi / 180)
+        down, right = _points(size[1], rows, attrs["sampling_ratio"]), _points(size[0], columns, attrs["sampling_ratio"])
+        require_memory(64 * len(down) * len(right) + 16 * x.shape[1] * len(down) * len(right))
+        yy, xx = np.meshgrid(down, right, indexing="ij")
+        across = xx * np.cos(angle) + yy * np.sin(angle) + middle[0]
+        along = yy * np.cos(angle) - xx * np.sin(angle) + middle[1]
+        inside = (along >= -1) & (along <= height) & (across >= -1) & (across <= width)
+        samples = sample_bilinear(x[number], along.clip(0, height - 1), across.clip(0, width - 1)) * inside
+        parts = samples.reshape(x.shape[1], rows, len(down) // rows, columns, len(right) // columns)
+        result[...] = parts.mean(axis=(2, 4))
+    return out
+
+
+def _points(size: Any, bins: int, ratio: int) -> Array:
+    """Return the coordinates of samples along an axis from the centre of the region, equally many in each bin.
+
+    Each step is computed in the dtype of ``size``, as in MXNet: the last bit decides whether a point on the edge is inside.
+    """
+    number = size.dtype.type
+    each = ratio if ratio > 0 else int(np.ceil(size / bins))
+    require_memory(32 * bins * each)
+    width = size / number(bins)
+    steps = (np.arange(each).astype(size.dtype) + number(0.5)) * width / number(each)
+    starts = -size / number(2) + np.arange(bins).astype(size.dtype) * width
+    return np.asarray(starts[:, None] + steps).reshape(-1)
+
+
+def _infer_rotated_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    channels, (count, _) = dims_of_rank(inputs[0], 4)[1], dims_of_rank(unify(inputs[1], (None, 6)), 2)
+    return [inputs[0], (count, 6)], [unify((count, channels, *attrs["pooled_size"]), outputs[0])]
+
+
 KERNELS = with_limits(
     Limits(
         dtypes=FLOATS,
@@ -222,5 +270,73 @@ KERNELS = with_limits(
     Kernel("ROIPooling", roi_pooling, _pool_shapes, same_dtypes),
     Kernel("_contrib_PSROIPooling", ps_roi_pooling, _ps_shapes, same_dtypes),
     Kernel("_contrib_ROIAlign", roi_align, _pool_shapes, same_dtypes),
-    *ROTATED_KERNELS,
+    *with_limits(
+        Limits(elements=True, finite=True, positive=("pooled_size",)),
+        Kernel("_contrib_RROIAlign", roi_align_rotated, _infer_rotated_shapes, same_dtypes),
+    ),
+)
+
+
+def roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` at the first maximum of each bin."""
+    x, rois = entry.inputs
+    height, width = entry.attrs["pooled_size"]
+    dx = np.zeros_like(x)
+    corners = round_half_away(rois[:, 1:] * x.dtype.type(entry.attrs["spatial_scale"]))
+    channels = np.arange(x.shape[1])
+    for gradient, region, (x1, y1, x2, y2) in zip(dy, rois, corners, strict=True):
+        if not 0 <= int(region[0]) < len(dx):
+            continue
+        number = int(region[0])
+        columns = bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        for i, (top, bottom) in enumerate(bins_of(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
+            for j, (left, right) in enumerate(columns):
+                if top < bottom and left < right:
+                    best = x[number, :, top:bottom, left:right].reshape(x.shape[1], -1).argmax(axis=1)
+                    row, column = np.divmod(best, right - left)
+                    np.add.at(dx[number], (channels, top + row, left + column), gradient[:, i, j])
+    return np.asarray(dx)
+
+
+def roi_align_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` shared among the pixels that each sample was interpolated from."""
+    x, rois = entry.inputs
+    height, width = entry.attrs["pooled_size"]
+    dx = np.zeros_like(x)
+    for gradient, region in zip(dy, rois, strict=True):
+        if not 0 <= int(region[0]) < len(dx):
+            continue
+        (down, top), (along, left) = align_axes(entry.attrs, x.shape[2:], region, x.dtype)
+        whole = gradient
+        if entry.attrs["position_sensitive"]:
+            i, j = np.indices((height, width))
+            by_bin = np.zeros((gradient.shape[0], height, width, height, width), gradient.dtype)
+            by_bin[:, i, j, i, j] = gradient
+            whole = by_bin.reshape(-1, height, width)
+        rows, columns = len(down) // height, len(along) // width
+        share = np.repeat(np.repeat(whole, rows, axis=1), columns, axis=2) / x.dtype.type(rows * columns)
+        part = dx[int(region[0]), :, top : top + down.shape[1], left : left + along.shape[1]]
+        part += down.T @ share @ along
+    return np.asarray(dx)
+
+
+def ps_roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` shared equally among the pixels of each bin, in the bin's own channels."""
+    x, rois = entry.inputs
+    size, count = entry.attrs["pooled_size"], entry.attrs["output_dim"]
+    group = entry.attrs["group_size"] or size
+    dx = np.zeros_like(x)
+    for gradient, region in zip(dy, rois, strict=True):
+        sample = dx[int(region[0])].reshape(count, group, group, *x.shape[2:])
+        for i, j, (top, bottom), (left, right) in sensitive_bins(entry.attrs, region, x.shape[2:]):
+            part = sample[:, i[1], j[1], top:bottom, left:right]
+            part += (gradient[:, i[0], j[0]] / ((bottom - top) * (right - left))).reshape(-1, 1, 1).astype(x.dtype)
+    return np.asarray(dx)
+
+
+GRADIENTS = (
+    Gradient("ROIPooling", roi_pooling_gradient, reads_outputs=False),
+    Gradient("_contrib_ROIAlign", roi_align_gradient, reads_outputs=False),
+    Gradient("_contrib_PSROIPooling", ps_roi_pooling_gradient, reads_outputs=False),
+    *no_gradient("MXNet registers no gradient of it and refuses its backward pass", "_contrib_RROIAlign", is_zero=False),
 )

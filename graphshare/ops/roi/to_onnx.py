@@ -1,12 +1,18 @@
-"""Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, and plain operators for the position-sensitive ones."""
+"""Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, and plain operators for the others.
+
+The maximum where no runtime has ``MaxRoiPool`` is a ``Scan`` over the regions with masks of bins. A rotated region is the mean
+of bilinear samples at a grid of points that is turned about the region's centre.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
-from graphshare.ops.onnx_terms import Term
-from graphshare.ops.roi.maximum_onnx import pool_by_masks
-from graphshare.ops.roi.rotated_onnx import translate_rotated
+from graphshare.ops.onnx_terms import Term, term
+from graphshare.ops.spatial_transform.to_onnx import clamp, is_within, sample_bilinear
 from graphshare.ops.translation import Translation, Translator, Value
 
 
@@ -124,6 +130,136 @@ def _mask(t: Translation, axis: int, dtype: str) -> str:
         steps = t.constant(np.arange(first, size + first).reshape(size, 1, 1), "float32")
         edges.append(t.emit(op_type, t.emit("Add", t.cast(t.emit("Mul", steps, each), dtype, of="float32"), ends[0])))
     return t.emit("And", t.emit("GreaterOrEqual", pixels, edges[0]), t.emit("Less", pixels, edges[1]))
+
+
+class _Steps(NamedTuple):
+    """Points along an axis of each region from its centre (R, bins, points), and how many of a bin's count (R, 1)."""
+
+    places: str
+    number: str
+
+
+def translate_rotated(t: Translation) -> str:
+    """Emit the samples of all bins and their means.
+
+    Without a positive ratio the number of samples depends on the regions: each bin gets as many as the largest region needs,
+    and those behind a region's own number lie nowhere.
+    """
+    x, rois = t.inputs
+    wide = "float32" if x.dtype == "float16" else x.dtype
+    n, channels, height, width = x.shape
+    columns = t.emit_several("Split", 6, t.cast(rois, wide), t.integers([1] * 6), axis=1)
+    right, down = (_steps(t, columns[i], t.attrs["pooled_size"][4 - i], wide) for i in (3, 4))
+    across, along = _turn(t, columns, right.places, down.places, wide)
+    inside = t.emit(
+        "And",
+        is_within(t, along, -1, height, wide, closed=True),
+        is_within(t, across, -1, width, wide, closed=True),
+    )
+    table = t.reshape(t.transpose(t.cast(x, wide), (0, 2, 3, 1)), (n * height * width, channels))
+    begin = t.emit("Mul", t.cast(columns[0], "int64", of=wide), t.number(height * width, "int64"))
+    begin = t.emit("Unsqueeze", begin, t.integers([2, 3, 4]))
+
+    def gather(index: str) -> str:
+        return t.emit("Gather", table, t.emit("Add", begin, index))
+
+    along, across = clamp(t, along, height - 1, wide), clamp(t, across, width - 1, wide)
+    samples = sample_bilinear(
+        t, (height, width), along, across, wide, gather, deep=True
+    )  # (R, rows, points, columns, points, C)
+    kept = t.emit("Where", t.emit("Unsqueeze", inside, t.integers([-1])), samples, t.number(0, wide))
+    number = t.emit("Unsqueeze", t.emit("Mul", right.number, down.number), t.integers([2, 3]))
+    mean = t.emit("Div", t.reduce("ReduceSum", kept, [2, 4]), number)
+    return t.cast(t.transpose(mean, (0, 3, 1, 2)), x.dtype, of=wide)
+
+
+def _steps(t: Translation, column: str, bins: int, dtype: str) -> _Steps:
+    """Return the points of all bins along an axis, on which the size of the regions is ``column`` (R, 1)."""
+    ratio, half = t.attrs["sampling_ratio"], t.number(0.5, dtype)
+    extent = t.emit("Max", t.emit("Mul", column, t.number(t.attrs["spatial_scale"], dtype)), t.number(1, dtype))
+    width = t.emit("Div", extent, t.number(bins, dtype))
+    if ratio > 0:
+        number, order = t.constant(np.full((1, 1), ratio), dtype), t.constant(np.arange(ratio)[None], dtype)
+    else:
+        number = t.emit("Ceil", width)
+        largest = t.reduce("ReduceMax", number, [0, 1])
+        order = t.emit("Unsqueeze", t.emit("Range", t.number(0, dtype), largest, t.number(1, dtype)), t.integers([0]))
+    inner = t.emit("Div", t.emit("Mul", t.emit("Add", order, half), width), number)
+    if ratio <= 0:
+        inner = t.emit("Where", t.emit("Less", order, number), inner, t.number(np.inf, dtype))
+    starts = t.emit("Div", t.emit("Neg", extent), t.number(2, dtype))
+    starts = t.emit("Add", starts, t.emit("Mul", t.constant(np.arange(bins)[None], dtype), width))
+    return _Steps(
+        t.emit("Add", t.emit("Unsqueeze", starts, t.integers([2])), t.emit("Unsqueeze", inner, t.integers([1]))), number
+    )
+
+
+def _turn(t: Translation, columns: list[str], right: str, down: str, dtype: str) -> tuple[str, str]:
+    """Return x and y of all points of all regions: (R, rows, points, columns, points)."""
+    scale, behind = t.number(t.attrs["spatial_scale"], dtype), t.integers([1, 2, 3])
+    angle = t.emit("Mul", t.cast(columns[5], "float64", of=dtype), t.number(np.pi / 180, "float64"))
+    angle = t.emit("Unsqueeze", t.cast(angle, dtype, of="float64"), behind)
+    cos, sin = t.emit("Cos", angle), t.emit("Sin", angle)
+    right, down = t.emit("Unsqueeze", right, t.integers([1, 2])), t.emit("Unsqueeze", down, t.integers([3, 4]))
+    across = t.emit("Add", t.emit("Mul", right, cos), t.emit("Mul", down, sin))
+    along = t.emit("Sub", t.emit("Mul", down, cos), t.emit("Mul", right, sin))
+    x, y = (t.emit("Unsqueeze", t.emit("Mul", column, scale), behind) for column in columns[1:3])
+    return t.emit("Add", across, x), t.emit("Add", along, y)
+
+
+def pool_by_masks(t: Translation) -> str:
+    """Return the maximum of each bin of each region, 0 in an empty one and for a sample that does not exist."""
+    x, rois = t.inputs
+    count, channels, height, width = x.shape
+    rows, columns = t.attrs["pooled_size"]
+    lowest = -float(np.finfo(x.dtype).max)
+    number = _term_column(term(t, rois), 0).cast("int64")
+    existing = number.apply("Max", 0).apply("Min", count - 1)
+
+    def step(inputs: Sequence[Value]) -> list[Value]:
+        down, right, place = (term(t, value) for value in inputs)
+        image = term(t, x).apply("Gather", place.reshape(()), axis=0)
+        bands = down.reshape((rows, 1, height, 1)).choose(image, lowest).reduce("ReduceMax", [2])
+        cells = right.reshape((1, columns, 1, width)).choose(bands.reshape((rows, 1, channels, width)), lowest)
+        inside = _is_any(down).reshape((rows, 1, 1)) & _is_any(right).reshape((1, columns, 1))
+        out = inside.choose(cells.reduce("ReduceMax", [3]), 0)
+        return [Value(t.transpose(out.name, (2, 0, 1)), (channels, rows, columns), x.dtype)]
+
+    shapes = (((rows, height), "bool"), ((columns, width), "bool"), ((1,), "int64"))
+    body = t.body([Value("region", shape, dtype) for shape, dtype in shapes], step)
+    masks = _masks(t, 1, rows, height), _masks(t, 0, columns, width)
+    (out,) = t.emit_several("Scan", 1, *(mask.name for mask in masks), existing.name, body=body, num_scan_inputs=3)
+    exists = number.equals(existing).reshape((rois.shape[0], 1, 1, 1))
+    return exists.choose(Term(t, out, x.dtype), 0).name
+
+
+def _masks(t: Translation, axis: int, bins: int, size: int) -> Term:
+    """Return whether each of ``size`` pixels along x (0) or y (1) is in each bin of each region: (R, bins, size)."""
+    rois = term(t, 1)
+    first, last = ((_term_column(rois, i + axis) * t.attrs["spatial_scale"]).round_half_away() for i in (1, 3))
+    each = (last - first + 1).apply("Max", 1).cast("float32") / bins
+    steps = Term(t, t.constant(np.arange(bins + 1)[None], "float32"), "float32") * each  # (R, bins + 1)
+    edges = [
+        _unsqueeze(
+            Term(t, t.slice(steps.name, [1], [begin], [begin + bins]), "float32").apply(op_type).cast(rois.dtype) + first
+        )
+        for op_type, begin in (("Floor", 0), ("Ceil", 1))
+    ]
+    pixels = Term(t, t.constant(np.arange(size), rois.dtype), rois.dtype)
+    return (edges[0] <= pixels) & (edges[1] > pixels)
+
+
+def _is_any(mask: Term) -> Term:
+    """Return whether any pixel is in each bin."""
+    return mask.cast("int32").reduce("ReduceMax", [1]).cast("bool")
+
+
+def _term_column(rois: Term, index: int) -> Term:
+    return Term(rois.t, rois.t.emit("Gather", rois.name, rois.t.integers([index]), axis=1), rois.dtype)
+
+
+def _unsqueeze(x: Term) -> Term:
+    return Term(x.t, x.t.emit("Unsqueeze", x.name, x.t.integers([2])), x.dtype)
 
 
 TRANSLATIONS = (

@@ -1,4 +1,7 @@
-"""Operators on padded sequences: time along one of the first two axes, samples along the other."""
+"""Operators on padded sequences: time along one of the first two axes, samples along the other; and their gradients.
+
+Lengths have no gradient.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import numpy as np
 
 from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert
+from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import unify
 from graphshare.text.format import format_count, format_shape
 
@@ -98,4 +103,20 @@ KERNELS = with_limits(
     Kernel("SequenceMask", sequence_mask, _mask_shapes, _types),
     Kernel("SequenceLast", sequence_last, _last_shapes, _types),
     Kernel("SequenceReverse", sequence_reverse, _reverse_shapes, _types),
+)
+
+
+def sequence_mask_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` before each sample's length, zeros from there on."""
+    if len(entry.inputs) == 1:
+        return dy
+    axis = entry.attrs["axis"]
+    steps, counts = np.arange(dy.shape[axis]), convert(entry.inputs[1], np.int64)
+    within = steps[:, None] < counts if axis == 0 else steps < counts[:, None]
+    return np.asarray(dy * within.reshape(*within.shape, *(1,) * (dy.ndim - 2)))
+
+
+GRADIENTS = (
+    Gradient("SequenceMask", sequence_mask_gradient, reads_outputs=False),
+    *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("SequenceLast", "SequenceReverse")),
 )

@@ -1,4 +1,4 @@
-"""Parts of an array, and arrays with a part replaced."""
+"""Parts of an array, arrays with a part replaced, and the gradients of both."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, same_dtypes, unify
 from graphshare.text.format import format_shape
@@ -133,4 +134,43 @@ KERNELS = (
     Kernel("slice_like", slice_like, _slice_like_shapes, first_dtype),
     Kernel("_slice_assign", slice_assign, _slice_assign_shapes, same_dtypes),
     Kernel("_slice_assign_scalar", slice_assign_scalar, _slice_assign_shapes, same_dtypes),
+)
+
+
+def slice_part_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return zeros with ``dy`` in the place of the part."""
+    dx = np.zeros_like(entry.inputs[0])
+    dx[slices(entry.attrs, dx.ndim)] = dy
+    return np.asarray(dx)
+
+
+def slice_axis_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return zeros with ``dy`` in the place of the part along one axis."""
+    dx = np.zeros_like(entry.inputs[0])
+    axis = axis_of(entry.attrs["axis"], dx.ndim)
+    dx[(slice(None),) * axis + (slice(*axis_span(entry.attrs, dx.shape[axis])),)] = dy
+    return np.asarray(dx)
+
+
+def slice_like_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return zeros with ``dy`` at the beginning of each axis."""
+    dx = np.zeros_like(entry.inputs[0])
+    dx[tuple(slice(0, size) for size in dy.shape)] = dy
+    return np.asarray(dx)
+
+
+def slice_assign_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of the array outside the part, and of the value that replaced the part."""
+    part = slices(entry.attrs, dy.ndim)
+    dx = dy.copy()
+    dx[part] = 0
+    return [dx, dy[part]] if len(entry.requested) > 1 else [dx]
+
+
+GRADIENTS = (
+    Gradient("slice", slice_part_gradient, reads_outputs=False),
+    Gradient("slice_axis", slice_axis_gradient, reads_outputs=False),
+    Gradient("slice_like", slice_like_gradient, reads_outputs=False),
+    Gradient("_slice_assign", slice_assign_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("_slice_assign_scalar", slice_assign_gradient, reads_inputs=False, reads_outputs=False),
 )

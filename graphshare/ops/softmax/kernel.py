@@ -1,4 +1,4 @@
-"""The softmax family."""
+"""The softmax family and its gradients, which are computed from the outputs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from graphshare.ops.buffers import result_buffer, reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
+from graphshare.ops.gradient import Gradient, TapeEntry, Vjp
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes, Types
 from graphshare.ops.unification import axis_of, same_dtypes, same_shapes, unify
 from graphshare.text.format import format_count
@@ -131,4 +132,34 @@ KERNELS = (
     Kernel("log_softmax", _softmax_member(log_softmax_along), _single_shapes, _softmax_types),
     Kernel("softmin", _softmax_member(softmax_along, -1), _single_shapes, _softmax_types),
     Kernel("SoftmaxActivation", softmax_activation, _channel_shapes, same_dtypes),
+)
+
+
+def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
+    def vjp(entry: TapeEntry, dy: Array) -> Array:
+        x, y, axis = entry.inputs[0], entry.outputs[0], entry.attrs["axis"]
+        if not y.ndim:
+            return np.zeros_like(x)
+        if logarithm:
+            dx = dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)
+        else:
+            dx = y * (dy - (dy * y).sum(axis=axis, keepdims=True))
+        temperature = entry.attrs["temperature"]
+        scale = sign if temperature is None else np.divide(sign, temperature)
+        return np.asarray(dx if scale == 1 else dx * dx.dtype.type(scale)).astype(x.dtype, copy=False)
+
+    return vjp
+
+
+def softmax_activation_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient of a softmax over channels, which is MXNet's behaviour even where it was over the last axis."""
+    y = entry.outputs[0]
+    return np.asarray(y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True)))
+
+
+GRADIENTS = (
+    Gradient("softmax", _member()),
+    Gradient("softmin", _member(sign=-1)),
+    Gradient("log_softmax", _member(logarithm=True)),
+    Gradient("SoftmaxActivation", softmax_activation_gradient, reads_inputs=False),
 )

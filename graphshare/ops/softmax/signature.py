@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``softmax``."""
+"""Signatures and batch-axis rules of the operators of family ``softmax``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, along_axis_rule
 from graphshare.ops.signature import define
 
 OPERATORS = (
@@ -26,3 +27,7 @@ OPERATORS = (
         couples_batch="axis",
     ),
 )
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("softmax", "log_softmax", "softmin"), along_axis_rule),
+}

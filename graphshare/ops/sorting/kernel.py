@@ -1,12 +1,15 @@
 """Sorting. Equal values keep their order.
 
 In MXNet they do so up to 16 values; beyond, their order depends on its C++ library.
+
+Gradients go to the original positions of the values.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.unification import axis_of, same_dtypes, size_of, unify
 
@@ -95,4 +98,32 @@ KERNELS = (
     Kernel("sort", sort, _sort_shapes, same_dtypes),
     Kernel("argsort", argsort, _sort_shapes, _argsort_types),
     Kernel("topk", topk, _topk_shapes, _topk_types),
+)
+
+
+def topk_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array | None:
+    """Return ``dy`` at the original positions of the values; indices and masks have no gradient."""
+    if entry.attrs["ret_typ"] not in ("value", "both"):
+        return None
+    x = entry.inputs[0]
+    attrs = {**entry.attrs, "ret_typ": "indices", "dtype": "int64"}
+    places = np.asarray(topk(Context(), attrs, x))
+    dx: Array = np.zeros_like(x)
+    if entry.attrs["axis"] is None:
+        dx.reshape(-1)[places] = dy
+    else:
+        np.put_along_axis(dx, places, dy, entry.attrs["axis"])
+    return dx
+
+
+def sort_gradient(entry: TapeEntry, dy: Array) -> Array | None:
+    """Return ``dy`` at the original positions of the values."""
+    attrs = {**entry.attrs, "ret_typ": "value", "k": 0, "dtype": "int64"}
+    return topk_gradient(TapeEntry(attrs, entry.inputs, ()), dy)
+
+
+GRADIENTS = (
+    Gradient("topk", topk_gradient, reads_outputs=False),
+    Gradient("sort", sort_gradient, reads_outputs=False),
+    *no_gradient("an index has no derivative", "argsort"),
 )

@@ -1,9 +1,10 @@
-"""Signatures of the operators of family ``sorting``."""
+"""Signatures and batch-axis rules of the operators of family ``sorting``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphshare.ops.batch_axis import Rule, along_axis_rule
 from graphshare.ops.signature import Outputs, define
 from graphshare.ops.slot_rules import number_outputs
 
@@ -44,3 +45,7 @@ OPERATORS = (
         couples_batch="axis",
     ),
 )
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("sort", "argsort", "topk"), along_axis_rule),
+}

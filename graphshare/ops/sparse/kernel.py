@@ -1,12 +1,14 @@
-"""Operators for sparse arrays, applied to dense arrays."""
+"""Operators for sparse arrays, applied to dense arrays, and their gradients."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.binary.kernel import ARITHMETIC, scalar_kernel
+from graphshare.ops.binary.kernel import ARITHMETIC, binary_gradient, scalar_kernel
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import require
+from graphshare.ops.unary.gradient import factor_vjp
 from graphshare.ops.unification import first_dtype, same_dtypes, same_shapes, unify
 
 
@@ -56,4 +58,22 @@ KERNELS = (
     Kernel("_scatter_elemwise_div", divide, same_shapes, _divide_types),
     scalar_kernel("_scatter_plus_scalar", "add", False),
     scalar_kernel("_scatter_minus_scalar", "sub", False),
+)
+
+
+def retain_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradient of the rows that are retained; the indices have none."""
+    rows = find_rows(len(dy), entry.inputs[1])
+    dx = np.zeros_like(dy)
+    dx[rows] = dy[rows]
+    return [dx, None]
+
+
+GRADIENTS = (
+    Gradient("_sparse_retain", retain_gradient, reads_outputs=False),
+    binary_gradient("_scatter_elemwise_div", "div"),
+    *(
+        Gradient(name, factor_vjp(1.0), reads_inputs=False, reads_outputs=False)
+        for name in ("cast_storage", "_scatter_plus_scalar", "_scatter_minus_scalar")
+    ),
 )

@@ -6,7 +6,7 @@ from functools import partial
 from math import prod
 
 from graphshare.ops.binary.to_onnx import translate_pair, translate_scalar
-from graphshare.ops.indexing.selection_to_onnx import emit_where
+from graphshare.ops.indexing.to_onnx import emit_where
 from graphshare.ops.translation import Translation, Translator
 
 

@@ -1,13 +1,70 @@
-"""Grids and the sampling of feature maps in ONNX: ``GridSample`` from opset 16 on, before it plain operators."""
+"""Grids and the sampling of feature maps in ONNX: ``GridSample`` from opset 16 on, before it plain operators.
+
+Correlation of patches with displaced patches is one product with all displacements by columns, for each displacement by rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
 import numpy as np
 
-from graphshare.ops.spatial_transform.correlation_onnx import translate_correlation
-from graphshare.ops.spatial_transform.kernel import target_of, unit_grid
-from graphshare.ops.spatial_transform.sampling_onnx import sample_bilinear
+from graphshare.ops.onnx_windows import place_taps, sum_windows
+from graphshare.ops.spatial_transform.kernel import correlation_size, target_of, unit_grid
 from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.windows import Window
+
+
+class _Line(NamedTuple):
+    """A line of pixels beside each point: their numbers (int64), 0 outside, and their weights, 0 outside."""
+
+    number: str
+    weight: str
+
+
+def sample_bilinear(
+    t: Translation, size: tuple[int, int], rows: str, columns: str, dtype: str, gather: Callable[[str], str], *, deep: bool
+) -> str:
+    """Return the samples at ``rows`` and ``columns`` of images of ``size`` (height, width), with zeros outside.
+
+    ``gather`` returns pixels by their numbers (row * width + column, int64, in the shape of ``rows``); with ``deep`` they have
+    an axis of channels behind that shape.
+    """
+    total = ""
+    columns_beside = _lines_beside(t, columns, size[1], dtype)
+    for row in _lines_beside(t, rows, size[0], dtype):
+        begin = t.emit("Mul", row.number, t.number(size[1], "int64"))
+        for column in columns_beside:
+            weight = t.emit("Mul", row.weight, column.weight)
+            pixels = gather(t.emit("Add", begin, column.number))
+            part = t.emit("Mul", pixels, t.emit("Unsqueeze", weight, t.integers([-1])) if deep else weight)
+            total = t.emit("Add", total, part) if total else part
+    return total
+
+
+def is_within(t: Translation, places: str, low: float, high: float, dtype: str, *, closed: bool) -> str:
+    """Return where low <= places < high (<= high if ``closed``); nowhere for NaN."""
+    below = t.emit("LessOrEqual" if closed else "Less", places, t.number(high, dtype))
+    return t.emit("And", t.emit("GreaterOrEqual", places, t.number(low, dtype)), below)
+
+
+def clamp(t: Translation, places: str, high: float, dtype: str) -> str:
+    """Return ``places``, at least 0 and at most ``high``."""
+    return t.emit("Min", t.emit("Max", places, t.number(0, dtype)), t.number(high, dtype))
+
+
+def _lines_beside(t: Translation, places: str, size: int, dtype: str) -> list[_Line]:
+    """Return the lines before and behind fractional ``places`` on an axis of ``size`` pixels."""
+    zero, one = t.number(0, dtype), t.number(1, dtype)
+    before = t.emit("Floor", places)
+    lines = []
+    for line in (before, t.emit("Add", before, one)):
+        inside = is_within(t, line, 0, size, dtype, closed=False)
+        weight = t.emit("Sub", one, t.emit("Abs", t.emit("Sub", places, line)))
+        index = t.cast(t.emit("Where", inside, line, zero), "int64", of=dtype)
+        lines.append(_Line(index, t.emit("Where", inside, weight, zero)))
+    return lines
 
 
 def translate_grid_generator(t: Translation) -> str:
@@ -80,6 +137,48 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
 
 def _compute_dtype(dtype: str) -> str:
     return "float32" if dtype == "float16" else dtype
+
+
+def translate_correlation(t: Translation) -> str:
+    """Emit for each displacement by rows the products with all displaced columns, summed over channels and patches."""
+    x, y = t.inputs
+    kernel, stride, pad = t.attrs["kernel_size"], t.attrs["stride1"], t.attrs["pad_size"]
+    if kernel % 2 == 0:
+        t.refuse(f"its kernel_size {kernel} is even")
+    step, first = t.attrs["stride2"], t.attrs["max_displacement"]
+    reach = first // step
+    spans = _spans(t)
+    wide = "float32" if x.dtype == "float16" else x.dtype
+    widths = (0, 0, pad, pad)
+    left, right = (t.pad(t.cast(z, wide), widths, widths, 0, wide) for z in (x, y))
+    patches = _slice(t, left, (2, 3), (first, first), (first + spans[0], first + spans[1]))
+    patches = t.emit("Unsqueeze", patches, t.integers([3]))  # (N, C, rows, 1, columns)
+    places = first + step * (np.arange(2 * reach + 1) - reach)[:, None] + np.arange(spans[1])
+    parts = []
+    for row in range(2 * reach + 1):
+        begin = first + step * (row - reach)
+        rows = _slice(t, right, (2,), (begin,), (begin + spans[0],))
+        others = t.emit("Gather", rows, t.constant(places, "int64"), axis=3)  # (N, C, rows, displacements, columns)
+        pairs = t.emit("Mul", patches, others) if t.attrs["is_multiply"] else t.emit("Abs", t.emit("Sub", patches, others))
+        parts.append(t.transpose(t.reduce("ReduceSum", pairs, [1]), (0, 2, 1, 3)))
+    out = parts[0] if len(parts) == 1 else t.emit("Concat", *parts, axis=1)
+    if max(kernel, stride) > 1 and wide == "float32":
+        out = t.emit("AveragePool", out, kernel_shape=[kernel, kernel], strides=[stride, stride])
+    elif max(kernel, stride) > 1:
+        window = Window((kernel, kernel), (stride, stride), (1, 1), (0, 0))
+        total = sum_windows(t, out, place_taps(window, t.outputs[0].shape[2:]))
+        out = t.emit("Div", total, t.number(kernel * kernel, wide))
+    return t.cast(t.emit("Div", out, t.number(x.shape[1], wide)), x.dtype, of=wide)
+
+
+def _slice(t: Translation, x: str, axes: Sequence[int], begin: Sequence[int], end: Sequence[int]) -> str:
+    return t.emit("Slice", x, t.integers(begin), t.integers(end), t.integers(axes))
+
+
+def _spans(t: Translation) -> list[int]:
+    """Return the height and the width of what all patches cover."""
+    sizes = correlation_size(t.attrs, *t.inputs[0].shape[2:])
+    return [((n or 1) - 1) * t.attrs["stride1"] + t.attrs["kernel_size"] for n in sizes]
 
 
 TRANSLATIONS = (

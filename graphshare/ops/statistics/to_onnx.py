@@ -1,16 +1,18 @@
-"""The numpy interface's means, deviations, norms, counts and differences in ONNX; sums are computed in float64."""
+"""The numpy interface's means, deviations, norms, counts and differences in ONNX; sums are computed in float64.
+
+For percentiles the elements are sorted by ``TopK``, and neighbours interpolated in float64.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from math import inf, prod
+from math import inf, isinf, nan, prod
 
 import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term, terms
 from graphshare.ops.reduction.kernel import np_axes_of
-from graphshare.ops.statistics.norm_onnx import translate_norm
-from graphshare.ops.statistics.percentile_onnx import translate_percentile
+from graphshare.ops.statistics.kernel import matrix_order, norm_axes
 from graphshare.ops.translation import FAR, Translation, Translator
 from graphshare.ops.unification import axis_of
 
@@ -127,6 +129,86 @@ def _are_close(a: Term, b: Term, rtol: float, atol: float) -> Term:
     """Return where two numbers are equal, infinities too, or finite and close."""
     near = (a - b).apply("Abs") <= b.apply("Abs") * rtol + atol
     return a.equals(b) | (near & (b.apply("Abs") < inf))
+
+
+def translate_norm(t: Translation) -> list[str]:
+    """Emit a norm of vectors along one axis or of matrices over two; the other outputs are empty."""
+    x, out = term(t), t.outputs[0]
+    axes, flag, keep = norm_axes(t.attrs, t.inputs[0].rank), t.attrs["flag"], t.attrs["keepdims"]
+    wide = x.cast("float64")
+    if flag == -2 or (flag == 1 and len(axes) == 2):
+        result = (wide * wide).reduce("ReduceSum", axes, keepdims=True).apply("Sqrt")
+    elif len(axes) == 2:
+        result = _matrix_norm(wide, axes)
+    else:
+        result = _vector_norm(wide, axes)
+    named = result if keep else result.reshape(out.shape)
+    empty = [t.constant([], x.dtype)] * 3 if t.used - {0} else []
+    return [named.convert(x.dtype).name, *empty]
+
+
+def _matrix_norm(x: Term, axes: tuple[int, ...]) -> Term:
+    """Return the largest or smallest sum of absolute values of a row or column."""
+    order = matrix_order(x.t.attrs["ord"])
+    if order in (2, -2):
+        x.t.refuse("it needs singular values, which ONNX does not compute")
+    along, across = axes if order in (1, -1) else axes[::-1]
+    sums = x.apply("Abs").reduce("ReduceSum", [along], keepdims=True)
+    return sums.reduce("ReduceMax" if order > 0 else "ReduceMin", [across], keepdims=True)
+
+
+def _vector_norm(x: Term, axes: tuple[int, ...]) -> Term:
+    """Return the norm of vectors without their zeros, so that an order below 0 is not 0 because of one."""
+    order, size = x.t.attrs["ord"], x.apply("Abs")
+    if isinf(order):
+        return size.reduce("ReduceMax" if order == inf else "ReduceMin", axes, keepdims=True)
+    if order == 0:
+        return (~x.equals(0)).cast("float64").reduce("ReduceSum", axes, keepdims=True)
+    powers = _power_but_of_zero(size, order).reduce("ReduceSum", axes, keepdims=True)
+    return _power_but_of_zero(powers, 1 / order)
+
+
+def _power_but_of_zero(x: Term, exponent: float) -> Term:
+    is_zero = x.equals(0)
+    return is_zero.choose(0.0, is_zero.choose(1.0, x).apply("Pow", exponent))
+
+
+def translate_percentile(t: Translation) -> str:
+    """Emit the value that ``q`` percent of the elements do not exceed, for each member of ``q``; NaN where an element is."""
+    x, out = t.inputs[0], t.outputs[0]
+    axes = np_axes_of(t.attrs, x.rank)
+    rest = [axis for axis in range(x.rank) if axis not in axes]
+    count = prod(x.shape[axis] for axis in axes)
+    rows = t.reshape(t.transpose(x, (*rest, *axes)), (prod(x.shape[axis] for axis in rest), count))
+    wide = Term(t, rows, x.dtype).cast("float64")
+    ordered, _ = t.emit_several("TopK", 2, wide.name, t.integers([count]), axis=1, largest=0)
+    percent = term(t, 1).cast("float64") if len(t.inputs) > 1 else wide.number(t.attrs["q_scalar"])
+    places = percent.reshape((-1 if len(t.inputs) > 1 else 1,)) * float(count - 1) / 100
+    places = places.cast("float32").cast("float64")  # as in MXNet: 10.5 behind the point decides between two elements
+    result = _interpolate(Term(t, ordered, "float64"), places, t.attrs["interpolation"])
+    if x.dtype.startswith("float"):
+        has_nan = wide.is_nan().cast("int32").reduce("ReduceMax", [1], keepdims=True).cast("bool")
+        result = has_nan.choose(nan, result)
+    turned = Term(t, t.transpose(result.name, (1, 0)), "float64")
+    return turned.cast(out.dtype).reshape(out.shape).name
+
+
+def _interpolate(ordered: Term, places: Term, method: str) -> Term:
+    """Return what lies at ``places`` of each row: an element, or between two."""
+    low, high = places.apply("Floor"), places.apply("Ceil")
+    if method == "lower":
+        return _at(ordered, low)
+    if method == "higher":
+        return _at(ordered, high)
+    if method == "nearest":
+        return _at(ordered, (places + 0.5).apply("Floor"))
+    first, second = _at(ordered, low), _at(ordered, high)
+    weight = places - low if method == "linear" else (~low.equals(high)).cast("float64") * 0.5
+    return weight.equals(0).choose(first, first + (second - first) * weight)
+
+
+def _at(ordered: Term, places: Term) -> Term:
+    return ordered.apply("Gather", places.cast("int64"), axis=1)
 
 
 TRANSLATIONS = (

@@ -1,4 +1,4 @@
-"""The same elements in another order. Results are views of the input wherever numpy has one."""
+"""The same elements in another order, and the gradients. Results are views of the input wherever numpy has one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 from graphshare.text.format import format_count
 
@@ -132,4 +134,31 @@ KERNELS = with_limits(
     Kernel("reverse", reverse, same_shapes, same_dtypes),
     Kernel("depth_to_space", depth_to_space, _depth_to_space_shapes, same_dtypes),
     Kernel("space_to_depth", space_to_depth, _space_to_depth_shapes, same_dtypes),
+)
+
+
+def transpose_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` transposed by the inverse permutation of ``axes``."""
+    axes = entry.attrs["axes"]
+    if not axes:
+        return np.asarray(dy.transpose())
+    return np.asarray(dy.transpose(np.argsort([axis_of(axis, dy.ndim) for axis in axes]).tolist()))
+
+
+def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` with the same two axes swapped."""
+    return np.asarray(dy.swapaxes(entry.attrs["dim1"], entry.attrs["dim2"]))
+
+
+def reverse_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` with the same axes reversed."""
+    return np.flip(dy, tuple(axis_of(axis, dy.ndim) for axis in entry.attrs["axis"]))
+
+
+GRADIENTS = (
+    Gradient("transpose", transpose_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("_np_transpose", transpose_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("SwapAxis", swap_axes_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("reverse", reverse_gradient, reads_inputs=False, reads_outputs=False),
+    *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("depth_to_space", "space_to_depth")),
 )

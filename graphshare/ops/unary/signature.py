@@ -1,7 +1,8 @@
-"""Signatures of the operators of family ``unary``."""
+"""Signatures and batch-axis rules of the operators of family ``unary``."""
 
 from __future__ import annotations
 
+from graphshare.ops.batch_axis import Rule, mixing_rule
 from graphshare.ops.binary.signature import SCALAR
 from graphshare.ops.signature import define
 
@@ -44,3 +45,8 @@ OPERATORS = (
     *define("BlockGrad(_sparse_stop_gradient,stop_gradient)", "data", registers_inputs=False, couples_batch="elementwise"),
     *define("make_loss(_sparse_make_loss)", "data", results="loss", registers_inputs=False, couples_batch="elementwise"),
 )
+
+RULES: dict[str, Rule] = {
+    "shape_array": mixing_rule("tells how large the batch is"),
+    "size_array": mixing_rule("tells how large the batch is"),
+}

@@ -1,9 +1,0 @@
-"""Batch-axis rules of the operators of family ``deconvolution``."""
-
-from __future__ import annotations
-
-from graphshare.ops.batch_axis import Rule, window_rule
-
-RULES: dict[str, Rule] = {
-    "Deconvolution": window_rule,
-}
