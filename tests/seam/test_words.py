@@ -19,10 +19,6 @@ pytest.importorskip("onnxruntime")
 FIXTURES = ROOT / "fixtures"
 
 
-def wrong(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
-
-
 @pytest.fixture
 def lenet(tmp_path: Path) -> Path:
     """A folder with the pair ``lenet``."""
