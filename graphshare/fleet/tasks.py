@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -180,11 +180,6 @@ def _identifier() -> Callable[[str], tuple[str, str]]:
         return known[folder], name
 
     return identify
-
-
-def iter_tasks(template: Template, models: Iterable[FleetModel], out: str) -> Iterator[Task]:
-    """Yield the task of each model."""
-    return (make_task(template, model, out) for model in models)
 
 
 def refuse_template(template: Template, out: str) -> None:
