@@ -188,7 +188,7 @@ def _example(context: click.Context) -> str:
     path = context.command_path.partition(" ")[2]
     if not path:
         return ""
-    from graphshare.cli.examples import examples_of  # start-up: only this path needs it
+    from graphshare.cli.command import examples_of  # start-up: only this path needs it
 
     examples = examples_of(path)
     return f"as in `{examples[0][1]}`; " if examples else ""
