@@ -23,8 +23,7 @@ from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
-from graphshare.execute.run import Computed
-from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
+from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.output_paths import is_directory
