@@ -57,7 +57,7 @@ def list_commands() -> Iterator[tuple[str, click.Command]]:
 
 def list_examples() -> dict[str, list[tuple[str, str]]]:
     """Return the examples of each command: what one does, and its line."""
-    from graphshare.cli.examples import examples_of
+    from graphshare.cli.command import examples_of
 
     return {path: examples_of(path) for path, _ in list_commands()}
 

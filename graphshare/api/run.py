@@ -9,15 +9,13 @@ from graphshare.analysis.twins import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.batches import run_batches
 from graphshare.execute.bind import Bound
 from graphshare.execute.bind import bind as bind_graph
 from graphshare.execute.engines.registry import NUMPY, create_executor
-from graphshare.execute.losses import StepListener
-from graphshare.execute.run import Computed
+from graphshare.execute.run import Computed, run_batches
 from graphshare.execute.run import run as run_graph
 from graphshare.execute.sgd import Sgd
-from graphshare.execute.train import Trained
+from graphshare.execute.train import StepListener, Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 import graphshare
+from graphshare.cli.command import SuggestingGroup, add_examples
 from graphshare.cli.console import choose_color
-from graphshare.cli.examples import add_examples
-from graphshare.cli.suggest import SuggestingGroup
 
 # Each command is the module of its name in graphshare.cli.commands. The text is the first line of its help, as a test checks;
 # ``--help`` must not import the modules.

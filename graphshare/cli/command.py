@@ -1,7 +1,9 @@
-"""The class of every command: its help lists the options by what they are for, and each command takes ``--quiet``.
+"""The classes of commands and of their groups, and what a command's help is made of.
 
 The sections are by what an option does for the user: what is read, what is done, what is written, how images are prepared,
 how parameters are trained, and last what is rarely needed. An option that no section names is one of what the command does.
+Each command also takes ``--quiet``. Its examples are the end of its ``--help``, of its page and of the manual; a test runs each
+of them. They use ``lenet``, a checkpoint, and ``siam``, what the first example of ``duplicate`` makes of it.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import nullcontext
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +19,7 @@ import click
 
 from graphshare.cli.console import choose_quiet
 from graphshare.formats.staged_file import overwriting
+from graphshare.text.names import did_you_mean
 from graphshare.text.urls import local_path
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
@@ -136,3 +140,36 @@ def _make_quiet() -> click.Option:
         callback=lambda ctx, option, value: choose_quiet(value),
         help="Print no messages but warnings and errors.",
     )
+
+
+class SuggestingGroup(click.Group):
+    """A group that answers a misspelt command with the one that is nearest."""
+
+    command_class = Command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not ctx.resilient_parsing:
+            option = {"help": "--help", "version": "--version"}.get(args[0])
+            asked = " ".join([ctx.command_path, *args[1:2], option]) if option == "--help" else f"{ctx.command_path} {option}"
+            near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)
+            ctx.fail(f"no such command {args[0]!r}" + (f"; {near}" if near else ""))
+        return super().resolve_command(ctx, args)
+
+
+def examples_of(path: str) -> list[tuple[str, str]]:
+    """Return what each example of a command (``params list``) shows, and its command line."""
+    name = path.partition(" ")[0]
+    examples: dict[str, list[tuple[str, str]]] = import_module(f"graphshare.cli.commands.{name}").EXAMPLES
+    return examples.get(path, [])
+
+
+def add_examples(command: click.Command, path: str) -> None:
+    """Give a command, and those inside it, its examples as the end of its help."""
+    examples = examples_of(path)
+    if examples and not command.epilog:
+        lines = [f"  # {what}\n  {line}" for what, line in examples]
+        command.epilog = "\b\nExamples:\n" + "\n".join(lines)
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            add_examples(inner, f"{path} {name}")

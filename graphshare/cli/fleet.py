@@ -1,15 +1,36 @@
-"""``gs.foreach``: the commands of the command line, run for many models."""
+"""``gs.foreach``: the commands of the command line, run for many models; how the words of a command become a template."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
+from typing import Any, Literal
+
+import click
 
 from graphshare.checkpoint.load import StrPath
+from graphshare.cli.app import CONTEXT, cli
 from graphshare.cli.captured import prepare_worker, run_captured
-from graphshare.cli.fleet_template import make_template
+from graphshare.errors import Fault, UsageError
 from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
+from graphshare.fleet.tasks import Template
+from graphshare.text.names import find_similar
+
+_OUTPUTS = {"--out": "graph", "--params-out": "params", "--map-out": "map"}
+_SUFFIXES = {"export": ".onnx", "run": ".npz"}
+_DRAWN = {"svg": ".svg", "dot": ".dot", "mermaid": ".mmd", "png": ".png", "pdf": ".pdf"}
+_AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify")
+"""The commands whose reports become one report."""
+_REFUSED = {
+    "foreach": "it cannot be its own command",
+    "completion": "it is not about models",
+    "group": "it joins several models in one",
+    "rules": "it is about rules, not about models",
+}
+_OWN = {"-o": "foreach names the outputs itself", "--in-place": "foreach does not replace its inputs",
+        "--fix": "foreach does not replace its inputs", "--format": "foreach prints one report for all models"}  # fmt: skip
 
 
 def foreach(
@@ -50,3 +71,115 @@ def foreach(
     return run_fleet(
         [os.fspath(name) for name in names], make_template(command), run_captured, settings, prepare=prepare_worker
     )
+
+
+def make_template(words: Sequence[str]) -> Template:
+    """Return the template of a command line without ``graphshare``.
+
+    Raises:
+        UsageError: it is not a command that can be run for each model, an option does not exist, or is one that foreach
+            gives; all of the latter are listed.
+    """
+    command, name, rest = _find_command(words)
+    context = click.Context(command, info_name=f"graphshare {name}", **CONTEXT)
+    values, used = _parse_options(command, context, rest)
+    options = {
+        flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
+    }
+    is_aggregated = name in _AGGREGATED
+    writes = name != "check" and not used & {"--dry-run", "--check", "--detect"}
+    outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
+    if name == "run" and "--sgd-steps" not in used:
+        outputs.remove("--params-out")  # only training has parameters to write
+    suffix = _DRAWN.get(values["to"], ".html") if name == "draw" else _SUFFIXES.get(name, "graph")
+    _refuse_own(used, outputs, is_aggregated=is_aggregated, name=name)
+    subject: Literal["graph", "params", "stem"] = "graph"
+    if name.startswith("params "):
+        subject = "params"
+    elif "--epoch" in used:
+        subject = "stem"
+    return Template(
+        tuple(words),
+        tuple((flag, suffix if flag == "--out" else _OUTPUTS[flag]) for flag in outputs),
+        subject=subject,
+        takes_params="--params" in options and not used & {"--params", "--epoch"},
+        extra=("--format", "json") if is_aggregated else (),
+        has_report=is_aggregated,
+        name=name,
+    )
+
+
+def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
+    """Refuse a command that is not after ``--`` or misspelt, where what was meant is plain; ``words`` are those after ``--``.
+
+    Raises:
+        UsageError: its hint is the whole line to type.
+    """
+    is_given = bool(words)
+    if not is_given:
+        starts = (i for i in range(1, len(before)) if not before[i].startswith("-") and not before[i - 1].startswith("-"))
+        at = next((i for i in starts if _correct(before[i:]) and any("{" in word for word in before[i + 1 :])), len(before))
+        before, words = before[:at], before[at:]
+    fixed = _correct(words)
+    if not fixed or (is_given and fixed == list(words)):
+        return
+    wrong = [word for word, right in zip(words, fixed, strict=True) if word != right]
+    message = f"no such command {wrong[0]!r}" if is_given else "no command is given after --"
+    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed])
+    raise UsageError(Fault(message, hint=f"write `{line}`"))
+
+
+def _correct(words: Sequence[str]) -> list[str]:
+    """Return a command's words with the command that is nearest to its name; no words where none is near."""
+    command: click.Command | None = cli
+    fixed: list[str] = []
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        context = click.Context(command)
+        known = command.list_commands(context)
+        near = [word] if word in known else find_similar(word, known)
+        if not near:
+            return []
+        fixed.append(near[0])
+        command = command.get_command(context, near[0])
+    return [*fixed, *words[len(fixed) :]]
+
+
+def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
+    """Return a command, its name and the words after that. Raises UsageError."""
+    if not words:
+        hint = "write it after --, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
+        raise UsageError(Fault("no command is given", hint=hint))
+    command: click.Command = cli
+    name, rest = "", list(words)
+    while isinstance(command, click.Group):
+        context = click.Context(command, info_name=f"graphshare {name}".strip(), **CONTEXT)
+        if not rest:
+            raise UsageError(Fault(f"{name} needs one of its commands", hint=f"see `graphshare {name} --help`"))
+        word = rest.pop(0)
+        _, found, _ = command.resolve_command(context, [word])
+        if found is None:
+            raise UsageError(Fault(f"there is no command {word!r}", hint="see `graphshare --help`"))
+        command, name = found, f"{name} {word}".strip()
+        if word in _REFUSED:
+            raise UsageError(Fault(f"{word} cannot be run for each model: {_REFUSED[word]}"))
+    return command, name, rest
+
+
+def _parse_options(command: click.Command, context: click.Context, rest: list[str]) -> tuple[dict[str, Any], set[str]]:
+    """Return the values of a command's options, and the options that the words give. Raises click's UsageError."""
+    values, _, order = command.make_parser(context).parse_args(list(rest))
+    used = {flag for parameter in order if isinstance(parameter, click.Option) for flag in parameter.opts}
+    return {"to": None, **values}, used
+
+
+def _refuse_own(used: set[str], outputs: list[str], *, is_aggregated: bool, name: str) -> None:
+    own = {"-o", "--params-out", "--map-out", "--in-place", "--fix", *(("--format",) if is_aggregated else ())}
+    faults = []
+    for flag in sorted(own & used):
+        reason = _OWN.get(flag, _OWN["-o"])
+        hint = {"-o": "name the folder of all outputs with -o before --", "--format": "name it with --report before --"}
+        faults.append(Fault(f"{flag} of {name} is not for foreach: {reason}", hint=hint.get(flag, "")))
+    if faults:
+        raise UsageError(faults)

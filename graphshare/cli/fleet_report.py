@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic
 
 import msgspec
 
-from graphshare.cli.console import put, put_json_text, put_text, say
-from graphshare.cli.fleet_progress import FleetProgress
-from graphshare.cli.tables import align
+from graphshare.cli.console import align, is_quiet, put, put_json_text, put_text, say
+from graphshare.cli.progress import Bar, is_shown
 from graphshare.fleet.foreach import FleetRun
 from graphshare.fleet.page import describe_counts, write_page
+from graphshare.fleet.records import Result
 from graphshare.fleet.spool import Spool
 from graphshare.fleet.summary import Summary
 from graphshare.fleet.tasks import Template
 from graphshare.formats.staged_file import note_output
-from graphshare.text.format import escape_control, format_number
+from graphshare.text.format import escape_control, format_count, format_number
 from graphshare.text.json_text import encode_json
 
+PAUSE = 30.0  # seconds between two lines
 FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github", "html")
 _MOST_FIGURES = 20
 
@@ -99,3 +101,41 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
         ]
         yield from align([("", "least", "mean", "most", "sum"), *rows], right=[False, True, True, True, True])
     yield escape_control(describe_counts(summary))
+
+
+class FleetProgress(Bar):
+    """Counts results. Those of an earlier run are left out: they take no time, and the rate would be wrong."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__()
+        self._is_bar = is_shown()
+        self._failed = 0
+        self._said_at = monotonic()
+        self.begin("running", total, "models")
+
+    def add(self, result: Result) -> None:
+        """Count a result, and show how far the run is if it is time to."""
+        if result.was_skipped:
+            self._total -= 1
+            return
+        self._failed += result.result in ("failed", "killed")
+        if self._is_bar:
+            self.advance(1)
+            return
+        self._done += 1
+        now = monotonic()
+        if not is_quiet() and now - self._said_at >= PAUSE:
+            self._said_at = now
+            say(self._plain_line(now - self._started))
+
+    def line(self, elapsed: float) -> str:
+        """Return the bar's line with the failures."""
+        return super().line(elapsed) + (f"  {self._failed:,} failed" if self._failed else "")
+
+    def _amount(self, count: float) -> str:
+        """Return a rate; a model may take many seconds."""
+        return f"{count:,.1f} models" if 0 < count < 10 and count % 1 else super()._amount(count)
+
+    def _plain_line(self, elapsed: float) -> str:
+        bar = f"{self._done:,} of {format_count(self._total, 'model')}, {self.rate_and_time_left(elapsed)}"
+        return bar + (f", {self._failed:,} failed" if self._failed else "")

@@ -19,6 +19,7 @@ from typing import NoReturn
 import click
 
 from graphshare.cli.app import cli
+from graphshare.cli.command import examples_of
 from graphshare.cli.console import say
 from graphshare.cli.progress import Bar, is_shown
 from graphshare.errors import DisprovedError, GraphshareError, OutputError
@@ -188,8 +189,6 @@ def _example(context: click.Context) -> str:
     path = context.command_path.partition(" ")[2]
     if not path:
         return ""
-    from graphshare.cli.examples import examples_of  # start-up: only this path needs it
-
     examples = examples_of(path)
     return f"as in `{examples[0][1]}`; " if examples else ""
 

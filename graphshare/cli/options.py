@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import click
 
+from graphshare.cli.command import LIMITS
+from graphshare.cli.console import say
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 GRAPH = click.argument("graph", metavar="GRAPH")
+_FAILED = 2  # the exit code of a question that was not answered
 
 
 def _option(*names: str, **settings: Any) -> Callable[[F], F]:
@@ -17,17 +23,32 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
+    """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
     if text is not None and not context.resilient_parsing:
-        from graphshare.cli.limits import limit_memory  # start-up: few commands have a limit
+        from graphshare.resources import memory_limit, parse_size  # start-up: few commands have a limit
 
-        limit_memory(context, text)
+        _limits_of(context).enter_context(memory_limit(parse_size(text)))
 
 
 def _limit_time(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
-    if seconds is not None and not context.resilient_parsing:
-        from graphshare.cli.limits import limit_time  # start-up: few commands have a limit
+    """End the command after ``seconds``, also where native code does not return: files are not written at that time."""
+    if seconds is None or context.resilient_parsing:
+        return
+    from graphshare.resources import time_error, time_limit  # start-up: few commands have a limit
 
-        limit_time(context, seconds)
+    def overrun() -> None:
+        error = time_error(seconds)
+        say(str(error), style="error")
+        say(error.faults[0].hint, style="hint")
+        os._exit(_FAILED)
+
+    _limits_of(context).enter_context(time_limit(seconds, overrun=overrun))
+
+
+def _limits_of(context: click.Context) -> ExitStack:
+    """Return the stack of limits, which the command's own invocation closes (:class:`graphshare.cli.command.Command`)."""
+    stack: ExitStack = context.meta.setdefault(LIMITS, ExitStack())
+    return stack
 
 
 epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Which parameter file of a stem: STEM-000N.params.")

@@ -1,11 +1,17 @@
-"""``bind``: a graph compiled once, with its parameters, for many forward passes."""
+"""``bind``: a graph compiled once, with its parameters, for many forward passes.
+
+BatchNorm is folded into the weights of the convolution before it. Where results are small and buffers do not matter, a step is
+a function of its input arrays alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
@@ -13,20 +19,20 @@ from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.direct_calls import call_directly
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
 from graphshare.execute.feeds import for_variables, parameter_values
-from graphshare.execute.folding import fold_batch_norm
-from graphshare.execute.interpreter import run_plan
-from graphshare.execute.memo import Memo
-from graphshare.execute.plan import Plan, make_plan
-from graphshare.execute.pool import Pool
+from graphshare.execute.interpreter import Memo, run_plan
+from graphshare.execute.plan import Plan, Step, make_plan
+from graphshare.execute.pool import SMALL, Pool
 from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
 from graphshare.execute.variable_values import as_array, convert_feed, random_stream
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.batch_norm.kernel import plain_scaling
+from graphshare.ops.convolution.fused import Chain
+from graphshare.ops.kernel import Array
 from graphshare.resources import memory_limit
 from graphshare.text.format import format_count, format_names
 
@@ -128,7 +134,7 @@ class Bound:
             done = program.run(values, self._rng)
         else:
             plan, memo = self._numpy = self._numpy or self._prepare_numpy()
-            case.plan = case.plan or call_directly(plan, inference)
+            case.plan = case.plan or _call_directly(plan, inference)
             done = run_plan(case.plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=memo)
         return dict(zip(self.outputs, done.outputs, strict=True))
 
@@ -160,3 +166,68 @@ class Bound:
                 del self._known[next(iter(self._known))]
             self._known[key] = _Case(assigned.inference, {node: assigned.values[node] for node in missing})
         return self._known[key]
+
+
+def _call_directly(plan: Plan, inference: Inference) -> Plan:
+    """Return ``plan`` for inputs of these shapes and dtypes, with such functions where the kernels have them."""
+    return msgspec.structs.replace(plan, fused=tuple(_with_function(step, inference) for step in plan.fused))
+
+
+def _with_function(step: Step, inference: Inference) -> Step:
+    node = step.node
+    if step.kernel.direct is None or step.outputs != step.outputs[:1] or not _is_small(node, inference):
+        return step
+    dtypes = [inference.types[entry.node][entry.index] for entry in node.inputs]
+    known = [dtype for dtype in dtypes if dtype is not None]
+    function = step.kernel.direct(step.attrs, known) if len(known) == len(dtypes) else None
+    return step if function is None else msgspec.structs.replace(step, direct=function)
+
+
+def _is_small(node: Node, inference: Inference) -> bool:
+    """Whether the first output has axes, and takes less than what is worth a buffer."""
+    shape, dtype = inference.shapes[node][0], inference.types[node][0]
+    if not shape or dtype is None:
+        return False
+    sizes = [size for size in shape if size is not None]
+    return len(sizes) == len(shape) and prod(sizes) * np.dtype(dtype).itemsize < SMALL
+
+
+def fold_batch_norm(plan: Plan, parameters: Mapping[Node, Array]) -> Plan:
+    """Return ``plan`` for inference with these parameters, which must not change any more.
+
+    The folded weights take as much memory as the original ones.
+    """
+    known = {slot: parameters[node] for node, slot in plan.variables.items() if node in parameters}
+    constants = dict(plan.constants)
+    steps, slots = [], plan.slots
+    for step in plan.fused:
+        replacement = _fold(step, known) if isinstance(step.attrs.get("chain"), Chain) else None
+        if replacement is None:
+            steps.append(step)
+            continue
+        chain, weight, term = replacement
+        constants[slots], constants[slots + 1] = weight, term
+        others = step.inputs[-1:] if chain.adds else ()
+        inputs = (step.inputs[0], slots, slots + 1, *others)
+        steps.append(
+            msgspec.structs.replace(step, attrs={"chain": chain}, inputs=inputs, last=step.last & {*inputs, *step.outputs})
+        )
+        slots += 2
+    return msgspec.structs.replace(plan, fused=tuple(steps), slots=slots, constants=constants)
+
+
+def _fold(step: Step, known: Mapping[int, Array]) -> tuple[Chain, Array, Array] | None:
+    """Return the chain without its BatchNorm, the weight and the bias; None where it cannot be folded."""
+    chain: Chain = step.attrs["chain"]
+    own = step.inputs[1:-1] if chain.adds else step.inputs[1:]
+    if chain.normalization is None or not all(slot in known for slot in own):
+        return None
+    weight, *rest = (known[slot] for slot in own)
+    bias = None if chain.convolution["no_bias"] else rest.pop(0)
+    factor, term = plain_scaling(chain.normalization, *rest)
+    if factor is None or term is None or weight.dtype != factor.dtype or weight.dtype not in (np.float32, np.float64):
+        return None
+    if bias is not None:
+        term = term + bias * factor
+    scaled = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
+    return msgspec.structs.replace(chain, convolution={**chain.convolution, "no_bias": False}, normalization=None), scaled, term

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, UsageError
 from graphshare.formats.content_tests import is_image
 from graphshare.formats.images.header import ENDINGS as IMAGE_ENDINGS
@@ -164,3 +165,18 @@ def parameter_values(
             if record is not None and record.shape is not None:
                 values[node] = reader.read(record)
     return values
+
+
+def read_recorded_shapes(
+    variables: Sequence[Node], params: ParameterFile | None, roles: Mapping[Node, Role]
+) -> dict[Node, tuple[GivenShape, str]]:
+    """Return shape and dtype of the variables that a parameter file holds; bfloat16 is computed as float32."""
+    if params is None:
+        return {}
+    records = RecordsByName(params)
+    recorded: dict[Node, tuple[GivenShape, str]] = {}
+    for node in variables:
+        record = records.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY)
+        if record is not None and record.shape is not None:
+            recorded[node] = (record.shape, "float32" if record.dtype == "bfloat16" else record.dtype or "float32")
+    return recorded

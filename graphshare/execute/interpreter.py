@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -13,13 +13,11 @@ from graphshare.analysis.bodies import inner_variables
 from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.analysis.shapes import Inference, ShapeTable, infer
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.memo import Memo
 from graphshare.execute.memory import check_memory
-from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.plan import Plan, Step, make_plan
 from graphshare.execute.pool import SMALL, Pool
-from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.kernel import Array, Context, KernelError, Result, RunSubgraph, Shape, compute_now
+from graphshare.ops.kernel import Array, Context, KernelError, Once, Result, RunSubgraph, Shape, compute_now
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_shape
 
@@ -39,6 +37,38 @@ class Run(msgspec.Struct, eq=False):
     updates: dict[Node, Array]
     peak_bytes: int
     timings: list[Timing]
+
+
+class Memo:
+    """The last result of each step from parameters alone. ``constant`` are the slots whose values never change."""
+
+    def __init__(self, constant: Collection[int]) -> None:
+        self._constant = constant
+        self._results: dict[Step, tuple[Any, Any]] = {}
+        self._once: dict[Step, Once] = {}
+        self._runners: dict[Step, RunSubgraph] = {}
+
+    def of(self, step: Step) -> Once:
+        """Return the :class:`~graphshare.ops.kernel.Context`'s ``once`` for the kernel of ``step``."""
+        if step not in self._once:
+            self._once[step] = self._keep_results_of(step)
+        return self._once[step]
+
+    def runner_of(self, step: Step, make: Callable[[], RunSubgraph]) -> RunSubgraph:
+        """Return what runs the subgraphs of ``step``, made once: it keeps their plans and shapes."""
+        if step not in self._runners:
+            self._runners[step] = make()
+        return self._runners[step]
+
+    def _keep_results_of(self, step: Step) -> Once:
+        def once(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
+            if not all(step.inputs[position] in self._constant for position in positions):
+                return compute()
+            if step not in self._results or self._results[step][0] != key:
+                self._results[step] = key, compute()
+            return self._results[step][1]
+
+        return once
 
 
 def run_plan(

@@ -1,8 +1,14 @@
-"""The plan of a run: which kernels run in which order, on which slots, and where each value has its last use."""
+"""The plan of a run: which kernels run in which order, on which slots, and where each value has its last use.
+
+An operator and its epilogue run as one step, where no other node uses the values between; the kernels of the operators declare
+what can be fused (:mod:`graphshare.ops.fusion`).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,12 +16,42 @@ from graphshare.analysis.bodies import inner_operators
 from graphshare.analysis.malformed import find_missing_outputs
 from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.fusion import fuse_steps
-from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
-from graphshare.ops.kernel import Array, KernelError
+from graphshare.ops.gradient import Gradient, TapeEntry
+from graphshare.ops.kernel import Array, Kernel, KernelError
 from graphshare.ops.registry import kernel_of, signature_of
+
+
+class Step(msgspec.Struct, frozen=True, eq=False):
+    """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are slots that it uses last.
+
+    ``inner`` are the operators of the node's first subgraph with their attributes. ``direct`` computes the output of the step
+    where it is small, from its inputs alone.
+    """
+
+    node: Node
+    kernel: Kernel
+    attrs: Mapping[str, Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    last: frozenset[int]
+    inner: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    direct: Callable[..., Array] | None = None
+
+
+class RecordedStep(msgspec.Struct, eq=False):
+    """A step of the forward pass that the backward pass goes through.
+
+    ``inputs`` and ``outputs`` are shapes and dtypes; ``updates`` have the old and the new value of inputs that are mutated.
+    """
+
+    step: Step
+    gradient: Gradient
+    entry: TapeEntry
+    inputs: tuple[tuple[tuple[int, ...], str], ...]
+    outputs: tuple[tuple[tuple[int, ...], Any], ...]
+    updates: Mapping[int, tuple[Array, Array]]
 
 
 class UnsupportedError(RefusedError):
@@ -102,7 +138,7 @@ def make_plan(targets: Sequence[Entry]) -> Plan:
         counts[node] = max(counts.get(node, 1), index + 1)
     steps = tuple(_step(node, slots, counts, last) for node in nodes if not node.is_variable)
     variables = {node: slots[node, 0] for node in nodes if node.is_variable}
-    return Plan(steps, fuse_steps(steps, wanted), len(slots), variables, wanted)
+    return Plan(steps, _fuse_steps(steps, wanted), len(slots), variables, wanted)
 
 
 def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:
@@ -138,3 +174,55 @@ def _step(node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Nod
     attrs = signature.parse(node.attrs)[0] if signature is not None else node.attrs  # only a registered kernel knows it
     inner = inner_operators(node.subgraphs[0]) if node.subgraphs else ()
     return Step(node, kernel, attrs, inputs, outputs, frozenset(last[node]), inner)
+
+
+def _fuse_steps(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
+    """Return ``steps`` for inference with such chains fused, each at the position of its last step.
+
+    Only a value with a single use that is not a target is left out, so no work is shared between branches.
+    """
+    uses = Counter(wanted)
+    for step in steps:
+        uses.update(step.inputs)
+    producers: dict[int, int] = {}
+    kept: dict[int, Step] = {}
+    for position, step in enumerate(steps):
+        here = _start_chain(step)
+        for i in reversed(range(len(step.inputs[:2]))):
+            earlier = producers.get(step.inputs[i]) if uses[step.inputs[i]] == 1 else None
+            both = _fuse(kept[earlier], step, i) if earlier is not None else None
+            if earlier is not None and both is not None:
+                del kept[earlier]
+                here = both
+                break
+        kept[position] = here
+        if here.kernel.extend is not None and len(here.outputs) == 1:
+            producers[here.outputs[0]] = position
+    return _with_last_uses([kept[position] for position in sorted(kept)], wanted)
+
+
+def _start_chain(step: Step) -> Step:
+    """Return a step that can begin a chain as a chain of one, any other step unchanged."""
+    chain = step.kernel.begin(step.attrs) if step.kernel.begin is not None else None
+    return step if chain is None else msgspec.structs.replace(step, kernel=chain[0], attrs=chain[1])
+
+
+def _fuse(first: Step, second: Step, place: int) -> Step | None:
+    """Return both steps as one, ``first`` being input ``place`` of ``second``; None where they cannot be fused."""
+    if first.kernel.extend is None or second.kernel.epilogue is None or len(second.outputs) > 1:
+        return None
+    operation = second.kernel.epilogue(second.attrs)
+    both = first.kernel.extend(first.attrs, operation, place) if operation is not None else None
+    if both is None:
+        return None
+    others = second.inputs[:place] + second.inputs[place + 1 :]
+    return Step(first.node, *both, first.inputs + others, second.outputs, frozenset())
+
+
+def _with_last_uses(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
+    kept, updated = set(wanted), []
+    for step in reversed(steps):
+        own = {*step.inputs, step.outputs[0]}
+        updated.append(msgspec.structs.replace(step, last=frozenset(own - kept)))
+        kept |= own
+    return tuple(reversed(updated))

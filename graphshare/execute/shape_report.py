@@ -12,10 +12,9 @@ from graphshare.analysis.roles import Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import RefusedError
-from graphshare.execute.feeds import GivenShape, for_variables
+from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgrade_part
-from graphshare.execute.recorded_shapes import read_recorded_shapes
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node

@@ -12,9 +12,8 @@ from graphshare.analysis.sizes import choose_sizes
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
-from graphshare.execute.feeds import GivenShape, for_variables
+from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.prepare import describe_sizes, refuse_missing, runnable_part
-from graphshare.execute.recorded_shapes import read_recorded_shapes
 from graphshare.execute.variable_values import unknown_shapes
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node

@@ -1,7 +1,7 @@
 """Reverse accumulation over a plan: a forward pass that records a tape, and a backward pass that consumes it.
 
 Gradients of a value are summed over all its uses. A tape entry, and the gradients of a node's outputs, are freed as soon as the
-backward pass has used them.
+backward pass has used them. Auxiliary states get their new values after a backward pass, in MXNet's order.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from graphshare.analysis.node_errors import explain_failure
 from graphshare.analysis.shapes import ShapeTable
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import infer_body, run_kernel
-from graphshare.execute.plan import Plan, make_plan
-from graphshare.execute.state_updates import update_states
-from graphshare.execute.step import RecordedStep, Step
+from graphshare.execute.plan import Plan, RecordedStep, Step, make_plan
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
@@ -187,7 +185,7 @@ class Tape:
                     sums.add(slot, gradient)
             recorded.entry = TapeEntry({}, (), ())
         wanted = [slot for slot in self.plan.variables.values() if slot in self._wanted]
-        result.updates = update_states(updating[::-1], self.plan, wanted)
+        result.updates = _update_states(updating[::-1], self.plan, wanted)
         for slot, node in self._wanted.items():
             total = sums.take(slot)
             if total is not None:
@@ -266,3 +264,51 @@ def check_gradients(plan: Plan, wanted: Sequence[Node]) -> None:
             faults.append(Fault(f"operator {step.node.op} has no gradient: {reason}", node=step.node.name, hint=hint))
     if faults:
         raise RefusedError(faults)
+
+
+def _update_states(recorded: list[RecordedStep], plan: Plan, wanted: Sequence[int]) -> dict[Node, Array]:
+    """Return the new values of the states that the steps update, given as they ran; shared states are updated in turn.
+
+    ``wanted`` are the slots of the variables whose gradients are computed.
+    """
+    updates: dict[Node, Array] = {}
+    for one in _order_updates(recorded, plan, wanted):
+        for position, (old, value) in one.updates.items():
+            node = one.step.node.inputs[position].node
+            if node in updates:  # the update is linear in the old value
+                value = value + (updates[node] - old) * value.dtype.type(one.step.attrs["momentum"])
+            updates[node] = value
+    return updates
+
+
+def _order_updates(recorded: list[RecordedStep], plan: Plan, wanted: Sequence[int]) -> list[RecordedStep]:
+    """Sort the steps, given as they ran, in the order in which MXNet updates their states.
+
+    MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order, and a gradient is a sum over
+    uses of which the last comes first. So of two branches that share a state the first head's is updated first where its
+    parameters are its own, and last where all are shared.
+    """
+    counts: dict[Node, int] = {}
+    for one in recorded:
+        for position in one.updates:
+            node = one.step.node.inputs[position].node
+            counts[node] = counts.get(node, 0) + 1
+    if all(count == 1 for count in counts.values()):
+        return recorded
+    uses: dict[int, list[Step]] = {}
+    for step in reversed(plan.steps):
+        for slot in dict.fromkeys(step.inputs):
+            uses.setdefault(slot, []).append(step)
+    order: dict[Node, int] = {}
+    waiting: list[tuple[Step, bool]] = [(step, False) for slot in reversed(wanted) for step in reversed(uses.get(slot, []))]
+    visited: set[Node] = set()
+    while waiting:
+        step, done = waiting.pop()
+        if done:
+            order[step.node] = len(order)
+        elif step.node not in visited:
+            visited.add(step.node)
+            waiting.append((step, True))
+            later = [use for slot in step.outputs for use in uses.get(slot, [])]
+            waiting += [(use, False) for use in reversed(later)]
+    return sorted(recorded, key=lambda one: order.get(one.step.node, -1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -12,7 +12,6 @@ import msgspec
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape
-from graphshare.execute.losses import Losses, LossHistory, StepListener
 from graphshare.execute.memory import check_memory
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.sgd import Sgd
@@ -20,11 +19,54 @@ from graphshare.execute.tape import needs_head_gradient
 from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ops.kernel import Array, Attrs
+from graphshare.ops.loss.value import measure_loss
+from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
 from graphshare.text.format import format_names
 from graphshare.text.names import did_you_mean, join_key
 from graphshare.text.short_repr import ShortRepr
+
+
+class LossHistory(ShortRepr, msgspec.Struct, eq=False):
+    """The loss of one head before each step: the mean over samples of ``measure`` (``cross entropy``, ``squared error``...).
+
+    ``mean`` is that of the output, for a head that is the loss itself, and for one that is not a loss.
+    """
+
+    name: str
+    measure: str
+    values: list[float]
+
+
+StepListener = Callable[[int, Sequence[LossHistory]], None]
+"""Receives the number of steps done and the losses so far, after each step."""
+
+
+class _Losses:
+    """The losses of the heads, step by step."""
+
+    def __init__(self, names: Sequence[str], heads: Sequence[Entry]) -> None:
+        """``names`` are those of the outputs ``heads``."""
+        self.histories = [LossHistory(name, "", []) for name in names]
+        self._heads = [_describe_head(entry.node) for entry in heads]
+
+    def add(self, outputs: Sequence[Array], values: Mapping[Node, Array]) -> None:
+        """Add the losses of a step, of the outputs of its forward pass."""
+        for history, (op, attrs, label), output in zip(self.histories, self._heads, outputs, strict=True):
+            loss = measure_loss(op, attrs, output, values.get(label) if label is not None else None)
+            history.measure = loss.measure
+            history.values.append(loss.value)
+
+
+def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
+    """Return the operator of a head, its attributes, and its label if that is a variable."""
+    signature = lookup(node.op)
+    if signature is None or node.is_variable:
+        return "", {}, None
+    label = node.inputs[1].node if len(node.inputs) == 2 else None
+    return canonical(node.op), signature.parse(node.attrs)[0], label if label is not None and label.is_variable else None
 
 
 class Trained(ShortRepr, msgspec.Struct, eq=False):
@@ -84,7 +126,7 @@ def train(
     )
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
-    losses = Losses(ready.names, ready.part.heads)
+    losses = _Losses(ready.names, ready.part.heads)
     seconds = _run_steps(trainer, steps, losses, on_step, ready.notes)
     records = RecordsByName(params) if params is not None else None
     updated = {_key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)}
@@ -92,7 +134,7 @@ def train(
     return Trained(first, last, updated, settings, steps, seconds, ready.variable_bytes, ready.notes, losses.histories)
 
 
-def _run_steps(trainer: Trainer, steps: int, losses: Losses, on_step: StepListener | None, notes: list[str]) -> float:
+def _run_steps(trainer: Trainer, steps: int, losses: _Losses, on_step: StepListener | None, notes: list[str]) -> float:
     """Train for some steps; return the seconds, and add a note on parameters that no gradient reached.
 
     Without a listener the steps are reported as progress.

@@ -16,7 +16,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.cli.captured import run_captured
-from graphshare.cli.fleet_template import make_template
+from graphshare.cli.fleet import make_template
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import Result, Run, Task

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.sources import chain
 from graphshare.cli.app import COMMANDS, cli
-from graphshare.cli.examples import examples_of
+from graphshare.cli.command import examples_of
 from graphshare.cli.progress import Bar
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
 

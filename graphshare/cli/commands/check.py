@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
@@ -12,18 +12,20 @@ from graphshare.checks.baseline import format_baseline
 from graphshare.checks.check import check as check_targets
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.fix import format_fix, plan_fixes
+from graphshare.checks.registry import RULES
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord
 from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
 from graphshare.cli.command import Command
-from graphshare.cli.console import put, say
+from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
-from graphshare.cli.rule_pages import explain_rule, list_rules
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.model import Finding
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, format_dims
+from graphshare.text.names import did_you_mean
 
 EXAMPLES = {
     "check": [
@@ -80,7 +82,7 @@ def command(
     there is an error, with --strict also for a warning.
     """
     if list_ or explain:
-        return list_rules(format_) if list_ else explain_rule(explain or "", format_)
+        return _list_rules(format_) if list_ else _explain_rule(explain or "", format_)
     if not graphs:
         raise UsageError(Fault("nothing to check", hint="name symbol files, stems, folders or globs, or - for stdin"))
     checked = check_options(
@@ -132,3 +134,65 @@ def _write_baseline(findings: Sequence[Finding], path: str, inputs: Sequence[Use
     write_text(path, format_baseline(findings, path).encode(), content="baseline", inputs=inputs, stage=stage)
     say(f"wrote {path}: {format_count(len(findings), 'finding')}")
     return 0
+
+
+def _list_rules(format_: str | None) -> int:
+    """Print every rule in a line."""
+    if format_ == "json":
+        put_json([_to_plain(rule) for rule in RULES.values()])
+        return 0
+    width = max(len(rule.name) for rule in RULES.values())
+    put(
+        f"{rule.code}  {rule.level.value:7}  {'fix' if rule.fix else '   '}  {rule.name:{width}}  {rule.summary}"
+        for rule in RULES.values()
+    )
+    return 0
+
+
+def _explain_rule(text: str, format_: str | None) -> int:
+    """Print one rule with its examples. Raises UsageError for a code or name of no rule."""
+    rule = next((rule for rule in RULES.values() if text.upper() == rule.code or text == rule.name), None)
+    if rule is None:
+        hint = did_you_mean(text, [*RULES, *(rule.name for rule in RULES.values())]) or "see `graphshare check --list`"
+        raise UsageError(Fault(f"there is no rule {text!r}", hint=hint))
+    if format_ == "json":
+        put_json({**_to_plain(rule), "why": rule.why, "fails": _decode(rule.fails), "passes": _decode(rule.passes)})
+        return 0
+    put(_explain(rule))
+    return 0
+
+
+def _to_plain(rule: CheckRule) -> dict[str, object]:
+    return {"code": rule.code, "name": rule.name, "level": rule.level.value, "summary": rule.summary, "fix": rule.fix or None}
+
+
+def _explain(rule: CheckRule) -> Iterator[str]:
+    yield f"{rule.code} {rule.name} ({rule.level.value})"
+    yield ""
+    yield f"{rule.summary}."
+    yield rule.why
+    if rule.fix:
+        yield f"--fix {rule.fix}."
+    yield f'To suppress it: --ignore {rule.code}, or "__graphshare_ignore__": "{rule.code}" among a node\'s attributes.'
+    for title, example in (("fails", rule.fails), ("passes", rule.passes)):
+        yield ""
+        yield f"{title}:"
+        yield from (f"    {line}" for line in _decode(example).rstrip("\n").split("\n"))
+        yield from (f"  with --shape {name}={','.join(map(str, shape))}" for name, shape in example.shapes.items())
+        if example.params is not None:
+            yield f"  with the parameters{'' if example.named else ', saved without names'}{_describe_damage(example)}:"
+            yield from (f"    {_format_record(record)}" for record in example.params)
+
+
+def _decode(example: Example) -> str:
+    return example.graph if isinstance(example.graph, str) else example.graph.decode("utf-8", "backslashreplace")
+
+
+def _describe_damage(example: Example) -> str:
+    return ", in a file that is cut in half" if example.damaged else ""
+
+
+def _format_record(record: ExampleRecord) -> str:
+    if record.shape is None:
+        return f"{record.key}  never filled"
+    return f"{record.key}  {record.dtype}  {format_dims(record.shape)}  all {record.value:g}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from graphshare.cli.command import Command
-from graphshare.cli.fleet import foreach
+from graphshare.cli.fleet import foreach, refuse_misspelt
 from graphshare.cli.fleet_report import FORMATS, report_results
-from graphshare.cli.fleet_template import refuse_misspelt
 
 _COMMAND = "graphshare.foreach.command"
 

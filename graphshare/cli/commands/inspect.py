@@ -1,20 +1,37 @@
-"""``graphshare inspect``."""
+"""``graphshare inspect``: the summary of a model, its layers and lists of names; of a folder, a line for each model."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from graphshare.api.inspect import inspect
+from graphshare.checkpoint.folder import find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.cli import options
 from graphshare.cli.command import Command
-from graphshare.cli.console import put, put_json
-from graphshare.cli.folder_lines import is_folder, put_folder, refuse_options
-from graphshare.cli.inspection_lines import is_fully_shaped, list_fields, put_inspection
+from graphshare.cli.console import align, put, put_json, put_table, say
 from graphshare.cli.output import warn
-from graphshare.inspection.graph import list_module_names
+from graphshare.errors import Fault, UsageError
+from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_names import stem_of
+from graphshare.inspection.folder import ModelFacts, inspect_models
+from graphshare.inspection.graph import Inspection, list_module_names
+from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
+
+if TYPE_CHECKING:
+    from graphshare.analysis.cost import Layer
+    from graphshare.execute.shape_report import Shaped
+
+_LISTED = 6
+_Dims = tuple[int | None, ...] | None
+_SHOWN = 4
+_WIDEST = 60
 
 EXAMPLES = {
     "inspect": [
@@ -55,11 +72,11 @@ def command(
     Of a folder each `*-symbol.json` below it gets a line, with the newest of its parameter files; the exit code is 2 if one of
     them cannot be read.
     """
-    if is_folder(graph):
+    if _is_folder(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
-        refuse_options([option for option, given in single.items() if given], graph)
-        return put_folder(graph, format_)
+        _refuse_options([option for option, given in single.items() if given], graph)
+        return _put_folder(graph, format_)
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
     if module:
@@ -74,7 +91,191 @@ def command(
         given = parse_shapes(shapes)
     found = inspect(model, shapes=given, as_input=as_input, as_parameter=as_parameter)
     if format_ != "text":
-        put_json(list_fields(found), lines=format_ == "jsonl")
+        put_json(_list_fields(found), lines=format_ == "jsonl")
         return 0
-    put_inspection(found, model, with_layers=bool(shapes) or is_fully_shaped(found), with_names=names)
+    _put_inspection(found, model, with_layers=bool(shapes) or _is_fully_shaped(found), with_names=names)
     return 0
+
+
+def _is_folder(graph: str) -> bool:
+    """Return whether GRAPH means a folder of models, and not the stem of a model beside a folder of its name."""
+    return is_folder_of_models(graph)
+
+
+def _refuse_options(given: Sequence[str], folder: str) -> None:
+    """Refuse options that concern a single model. Raises UsageError with all of them."""
+    hint = "inspect the models one at a time"
+    if given:
+        raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in given])
+
+
+def _put_folder(folder: str, format_: str) -> int:
+    """Print the facts of the models below ``folder``; return 2 if one of them cannot be read, else 0.
+
+    Raises:
+        InputError: there is no model; a folder cannot be read.
+    """
+    models = find_models(folder)
+    width = min(_WIDEST, max(len(_name(model.graph)) for model in models))
+    if format_ == "text":
+        put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
+    broken, collected = 0, []
+    for facts in inspect_models(models):
+        broken += bool(facts.faults)
+        if format_ == "text":
+            put([_format_model(facts, width)])
+            warn(facts.remarks)
+        elif format_ == "jsonl":
+            put_json(facts, lines=True)
+        else:
+            collected.append(facts)
+    if format_ == "json":
+        put_json({"folder": folder, "models": collected})
+    if format_ == "text" or broken:
+        say(format_count(len(models), "model") + (f", {broken} cannot be read" if broken else ""))
+    return 2 if broken else 0
+
+
+def _name(graph: str) -> str:
+    """Return the stem of a model, as every command takes it."""
+    return stem_of(graph)
+
+
+def _format_model(facts: ModelFacts, width: int) -> str:
+    name = f"{_name(facts.graph):{width}}"
+    if facts.faults:
+        return f"{name}  error: {'; '.join(_describe(facts))}"
+    numbers = format_count(facts.parameters or 0, "array") if facts.numbers is None else f"{facts.numbers:,}"
+    ends = " -> ".join(format_names(names, _SHOWN) or "none" for names in (facts.inputs, facts.outputs))
+    return f"{name}  {facts.nodes:7,}  {numbers:>13}  {ends}"
+
+
+def _describe(facts: ModelFacts) -> Iterator[str]:
+    """Yield the first faults; the file is named where it is another than the graph's."""
+    for fault in facts.faults[:_SHOWN]:
+        yield str(msgspec.structs.replace(fault, where="") if fault.where == facts.graph else fault)
+    if len(facts.faults) > _SHOWN:
+        yield f"and {len(facts.faults) - _SHOWN} more"
+
+
+def _list_fields(found: Inspection) -> dict[str, object]:
+    """Return the fields as JSON has them: without shapes, or without a contradiction, where there is none."""
+    fields = msgspec.structs.asdict(found)
+    return {key: value for key, value in fields.items() if value or key not in ("shaped", "contradiction")}
+
+
+def _put_inspection(found: Inspection, model: Checkpoint, *, with_layers: bool, with_names: bool) -> None:
+    """Print the summary, then the layers and the lists of names if they are wanted."""
+    put(_format_summary(found, model, with_layers=with_layers))
+    if found.shaped is not None and with_layers:
+        _put_layers(found.shaped)
+    if with_names:
+        put(_format_name_lists(found))
+
+
+def _format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) -> Iterator[str]:
+    """Yield inputs, outputs, parameters, multiply-adds, and what the file is; operators unless the layers follow."""
+    file = model.parameter_file
+    shapes = {} if found.shaped is None else {output.name: output.shape for output in found.shaped.outputs}
+    size = "" if file is None else f" ({format_bytes(file.size)})"
+    yield _line("model", model.where + ("" if file is None or file.path == model.where else f", {file.shown_path}") + size)
+    format_ = find_format(model.graph)
+    types = {name: f"{name} {type_}" for name, type_ in format_.list_types(model.graph).items()}
+    yield _line("inputs", _name_with_shapes([types.get(name, name) for name in found.inputs], shapes))
+    yield _line("outputs", _name_with_shapes([types.get(name, name) for name in found.outputs], shapes))
+    yield _format_parameters(found)
+    if format_.supports(Capability.SHAPES):
+        labels = list_module_names(model.graph, held=model.held).label_names
+        yield _line("multiply-adds", _format_multiply_adds(found, labels, shapes))
+    if found.contradiction:
+        yield _line("contradiction", found.contradiction)
+    yield _line("generation", format_.describe_version(model.graph))
+    if found.implied:
+        yield _line("implied states", format_names(found.implied, _LISTED))
+    yield _line("nodes", f"{found.nodes:,}")
+    if not with_layers:
+        yield _line("operators", ", ".join(f"{op} {count}" for op, count in found.ops.items()) or "none")
+
+
+def _line(title: str, text: str) -> str:
+    return f"{title:17} {text}"
+
+
+def _name_with_shapes(names: Sequence[str], shapes: Mapping[str, _Dims]) -> str:
+    return format_names((f"{n} {format_dims(shapes[n])}" if n in shapes else n for n in names), _LISTED) or "none"
+
+
+def _format_parameters(found: Inspection) -> str:
+    totals = found.shaped.totals if found.shaped is not None else None
+    arrays = format_count(len(found.parameters), "array")
+    if totals is not None and (totals.parameters is not None or totals.auxiliary is not None):
+        counts = f"{_count(totals.parameters)}, auxiliary states {_count(totals.auxiliary)}"
+        return _line("parameter count", f"{counts}; {arrays}")
+    states = len(found.auxiliary_states)
+    return _line("parameters", arrays + (f", {states} of them auxiliary states" if states else ""))
+
+
+def _format_multiply_adds(found: Inspection, labels: Collection[str], shapes: Mapping[str, _Dims]) -> str:
+    shaped = found.shaped
+    if shaped is not None and shaped.unsupported:
+        return f"unknown: the shapes of {format_names(shaped.unsupported, _LISTED)} cannot be computed"
+    if shaped is not None and shaped.totals.multiply_adds is not None:
+        batch = f" for one sample of {format_names(shaped.samples, _LISTED)}" if shaped.samples else ""
+        return _count(shaped.totals.multiply_adds) + batch
+    if found.contradiction:
+        return "unknown: shapes in the files contradict each other"
+    unknown = [name for name in found.inputs if name not in labels and None in (shapes.get(name) or (None,))]
+    known = {name: format_shape(shape)[1:-1] for name in unknown if (shape := shapes.get(name)) is not None}
+    return "unknown" + (
+        ": give " + " ".join(f"--shape {n}={known.get(n, '...')}" for n in unknown[:_LISTED]) if unknown else ""
+    )
+
+
+def _is_fully_shaped(found: Inspection) -> bool:
+    """Return whether the shapes of all layers are known, and there are some."""
+    layers = found.shaped.totals.layers if found.shaped is not None else []
+    return bool(layers) and all(shape is not None and None not in shape for layer in layers for shape in layer.outputs)
+
+
+def _put_layers(shaped: Shaped) -> None:
+    """Print the totals by operator and the table of layers, each after an empty line."""
+    operators = sorted(shaped.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0))
+    rows = [(op, f"{of.nodes:,}", _count(of.parameters), _count(of.multiply_adds)) for op, of in operators]
+    put([""])
+    put_table(("operator", "nodes", "parameters", "multiply-adds"), rows, right=("nodes", "parameters", "multiply-adds"))
+    put([""])
+    put_table(
+        ("layer", "operator", "output", "parameters", "multiply-adds"),
+        [_make_row(layer) for layer in shaped.totals.layers],
+        right=("parameters", "multiply-adds"),
+    )
+
+
+def _make_row(layer: Layer) -> tuple[str, ...]:
+    shapes = format_names(map(format_dims, layer.outputs), 3)
+    shared = f"{_count(layer.shared)} shared" if layer.shared != 0 else ""
+    parts = ([_count(layer.parameters)] if layer.parameters != 0 else []) + ([shared] if shared else [])
+    return layer.name, layer.op, shapes, " + ".join(parts), _count(layer.multiply_adds) if layer.multiply_adds != 0 else ""
+
+
+def _count(count: int | None) -> str:
+    return "unknown" if count is None else f"{count:,}"
+
+
+def _format_name_lists(found: Inspection) -> Iterator[str]:
+    """Yield, after an empty line, MXNet's lists, the variables with the reason of each kind, and the shapes of all outputs."""
+    yield ""
+    for title, names in (
+        ("arguments", found.arguments),
+        ("auxiliary states", found.auxiliary_states),
+        ("outputs", found.outputs),
+        ("inputs", found.inputs),
+        ("parameters", found.parameters),
+    ):
+        yield _line(title, ", ".join(names) or "none")
+    yield "variables"
+    yield from (f"  {line}" for line in align([(role.name, role.kind, role.reason) for role in found.roles] or [("none",)]))
+    if found.shaped is not None:
+        yield "shapes"
+        rows = [(output.name, format_dims(output.shape), output.dtype or "?") for output in found.shaped.outputs]
+        yield from (f"  {line}" for line in align(rows or [("none",)]))

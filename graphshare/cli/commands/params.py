@@ -6,9 +6,8 @@ import click
 import msgspec
 
 from graphshare.cli import options
-from graphshare.cli.console import is_terminal, put, put_colored, put_json, say
-from graphshare.cli.suggest import SuggestingGroup
-from graphshare.cli.tables import put_table
+from graphshare.cli.command import SuggestingGroup
+from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
 from graphshare.formats.params.cast import FLOATS
 from graphshare.formats.params.convert import Conversion
 from graphshare.formats.params.registry import FORMATS

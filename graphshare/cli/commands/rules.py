@@ -9,8 +9,8 @@ from graphshare.api.rules import check_rules, ruleset_of
 from graphshare.api.rules import explain as explain_name
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
+from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import put, put_json, say
-from graphshare.cli.suggest import SuggestingGroup
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from graphshare.api.run import run, train
 from graphshare.checkpoint.load import load
@@ -14,25 +16,59 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, resolve_run_outputs
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.checkpoint.save import write_outputs
-from graphshare.cli import class_options, image_options, options, training_options
+from graphshare.cli import image_options, options, training_options
 from graphshare.cli.command import Command
-from graphshare.cli.console import is_colored, put, put_json, say
+from graphshare.cli.console import align, is_colored, put, put_json, put_table, say
 from graphshare.cli.output import list_inputs, warn
-from graphshare.cli.tables import align
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.classes import Ranking
+from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
-from graphshare.execute.run import Computed
-from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
-from graphshare.formats.images.images import list_image_files
+from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
+from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import ARRAY_ENDINGS
 from graphshare.resources import end_time_limit
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 _NAMED = 12  # arrays of the file that are named
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
+
+_CLASS_OPTIONS = (
+    click.option("--top", type=click.IntRange(min=1), metavar="K", help="Print the K best classes of each sample."),
+    click.option("--labels", metavar="FILE", help="With --top: the names of the classes, one a line, as in synset.txt."),
+)
+
+
+class _ClassOptions(msgspec.Struct, frozen=True):
+    """How many classes are wanted, and their names and the file of these, where they are known."""
+
+    top: int
+    file: str | None
+    labels: Sequence[str] | None
+
+
+def _class_options(command: _F) -> _F:
+    """Add the options to a command, which gets ``classes``; None without ``--top``."""
+
+    @wraps(command)
+    def with_classes(**values: Any) -> Any:
+        return command(classes=_parse_classes(values.pop("top"), values.pop("labels")), **values)
+
+    result: Any = with_classes
+    for option in reversed(_CLASS_OPTIONS):
+        result = option(result)
+    return result  # type: ignore[no-any-return]
+
+
+def _parse_classes(top: int | None, labels: str | None) -> _ClassOptions | None:
+    if top is None:
+        if labels is not None:
+            raise UsageError(Fault("--labels needs --top", hint="add --top 5"))
+        return None
+    return _ClassOptions(top, labels, None if labels is None else read_labels(labels))
 
 
 EXAMPLES = {
@@ -55,7 +91,7 @@ EXAMPLES = {
 @click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
 @click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
-@class_options.options
+@_class_options
 @click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
 @image_options.options
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")
@@ -76,7 +112,7 @@ def command(
     seed: int | None,
     params_seed: int | None,
     out: str | None,
-    classes: class_options.ClassOptions | None,
+    classes: _ClassOptions | None,
     profile: bool,
     images: ImageSettings | None,
     batch: int | None,
@@ -129,7 +165,7 @@ def command(
         return
     chosen: dict[str, Any] = {"engine": engine, "strict_engine": strict_engine}
     computed = run(model, profile=profile, batch=batch, all_outputs=all_outputs, **chosen, **common)
-    rankings = class_options.rank_outputs(classes, computed.outputs, values)
+    rankings = _rank_outputs(classes, computed.outputs, values)
     for note in computed.notes:
         say(note)
     summaries = [summarize(name, array) for name, array in computed.outputs.items()]
@@ -138,7 +174,7 @@ def command(
     if format_ == "json":
         put_json(_report(computed, summaries, costs, rankings))
     elif rankings is not None:
-        class_options.put_classes(rankings)
+        _put_classes(rankings)
     elif out is None:
         _put_table(summaries)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
@@ -152,13 +188,13 @@ def _run_trained(
     model: Checkpoint,
     training: training_options.TrainingOptions,
     common: dict[str, Any],
-    classes: class_options.ClassOptions | None,
+    classes: _ClassOptions | None,
     outputs: Outputs,
     format_: str,
 ) -> None:
     """Train first; the outputs are those after the last step."""
     trained = train(model, **training.arguments, **common, on_step=training_options.step_reporter(training.arguments["steps"]))
-    rankings = class_options.rank_outputs(classes, trained.outputs, common["feeds"])
+    rankings = _rank_outputs(classes, trained.outputs, common["feeds"])
     for note in trained.notes:
         say(note)
     summaries = [summarize(name, array) for name, array in trained.outputs.items()]
@@ -166,7 +202,7 @@ def _run_trained(
     if format_ == "json":
         put_json(training_options.report(trained, summaries, rankings))
     elif rankings is not None:
-        class_options.put_classes(rankings)
+        _put_classes(rankings)
     elif not outputs.arrays:
         _put_table(summaries)
     training_options.say_result(trained)
@@ -271,3 +307,32 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
     yield from align(rows)
     if len(costs.nodes) > _LISTED:
         yield f"and {format_count(len(costs.nodes) - _LISTED, 'faster node')} (--format json lists all)"
+
+
+def _rank_outputs(classes: _ClassOptions | None, outputs: Mapping[str, Any], feeds: Mapping[str, Any]) -> list[Ranking] | None:
+    """Return the classes that are wanted, of images by their files where one input is images; None where none are wanted."""
+    if classes is None:
+        return None
+    images = [value.paths for value in feeds.values() if isinstance(value, Images)]
+    return rank_classes(outputs, classes.top, labels=classes.labels, images=images[0] if len(images) == 1 else ())
+
+
+def _put_classes(rankings: Sequence[Ranking]) -> None:
+    """Print a row for each class of each sample, with the columns that differ or say something."""
+    rows = [
+        {
+            "output": ranking.output,
+            "image": ranking.image or "",
+            "sample": str(ranking.sample),
+            "class": str(score.index),
+            "label": score.label or "",
+            "score": format_number(score.score, 4),
+        }
+        for ranking in rankings
+        for score in ranking.classes
+    ]
+    titles = ["class", "label", "score"] if any(row["label"] for row in rows) else ["class", "score"]
+    titles.insert(0, "image" if all(row["image"] for row in rows) else "sample")
+    if len({row["output"] for row in rows}) > 1:
+        titles.insert(0, "output")
+    put_table(titles, [[row[title] for title in titles] for row in rows], right=["sample", "class", "score"])

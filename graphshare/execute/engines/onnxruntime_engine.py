@@ -5,16 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
-from graphshare.execute.engines.onnx_part import OnnxPart, translate_part
 from graphshare.execute.engines.onnx_session import Session, require_runtime
+from graphshare.export_onnx.opsets import DEFAULT
+from graphshare.export_onnx.translate import UntranslatedError, translate_graph
+from graphshare.formats.onnx.messages import encode_tensor
+from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Node
+from graphshare.ir.onnx import Tensor
 from graphshare.ops.kernel import Array
+from graphshare.ops.translation import Value
 from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes
+
+_LEAST = 1024  # bytes; smaller constants, such as shapes and axes, are in the model, where they are read at its compilation
+_NOWHERE = "memory"
 
 # How its messages name a node.
 _NODE = re.compile("|".join((r"node with name '([^']*)'", r"in node \((.*?)\) is", r'In Node, \("([^"]*)"')))
@@ -78,3 +88,51 @@ def _blame(part: Part, message: str) -> dict[Node, str]:
 def _belongs(stored: str, name: str) -> bool:
     """Whether the ONNX node ``stored`` was made for the node ``name``."""
     return bool(name) and (stored == name or stored.startswith((f"{name}/", f"{name}#")))
+
+
+class OnnxPart(msgspec.Struct, frozen=True, eq=False):
+    """A model of one part. ``arrays`` are the initializers that its ``data`` does not hold, by name.
+
+    ``inputs`` are the model's names of the variables that it reads; its outputs are the heads in order.
+    """
+
+    data: bytes
+    arrays: Mapping[str, Array]
+    inputs: Mapping[Node, str]
+
+
+def translate_part(part: Part) -> OnnxPart:
+    """Translate a part for its shapes. Raises NodesRefusedError for nodes that have no translation."""
+    values: dict[Node, Value] = {}
+    tensors: dict[Node, Tensor] = {}
+    arrays: dict[Node, Array] = {}
+    for node, array in part.constants.items():
+        if node not in part.inference.shapes:
+            continue
+        dtype = str(array.dtype)
+        values[node] = Value("", array.shape, dtype, lambda array=array: array)  # type: ignore[misc]
+        content = np.ascontiguousarray(array).tobytes() if array.nbytes < _LEAST else None
+        tensors[node] = Tensor(dtype, array.shape, content)
+        if content is None:
+            arrays[node] = array
+    try:
+        made = translate_graph(part.graph, part.inference, values, tensors, opset=DEFAULT, name="part")
+    except UntranslatedError as error:
+        raise NodesRefusedError(error.reasons) from error
+    stored = {node.name for node in made.graph.variables()}
+    outside = {
+        made.variables[node]: np.require(x, requirements=("C", "A"))
+        for node, x in arrays.items()
+        if made.variables[node] in stored
+    }
+
+    def encode(node: Node, name: str) -> Message | None:
+        array = outside.get(node.name)
+        return None if array is None else encode_tensor(name, str(array.dtype), array.shape, (_NOWHERE, 0, array.nbytes))
+
+    inputs = {
+        node: made.variables[node]
+        for node in part.graph.variables()
+        if node not in tensors and made.variables.get(node) in stored
+    }
+    return OnnxPart(b"".join(encode_model(made.graph, encode).pieces()), outside, inputs)

@@ -1,21 +1,25 @@
-"""A graph as an engine computes it: as a whole, or in parts between which numpy computes the other nodes."""
+"""A graph as an engine computes it: as a whole, or in few convex parts between which numpy computes the other nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from graphshare.analysis.bodies import draws_numbers
+from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.shapes import Inference, ShapeTable
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.engine import Compiled, Engine, NodesRefusedError, Part
-from graphshare.execute.engines.partition import Cut, Output, Segment, cut, partition
 from graphshare.execute.interpreter import Run, run_plan
 from graphshare.execute.plan import Plan, make_plan
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.rebuild import rebuild
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
+
+_Output = tuple[Node, int]
 
 _NAMED = 6
 _RANDOM = "it draws random numbers, which are to be the same in every engine"
@@ -24,9 +28,29 @@ _RANDOM = "it draws random numbers, which are to be the same in every engine"
 class _Step(msgspec.Struct, frozen=True, eq=False):
     """One part: what computes it, and the values that are not needed after it."""
 
-    cut: Cut
+    cut: _Cut
     run: Compiled | Plan
-    last: Sequence[Output]
+    last: Sequence[_Output]
+
+
+class Segment(msgspec.Struct, frozen=True, eq=False):
+    """Operators that are computed together, in topological order; ``apart`` with numpy, else by the engine."""
+
+    nodes: tuple[Node, ...]
+    apart: bool
+
+
+class _Cut(msgspec.Struct, frozen=True, eq=False):
+    """A segment as a graph of its own: ``inputs`` are the outputs of other segments by the variables that stand for them.
+
+    ``outputs`` are the values that the heads of ``graph`` compute, ``images`` what each node became.
+    """
+
+    graph: Graph
+    inference: Inference
+    inputs: Mapping[Node, _Output]
+    outputs: tuple[_Output, ...]
+    images: Mapping[Node, Node]
 
 
 class Program:
@@ -49,7 +73,7 @@ class Program:
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
         """Return the heads for values of the variables. The peak is that of arrays of numpy: engines do not tell theirs."""
-        known: dict[Output, Array] = {}
+        known: dict[_Output, Array] = {}
         peak = 0
         for step in self._steps:
             feeds = {**values, **{variable: known[output] for variable, output in step.cut.inputs.items()}}
@@ -77,7 +101,7 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
     operators = [node for node in part.inference.nodes if not node.is_variable]
     random = {node for node in operators if draws_numbers(node)}
     refused = dict.fromkeys(random, _RANDOM)
-    made: dict[tuple[tuple[Node, ...], tuple[Output, ...]], Compiled] = {}
+    made: dict[tuple[tuple[Node, ...], tuple[_Output, ...]], Compiled] = {}
     while True:
         segments = partition(operators, refused, random)
         cuts = _cut_all(segments, part)
@@ -113,10 +137,10 @@ def _list_refusals(engine: Engine, refused: Mapping[Node, str], operators: Seque
     ]
 
 
-def _cut_all(segments: Sequence[Segment], part: Part) -> list[Cut]:
+def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
     """Return each segment as a graph of its own; its heads are what later segments or the heads of the part read."""
     owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
-    wanted: list[dict[Output, None]] = [{} for _ in segments]
+    wanted: list[dict[_Output, None]] = [{} for _ in segments]
     for number, segment in enumerate(segments):
         for node in segment.nodes:
             for entry in node.inputs:
@@ -128,11 +152,66 @@ def _cut_all(segments: Sequence[Segment], part: Part) -> list[Cut]:
     return [cut(segment, tuple(of), part.inference, part.graph) for segment, of in zip(segments, wanted, strict=True)]
 
 
-def _last_uses(cuts: Sequence[Cut], part: Part) -> list[list[Output]]:
+def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
     """Return for each cut the values whose last use it is."""
     kept = {(entry.node, entry.index) for entry in part.graph.heads}
-    last: list[list[Output]] = []
+    last: list[list[_Output]] = []
     for of in reversed(cuts):
         last.append([output for output in of.inputs.values() if output not in kept])
         kept.update(of.inputs.values())
     return last[::-1]
+
+
+def partition(nodes: Sequence[Node], apart: Collection[Node], in_turn: Collection[Node] = ()) -> list[Segment]:
+    """Return the segments of ``nodes`` (topologically sorted) in the order in which they can be computed.
+
+    A node joins the first segment of its kind that none of the later segments comes before: the engine computes what needs
+    nothing of ``apart``, then numpy what of ``apart`` follows from it, and so on. So a segment never waits for another that
+    waits for it, and no other division has fewer segments. Nodes of ``in_turn`` (which draw random numbers) keep their order.
+    """
+    levels: dict[Node, int] = {}  # even: the engine, odd: numpy
+    turn = 0
+    members: dict[int, list[Node]] = {}
+    for node in nodes:
+        if node.is_variable:
+            continue
+        before = [levels[x] for x in (*(entry.node for entry in node.inputs), *node.control_deps) if not x.is_variable]
+        level = max([*before, turn if node in in_turn else 0])
+        level += level % 2 != (node in apart)
+        levels[node] = level
+        turn = level if node in in_turn else turn
+        members.setdefault(level, []).append(node)
+    return [Segment(tuple(members[level]), level % 2 == 1) for level in sorted(members)]
+
+
+def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, graph: Graph) -> _Cut:
+    """Return ``segment`` as a graph of its own whose heads are ``outputs``. Variables of ``graph`` stay the nodes they are."""
+    members = set(segment.nodes)
+    stand_ins: dict[_Output, Node] = {}
+    images: dict[Node, Node] = {}
+    for node in segment.nodes:
+        for entry in node.inputs:
+            if entry.node.is_variable:
+                images[entry.node] = entry.node
+            elif entry.node not in members:
+                key = (entry.node, entry.index)
+                stand_ins.setdefault(key, Node("", output_name(entry)))
+
+    def redirect(entry: Entry, _: Node) -> Entry | None:
+        variable = stand_ins.get((entry.node, entry.index))
+        return Entry(variable) if variable is not None else None
+
+    def detach(node: Node) -> Node:
+        return msgspec.structs.replace(node, control_deps=()) if node.control_deps else node
+
+    variables = [*images]
+    rebuild(segment.nodes, detach, redirect=redirect, images=images)
+    heads = tuple(Entry(images[node], index) for node, index in outputs)
+    nodes = (*variables, *stand_ins.values(), *(images[node] for node in segment.nodes))
+    found = Inference(list(nodes), ShapeTable(getattr(inference.shapes, "np_shape", False)), {})
+    for node in (*variables, *segment.nodes):
+        found.shapes[images[node]], found.types[images[node]] = inference.shapes[node], inference.types[node]
+    for (node, index), variable in stand_ins.items():
+        found.shapes[variable], found.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
+    inputs = {variable: key for key, variable in stand_ins.items()}
+    return _Cut(Graph(nodes, heads, graph.attrs, graph.source), found, inputs, tuple(outputs), images)

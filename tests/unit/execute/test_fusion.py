@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from graphshare.execute.folding import fold_batch_norm
+from graphshare.execute.bind import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.ir.graph import Entry, Node

@@ -13,7 +13,7 @@ import pytest
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph, run_plan
 from graphshare.execute.plan import UnsupportedError, make_plan
-from graphshare.execute.summary import profile_of
+from graphshare.execute.run import profile_of
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops import registry

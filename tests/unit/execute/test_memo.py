@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.execute.memo import Memo
+from graphshare.execute.interpreter import Memo
 from graphshare.execute.plan import make_plan
 from graphshare.formats.mxnet.symbol import read_symbol
 from tests.surroundings import ROOT

@@ -13,8 +13,7 @@ from graphshare.analysis.shapes import infer
 from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.engine import NodesRefusedError, Part
-from graphshare.execute.engines.onnx_part import translate_part
-from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime
+from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime, translate_part
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import TRANSLATIONS, register_translation

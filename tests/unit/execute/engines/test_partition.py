@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphshare.analysis.shapes import infer
-from graphshare.execute.engines.partition import Segment, cut, partition
+from graphshare.execute.engines.program import Segment, cut, partition
 from graphshare.execute.interpreter import run_graph
 from graphshare.ir.graph import Entry, Graph, Node
 
