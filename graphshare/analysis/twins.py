@@ -98,13 +98,14 @@ def spread_inputs(
     Raises:
         RefusedError: targets are not in the graph.
     """
-    if not feeds and not shapes:
-        return {}, {}, []
+    twins = find_twins(graph) if feeds or shapes else Twins(())
+    if not twins.find_givers({**feeds, **shapes}):  # most graphs have one branch, and need no roles here
+        return dict(feeds), dict(shapes), []
     roles = assign_roles(graph, held=held, as_input=as_input)
     heads = resolve_targets(targets, graph.nodes, option=option) if targets else graph.heads
     needed = set(post_order(entry.node for entry in heads))
     own = {node.name for node, role in roles.items() if role.is_parameter or node not in needed}
-    more_feeds, more_shapes = find_twins(graph).spread(feeds, shapes, own)
+    more_feeds, more_shapes = twins.spread(feeds, shapes, own)
     notes = []
     for what, verb, given, more in (("values", "hold", feeds, more_feeds), ("shape", "holds", shapes, more_shapes)):
         names = [name for name in more if name not in given]
