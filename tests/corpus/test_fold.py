@@ -27,6 +27,7 @@ LIMITS = {
     "cv_yolo3_darknet53_voc": 4e-5,
     "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol": 4e-5,
     "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol.v2": 4e-5,
+    "Lohika-Labs+whatsonpizza__whatsonpizza_backend__models__mxnet__resnet-50-symbol": 4e-5,  # 2.2e-5 without AVX-512
 }
 
 
