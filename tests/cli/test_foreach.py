@@ -351,9 +351,10 @@ def run_script(folder: Path, text: str, *, from_stdin: bool = False) -> subproce
     script = folder / "script.py"
     script.write_text(text)
     words = [sys.executable, "-" if from_stdin else str(script)]
-    paths = {**environment(), "PYTHONPATH": str(ROOT)}
     stdin = text if from_stdin else ""
-    return subprocess.run(words, input=stdin, cwd=folder, env=paths, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        words, input=stdin, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 UNGUARDED = """

@@ -175,7 +175,7 @@ def test_a_bar_is_for_terminals_that_move_their_cursor(folder: Path) -> None:
     """The clock of the command goes on by two seconds at each look, so that small work takes long."""
     clock = "import itertools, time\nseconds = itertools.count(0.0, 2.0)\ntime.monotonic = lambda: next(seconds)\n"
     (folder / "sitecustomize.py").write_text(clock)
-    path = os.pathsep.join(map(str, (folder, ROOT)))
+    path = os.pathsep.join((str(folder), os.environ["PYTHONPATH"]))
     command = ("duplicate", "lenet", "--prefix", "b-", "-o", "out")
     shown, code = at_terminal(*command, cwd=folder, PYTHONPATH=path)
     assert code == 0
