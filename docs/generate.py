@@ -159,7 +159,7 @@ def _function_rows() -> list[str]:
 
 def _preset_rows() -> list[str]:
     from graphshare.cli.image_options import format_options
-    from graphshare.formats.images.presets import PRESETS
+    from graphshare.formats.images.settings import PRESETS
 
     return [f"| `{name}` | {p.models} | `{format_options(p.settings)}` | {p.source} |" for name, p in PRESETS.items()]
 

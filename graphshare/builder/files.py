@@ -8,8 +8,8 @@ from graphshare.analysis.roles import Kind
 from graphshare.builder.session import Session, Target
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.registry import FORMATS

@@ -13,8 +13,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
-from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES
-from graphshare.formats.mxnet.checkpoint_names import STEM_END, params_path, split_params
+from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, STEM_END, params_path, split_params
 from graphshare.formats.nearby import refuse_missing, suggest_files, suggest_graph
 from graphshare.formats.output_paths import STDIN
 from graphshare.formats.paths import base_name, exists, extend, is_file, is_folder, is_surely_file, join, list_names, split

@@ -11,8 +11,7 @@ from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import Capability, ModelFormat, find_format, load_format
-from graphshare.formats.model_names import FORMAT_NAMES
-from graphshare.formats.mxnet.checkpoint_names import params_path
+from graphshare.formats.model_names import FORMAT_NAMES, params_path
 from graphshare.formats.output_paths import (
     STDIN,
     Content,

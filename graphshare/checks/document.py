@@ -16,9 +16,8 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat
 from graphshare.formats.mxnet.document import VARIABLE_OP
-from graphshare.formats.mxnet.json_style import recognize_style
 from graphshare.formats.mxnet.links import building_order, check_ids
-from graphshare.formats.mxnet.source import restyle
+from graphshare.formats.mxnet.source import recognize_style, restyle
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.reports.model import Steps, format_path, parse_path

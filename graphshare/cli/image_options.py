@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.images.presets import PRESETS
-from graphshare.formats.images.settings import INTERPOLATIONS, LAYOUTS, ImageSettings, make_settings
+from graphshare.formats.images.settings import INTERPOLATIONS, LAYOUTS, PRESETS, ImageSettings, make_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 

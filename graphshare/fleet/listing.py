@@ -18,9 +18,8 @@ from graphshare.errors import Fault, InputError
 from graphshare.fleet.records import FleetModel
 from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, stem_of
-from graphshare.formats.path_matches import find_root, is_pattern, list_candidates
+from graphshare.formats.path_matches import find_root, is_pattern, list_candidates, match_path
 from graphshare.formats.paths import is_file, is_folder, split
-from graphshare.text.path_globs import match_path
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
 
 _SUFFIXES = tuple(names.suffix for names in FORMAT_NAMES.values())

@@ -13,28 +13,37 @@ before any file is put in place.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import signal
 import stat
-from types import TracebackType
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from graphshare.errors import Fault, OutputError, RefusedError
 from graphshare.formats.descriptors import find_descriptor
-from graphshare.formats.held_signals import hold_signals
-from graphshare.formats.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers
-from graphshare.formats.placed_output import PlacedOutput, complete, explain_lost, put_in_place, restore, sync_directory
+from graphshare.formats.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
 from graphshare.formats.staged_file import StagedFile, note_output, output_error
 from graphshare.text.urls import is_url, local_path
 
 if TYPE_CHECKING:
     from graphshare.formats.remote.upload import Uploads
 
+# SIGINT comes last, so that an interrupt while the handlers are put back finds the others in place.
+_SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
+
+_NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
+
 
 class OutputTransaction:
     """Several outputs as one. A context manager: left without ``commit``, or on any exception, nothing has changed."""
 
     def __init__(self) -> None:
-        self._outputs: list[PlacedOutput] = []
+        self._outputs: list[_PlacedOutput] = []
         self._streams: dict[tuple[int, int], str] = {}  # files, pipes and sockets that are written directly
         self._temporaries: dict[str, list[str]] = {}  # those in a directory, before the first of this transaction
         self._uploads: Uploads | None = None
@@ -44,7 +53,7 @@ class OutputTransaction:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         if self._outputs or self._uploads is not None:
-            with hold_signals():
+            with _hold_signals():
                 self._roll_back(value)
 
     def open(self, path: str | os.PathLike[str], *, last: bool = False) -> StagedFile:
@@ -90,7 +99,7 @@ class OutputTransaction:
         self._refuse_same_place(target, place, status)
         if status is not None and not os.access(place, os.W_OK):
             raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {target}"))
-        output = PlacedOutput(target, place, existed=status is not None)
+        output = _PlacedOutput(target, place, existed=status is not None)
         self._outputs.append(output)
         fd, output.lock = create_locked(place, 0o666 if status is None else 0o600, output.note_temporary)
         output.file = StagedFile(fd, output.temporary, target)
@@ -104,7 +113,7 @@ class OutputTransaction:
         except BaseException:
             os.close(fd)
             raise
-        output = PlacedOutput(target, "")
+        output = _PlacedOutput(target, "")
         self._outputs.append(output)
         output.file = StagedFile(fd, target, target, direct=True)
         return output.file
@@ -143,7 +152,7 @@ class OutputTransaction:
         """Bring every output to the disk and close it; nothing is in place yet. Raises OutputError."""
         for output in self._outputs:
             try:
-                complete(output)
+                _complete(output)
             except OSError as error:
                 raise output_error(error, output.target) from error
         if self._uploads is not None:
@@ -152,7 +161,7 @@ class OutputTransaction:
     def place(self) -> None:
         """Put all outputs in place; they are put back if the block is left without ``commit``. Raises OutputError."""
         self.complete()
-        with hold_signals():
+        with _hold_signals():
             self._place()
         if self._uploads is not None:
             self._uploads.place()
@@ -166,7 +175,7 @@ class OutputTransaction:
         if self._uploads is not None:
             self.place()
         self.complete()
-        with hold_signals():
+        with _hold_signals():
             self._place()
             self._end_uploads()
             outputs, self._outputs = self._outputs, []
@@ -187,11 +196,11 @@ class OutputTransaction:
         try:
             for output in staged:
                 try:
-                    put_in_place(output)
+                    _put_in_place(output)
                 except OSError as error:
                     raise output_error(error, output.target) from error
             for directory in dict.fromkeys(os.path.dirname(output.place) for output in staged):
-                sync_directory(directory)
+                _sync_directory(directory)
         except BaseException as error:
             self._roll_back(error)
             raise
@@ -205,13 +214,13 @@ class OutputTransaction:
                 # The rest of the buffer may fail to be written once more; the descriptor is closed anyway.
                 with contextlib.suppress(OSError, OutputError, ValueError):
                     output.file.close()
-            if output.place and not restore(output):
+            if output.place and not _restore(output):
                 lost.append(output)
         for output in outputs:
             if output not in lost:
                 remove(output.backup)
             close(output.lock)
-        faults = [explain_lost(output) for output in lost]
+        faults = [_explain_lost(output) for output in lost]
         uploads, self._uploads = self._uploads, None
         remaining = uploads.roll_back() if uploads is not None else []
         if remaining and isinstance(cause, OutputError):
@@ -255,3 +264,119 @@ def _keep_mode(fd: int, status: os.stat_result) -> None:
             os.fchown(fd, status.st_uid, status.st_gid)
     if hasattr(os, "fchmod"):
         os.fchmod(fd, stat.S_IMODE(status.st_mode))
+
+
+class _PlacedOutput(msgspec.Struct, eq=False):
+    """An output, the temporary file that has its content, and the backup of what was there."""
+
+    target: str  # as asked for, for messages
+    place: str  # where it goes, symbolic links followed; empty when written directly
+    temporary: str = ""
+    backup: str = ""
+    existed: bool = False
+    placed: bool = False
+    file: StagedFile | None = None
+    lock: int = -1  # a descriptor that keeps the lock of the new content
+
+    def note_temporary(self, path: str) -> None:
+        """Note the path of the new content."""
+        self.temporary = path
+
+
+def _complete(output: _PlacedOutput) -> None:
+    """Bring the content to the disk and close the file. Raises OSError."""
+    assert output.file is not None
+    if output.file.closed:
+        return
+    output.file.flush()
+    try:
+        os.fsync(output.file.fileno())
+    except OSError as error:
+        if output.place or error.errno not in _NO_FSYNC:
+            raise
+    output.file.close()
+
+
+def _put_in_place(output: _PlacedOutput) -> None:
+    """Keep what was there as a backup, and give the new content its name. Raises OSError."""
+    if output.existed:
+        backup = temporary_path(output.place, ".old")
+        output.backup = backup
+        try:
+            os.link(output.place, backup)
+        except OSError:
+            os.replace(output.place, backup)  # a file system without hard links
+    os.replace(output.temporary, output.place)
+    output.placed = True
+
+
+def _restore(output: _PlacedOutput) -> bool:
+    """Put back the old file of ``output``; return False when that fails, and then the backup is kept."""
+    restored = True
+    placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
+    if output.backup and os.path.lexists(output.backup):
+        restored = _put_back(output)
+        if restored:
+            remove(output.backup)  # still there when both were names of one file
+    elif placed and not output.existed:
+        remove(output.place)
+    remove(output.temporary)
+    return restored
+
+
+def _put_back(output: _PlacedOutput) -> bool:
+    for _ in range(3):  # an error may pass
+        with contextlib.suppress(OSError):
+            os.replace(output.backup, output.place)
+            return True
+    return False
+
+
+def _explain_lost(output: _PlacedOutput) -> Fault:
+    """Return the fault of an output that could not be put back."""
+    return Fault("could neither be written nor put back", where=output.target, hint=f"the old file is in {output.backup}")
+
+
+def _sync_directory(directory: str) -> None:
+    """Bring the names in a directory to the disk, where the file system can."""
+    if os.name != "posix":
+        return
+    with contextlib.suppress(OSError):  # not every file system lets a directory be synchronised
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@contextmanager
+def _hold_signals() -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP take effect after the block instead of inside it.
+
+    Handlers are replaced, not masks: a process has threads (of BLAS) that would take a masked signal for the main thread. In
+    another thread than the main one nothing is held, because a signal does not interrupt that thread.
+    """
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+
+    replaced: dict[int, Any] = {}
+    try:
+        for name in _SIGNALS:
+            number = getattr(signal, name, None)
+            handler = signal.getsignal(number) if number is not None else None
+            if number is None or handler in (None, signal.SIG_IGN):  # None: not installed by Python
+                continue
+            replaced[number] = handler
+            try:
+                signal.signal(number, note)
+            except ValueError:  # not the main thread
+                replaced.clear()
+                break
+        yield
+    finally:
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+        for number in dict.fromkeys(received):  # after an exception too, which becomes the context of KeyboardInterrupt
+            signal.raise_signal(number)

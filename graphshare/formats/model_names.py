@@ -1,15 +1,33 @@
-"""How the files of models are named: what their names end in, format by format.
+"""How the files of models are named: what their names end in, format by format, and the files of a checkpoint.
+
+MXNet's ``save_checkpoint`` gives ``STEM-symbol.json`` and ``STEM-0007.params``.
 
 These are known before a format's own code is loaded, so that a command on one format imports nothing of the others.
 """
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-from graphshare.formats.mxnet.checkpoint_names import STEM_END
-from graphshare.formats.paths import base_name
+from graphshare.formats.paths import base_name, extend
 from graphshare.text.urls import is_url, split_url
+
+STEM_END = "-symbol.json"
+_PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
+
+
+def params_path(stem: str, epoch: int) -> str:
+    """Return the path of a checkpoint's parameter file."""
+    return extend(stem, f"-{epoch:04d}.params")
+
+
+def split_params(path: str) -> tuple[str, int] | None:
+    """Return the stem and the epoch of a checkpoint's parameter file; None for a path of another form."""
+    match = _PARAMS.fullmatch(path)
+    return (match[1], int(match[2])) if match else None
+
 
 PACKED = ".gz"
 

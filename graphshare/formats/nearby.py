@@ -6,7 +6,7 @@ import os
 import re
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.mxnet.checkpoint_names import STEM_END, split_params
+from graphshare.formats.model_names import STEM_END, split_params
 from graphshare.formats.paths import exists, join, list_names, split
 from graphshare.text.names import find_similar
 from graphshare.text.urls import is_url

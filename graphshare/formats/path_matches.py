@@ -1,15 +1,19 @@
-"""The files that a glob matches, on this machine or at a URL. ``**`` stands for any folders."""
+"""The files that a glob matches, on this machine or at a URL.
+
+``*``, ``?`` and ``[...]`` match within a name, ``**`` stands for any folders; hidden names match only a written dot.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+from functools import lru_cache
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.paths import exists, extend
-from graphshare.text.path_globs import match_path
+from graphshare.text.patterns import Matcher, compile_pattern
 from graphshare.text.urls import is_url, split_url
 
 
@@ -60,3 +64,34 @@ def find_root(pattern: str) -> str:
     head, name, tail = split_url(pattern)
     folder, slash, _ = re.split(r"[*?\[]", head + name, maxsplit=1)[0].rpartition("/")
     return f"{folder}{slash}{tail}"
+
+
+def match_path(path: str, pattern: str) -> bool:
+    """Return whether a glob matches a whole path, in time that grows with the product of their lengths at most."""
+    names, globs = path.split("/"), pattern.split("/")
+    at = wanted = 0
+    retry = (-1, -1)  # the last ** and how many names it stands for, up to here
+    while at < len(names):
+        if wanted < len(globs) and globs[wanted] == "**":
+            retry = wanted, at
+            wanted += 1
+        elif wanted < len(globs) and _match_name(names[at], globs[wanted]):
+            at, wanted = at + 1, wanted + 1
+        elif retry[0] >= 0 and not names[retry[1]].startswith("."):
+            retry = retry[0], retry[1] + 1
+            at, wanted = retry[1], retry[0] + 1
+        else:
+            return False
+    return all(glob == "**" for glob in globs[wanted:])
+
+
+def _match_name(name: str, glob: str) -> bool:
+    if not glob or (name.startswith(".") and not glob.startswith(".")):
+        return name == glob
+    return _compile(glob)(name)
+
+
+@lru_cache(maxsize=64)
+def _compile(glob: str) -> Matcher:
+    marked = f"[{glob[0]}]{glob[1:]}" if glob.startswith(("=", "re:")) else glob  # elsewhere these begin other patterns
+    return compile_pattern(marked)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.cli import main
-from graphshare.formats.file_kinds import FILE_KINDS, JSON_KINDS
+from graphshare.formats.wrong_file import FILE_KINDS, JSON_KINDS
 from tests.golden.wrong_inputs import GOLDEN, INPUTS, make_files, transcribe
 from tests.processes import files_in
 

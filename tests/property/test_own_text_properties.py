@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from graphshare.checkpoint.map_file import names_from_map, parse_map
 from graphshare.checkpoint.map_text import map_text
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Kept
 from graphshare.rewrite.duplicate import add_branches

@@ -17,7 +17,7 @@ from graphshare.formats.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import coalesce
 from graphshare.formats.params.convert import convert_params
-from graphshare.formats.params.mxnet_write import copy_records, verify_records
+from graphshare.formats.params.mxnet_params import copy_records, verify_records
 from graphshare.formats.params.records import decode_key, encode_key
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build

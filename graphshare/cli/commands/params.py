@@ -8,8 +8,7 @@ import msgspec
 from graphshare.cli import options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
-from graphshare.formats.params.cast import FLOATS
-from graphshare.formats.params.convert import Conversion
+from graphshare.formats.params.convert import FLOATS, Conversion
 from graphshare.formats.params.registry import FORMATS
 from graphshare.inspection.params_list import ParameterListing, list_params
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.images.header import TURNED_BY_PILLOW, ImageHeader, open_image
-from graphshare.formats.images.settings import COLORS, ImageSettings
-from graphshare.formats.images.sizes import crop_corner, size_before_crop, size_of_result
+from graphshare.formats.images.settings import COLORS, ImageSettings, crop_corner, size_before_crop, size_of_result
 
 Pixels = NDArray[np.uint8]
 _COEFFICIENT_BITS = 11

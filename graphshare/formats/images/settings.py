@@ -1,4 +1,8 @@
-"""How images become the input of a network: sizes, numbers, channels and layout."""
+"""How images become the input of a network: sizes, numbers, channels and layout.
+
+Presets are the preparation that published models expect, each with the source of its numbers. The sizes of an image while it is
+prepared are computed as in MXNet, from its header.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,52 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.images.presets import PRESETS
+from graphshare.formats.images.header import ImageHeader
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
+
+
+class Preset(msgspec.Struct, frozen=True):
+    """``settings`` are fields of ``ImageSettings``; ``models`` says what they are for, ``source`` where they come from."""
+
+    models: str
+    settings: Mapping[str, Any]
+    source: str
+
+
+PRESETS = {
+    "gluoncv": Preset(
+        "ImageNet classifiers of GluonCV and of Gluon's model zoo",
+        {"resize": 256, "crop": (224, 224), "mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)},
+        "transform_eval in gluoncv/data/transforms/presets/imagenet.py; mean and std there times 255",
+    ),
+    "imagenet1k-resnet": Preset(
+        "imagenet1k-resnet-34 to -152 of MXNet's symbol model zoo",
+        {"resize": 256, "crop": (224, 224)},
+        "test_imagenet1k_resnet in example/image-classification/test_score.py of MXNet (rgb_mean 0,0,0; val-5k-256.rec)",
+    ),
+    "imagenet1k-inception-bn": Preset(
+        "imagenet1k-inception-bn of MXNet's symbol model zoo",
+        {"resize": 256, "crop": (224, 224), "mean": (123.68, 116.779, 103.939)},
+        "test_imagenet1k_inception_bn in example/image-classification/test_score.py of MXNet",
+    ),
+    "insightface": Preset(
+        "ArcFace and gender-age nets of InsightFace, on an aligned face; they normalize inside the graph",
+        {"resize": (112, 112)},
+        "get_input and get_feature in deploy/face_model.py of deepinsight/insightface",
+    ),
+    "mtcnn": Preset(
+        "MTCNN's det1 to det4; --resize makes the levels of det1's pyramid",
+        {"mean": (127.5,), "scale": 0.0078125, "color": "bgr"},
+        "adjust_input in helper.py and cv2.imread in main.py of YYuanAnyVision/mxnet_mtcnn_face_detection",
+    ),
+    "mnist": Preset(
+        "LeNets trained on MNIST as MXNet's examples load it: white digits on black, 28x28",
+        {"resize": (28, 28), "scale": 1 / 255, "color": "gray"},
+        "get_mnist in python/mxnet/test_utils.py of MXNet",
+    ),
+}
+
 
 COLORS = {"rgb": 3, "bgr": 3, "gray": 1}
 """Orders of the channels, with their number."""
@@ -91,3 +138,26 @@ def _check(values: Mapping[str, Any]) -> list[Fault]:
                 Fault(f"{name} has {format_count(len(numbers), 'number')} for {format_count(channels, 'channel')}", hint=hint)
             )
     return faults
+
+
+def size_before_crop(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:
+    """Return height and width after the resize. The longer side is rounded down, as ``mx.image.resize_short`` does."""
+    size = settings.resize
+    if size is None:
+        return header.height, header.width
+    if isinstance(size, tuple):
+        return size
+    if header.height > header.width:
+        return size * header.height // header.width, size
+    return size, size * header.width // header.height
+
+
+def size_of_result(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:
+    """Return height and width of the result."""
+    return settings.crop or size_before_crop(header, settings)
+
+
+def crop_corner(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:
+    """Return the row and column at which the crop begins, rounded down; below 0 where the image is too small for it."""
+    before, after = size_before_crop(header, settings), size_of_result(header, settings)
+    return (before[0] - after[0]) // 2, (before[1] - after[1]) // 2

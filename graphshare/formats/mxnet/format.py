@@ -9,8 +9,7 @@ from graphshare.errors import Fault
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, SaveOptions
-from graphshare.formats.model_names import PACKED
-from graphshare.formats.mxnet.checkpoint_names import split_params
+from graphshare.formats.model_names import PACKED, split_params
 from graphshare.formats.mxnet.document import begins_like_json
 from graphshare.formats.mxnet.generations import recognize_generation, shows_generation
 from graphshare.formats.mxnet.source import restyle

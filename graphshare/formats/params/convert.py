@@ -2,13 +2,13 @@
 
 Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``, ``arr_1`` ... where the
 target needs names, as ``numpy.savez`` does: the position is all that a consumer of such a list knows, and it survives.
-Converting back gives a file with these names.
+Converting back gives a file with these names. Floating-point arrays may get another dtype, piece by piece while written.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
@@ -19,15 +19,19 @@ from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.open_source import open_source
 from graphshare.formats.output_paths import UsedFile, name_of_file, place_output, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.cast import FLOATS, Cast
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
-from graphshare.formats.params.records import ParameterFile, Record, format_record
+from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record, format_record
 from graphshare.formats.params.registry import FORMATS, choose_format, find_format, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.formats.paths import base_name
 from graphshare.progress import task
 from graphshare.text.short_repr import ShortRepr
 from graphshare.text.urls import local_path
+
+FLOATS = ("float16", "float32", "float64")
+"""What arrays can be converted to."""
+
+_CONVERTED = frozenset((*FLOATS, "bfloat16"))
 
 
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
@@ -303,3 +307,57 @@ def _find_repeated_names(plan: Plan) -> Iterator[Fault]:
             yield Fault("has the name of an earlier record; this format needs each once", path=format_record(key, number))
         if key is not None:
             seen.add(key)
+
+
+class Cast:
+    """The conversion of floating-point arrays to ``dtype``; integers, booleans and the keys ``kept`` keep theirs.
+
+    ``overflows`` counts, by key, the finite numbers that became infinite because ``dtype`` ends before them.
+    """
+
+    def __init__(self, dtype: str, kept: Collection[str] = ()) -> None:
+        self.dtype = dtype
+        self._kept = kept
+        self.overflows: dict[str, int] = {}
+
+    def changes(self, record: Record) -> bool:
+        """Return whether ``record`` gets another dtype."""
+        return record.dtype in _CONVERTED and record.dtype != self.dtype and record.key not in self._kept
+
+    def record(self, record: Record) -> Record:
+        """Return ``record`` as it is written."""
+        return msgspec.structs.replace(record, dtype=self.dtype) if self.changes(record) else record
+
+    def chunks(self, record: Record, key: str, chunks: Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:
+        """Return the dense bytes of ``record`` (little endian) in the new dtype, piece by piece."""
+        return self._convert(record.dtype or "", key, chunks) if self.changes(record) else chunks
+
+    def _convert(self, dtype: str, key: str, chunks: Iterable[bytes | memoryview]) -> Iterator[memoryview]:
+        import numpy as np  # start-up: headers are read without numpy
+
+        stored, target = np.dtype("<u2" if dtype == "bfloat16" else dtype).newbyteorder("<"), np.dtype(self.dtype)
+        for piece in _split_whole(chunks, ITEM_SIZES[dtype]):
+            values = np.frombuffer(piece, stored)
+            if dtype == "bfloat16":  # its bits are the upper half of the float32 of the same value
+                values = (values.astype("<u4") << np.uint32(16)).view("<f4")
+            with np.errstate(over="ignore", invalid="ignore"):  # an overflow is counted, and NaN may signal
+                new = values.astype(target.newbyteorder("<"))
+            if target.itemsize < values.itemsize:
+                count = int(np.count_nonzero(np.isinf(new) & ~np.isinf(values)))
+                if count:
+                    self.overflows[key] = self.overflows.get(key, 0) + count
+            yield new.view(np.uint8).data
+
+
+def _split_whole(chunks: Iterable[bytes | memoryview], size: int) -> Iterator[bytes | memoryview]:
+    """Yield ``chunks`` again so that each has whole elements of ``size`` bytes: a decompressor cuts them anywhere."""
+    rest = b""
+    for chunk in chunks:
+        if not rest and len(chunk) % size == 0:
+            yield chunk
+            continue
+        data = rest + bytes(chunk)
+        whole = len(data) - len(data) % size
+        rest = data[whole:]
+        if whole:
+            yield data[:whole]

@@ -19,7 +19,7 @@ from graphshare.text.names import join_key, split_key
 from graphshare.text.short_repr import ShortRepr
 
 if TYPE_CHECKING:
-    from graphshare.formats.params.compare_records import Distance
+    from graphshare.formats.params.comparison import Distance
 
 How = Literal["equal", "values", "form", "added", "removed", "renamed"]
 
@@ -105,7 +105,7 @@ def diff_parameters(
     ``chosen`` limits it to these keys. Records without names are paired by position. No more than two pieces of an array are
     in memory.
     """
-    from graphshare.formats.params.compare_records import compare_records  # start-up: needs numpy
+    from graphshare.formats.params.comparison import compare_records  # start-up: needs numpy
 
     pairs = list(_pairs(left, right, names))
     if chosen is not None:

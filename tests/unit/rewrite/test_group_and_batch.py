@@ -19,7 +19,7 @@ from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.open_source import open_source
 from graphshare.formats.params.convert import stage_params
-from graphshare.formats.params.mxnet_write import copy_records, verify_records
+from graphshare.formats.params.mxnet_params import copy_records, verify_records
 from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite import batch as batch_rewrite

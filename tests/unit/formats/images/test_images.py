@@ -13,8 +13,7 @@ import graphshare as gs
 from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.formats.images import header, images
 from graphshare.formats.images.pixels import normalize, resize_as_mxnet
-from graphshare.formats.images.presets import PRESETS
-from graphshare.formats.images.settings import ImageSettings, make_settings
+from graphshare.formats.images.settings import PRESETS, ImageSettings, make_settings
 from tests import pictures
 
 

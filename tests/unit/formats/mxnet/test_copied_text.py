@@ -12,11 +12,10 @@ import pytest
 from benchmarks import sources
 from graphshare.errors import InputError
 from graphshare.formats.mxnet import document
-from graphshare.formats.mxnet.graph_differences import find_differences
-from graphshare.formats.mxnet.layout import reuse_text, write_symbol
-from graphshare.formats.mxnet.node_texts import NodeTexts
+from graphshare.formats.mxnet.layout import NodeTexts, reuse_text, write_symbol
 from graphshare.formats.mxnet.relayout import relayout
 from graphshare.formats.mxnet.source import restyle, source_of
+from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.duplicate import plan_duplicate

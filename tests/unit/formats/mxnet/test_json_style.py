@@ -7,9 +7,9 @@ import json
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.mxnet.json_style import recognize_style
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.links import building_order
+from graphshare.formats.mxnet.source import recognize_style
 from graphshare.formats.mxnet.symbol import read_symbol
 from tests.symbols import LAYOUTS, document, mxnet_text, operator, siamese, two_layers, variable
 

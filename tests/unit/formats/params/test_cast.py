@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from graphshare.errors import RefusedError, UsageError
-from graphshare.formats.params import cast, registry
+from graphshare.formats.params import registry
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import convert_params
+from graphshare.formats.params.convert import Cast, convert_params
 from graphshare.formats.params.records import Record
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
@@ -115,7 +115,7 @@ def test_pieces_may_end_inside_of_an_element() -> None:
     for size in (1, 3, 5, 7, len(data)):
         pieces = [data[start : start + size] for start in range(0, len(data), size)]
         record = build_record("float32", ARRAYS["arg:w"].shape)
-        found = b"".join(cast.Cast("float16").chunks(record, "w", pieces))
+        found = b"".join(Cast("float16").chunks(record, "w", pieces))
         assert found == ARRAYS["arg:w"].astype("f2").tobytes()
 
 

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.compare_records import Distance, compare_records
-from graphshare.formats.params.comparison import compare_arrays
+from graphshare.formats.params.comparison import Distance, compare_arrays, compare_records
 from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.rows import align_rows
 
