@@ -14,7 +14,6 @@ The result is a graph like one that was read from a file.
 from __future__ import annotations
 
 from graphshare.builder import initializers, operators
-from graphshare.builder.files import save
 from graphshare.builder.layers import Layer, Model, constant, fully_connected, model
 from graphshare.builder.naming import (
     BREW,
@@ -27,7 +26,7 @@ from graphshare.builder.naming import (
     Naming,
 )
 from graphshare.builder.scopes import Scope, current_scope, name_scope, parameter_sharing, unique_names, variable_scope
-from graphshare.builder.session import Session, current_session, default_session, reset_default_session
+from graphshare.builder.session import Session, current_session, default_session, reset_default_session, save
 from graphshare.builder.settings import AUTO_REUSE, Reuse
 from graphshare.builder.var import Var
 from graphshare.builder.variables import placeholder, variable

@@ -12,13 +12,13 @@ import msgspec
 
 from graphshare.analysis.name_lists import total_outputs, visible_outputs
 from graphshare.analysis.roles import LABEL_FORMALS, STATE_FORMALS, Kind
-from graphshare.builder.operator_inference import InferredOperator, infer_operator
+from graphshare.analysis.shapes import infer
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.settings import ReuseLike
 from graphshare.builder.var import Var
 from graphshare.builder.variables import ParameterPlan, create_input, create_parameter, plan_parameter
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.kernel import Shape
 from graphshare.ops.registry import canonical, known_names, lookup
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
@@ -66,7 +66,7 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
     missing = _list_missing(application)
     owner, node_name = _choose_names(scope, operator, name, any(m.kind is not Kind.INPUT for m in missing))
     count = len(application.formals) or len(application.inputs)
-    inferred = infer_operator(application.signature.name, node_name, application.attrs, application.inputs, count)
+    inferred = _infer_operator(application.signature.name, node_name, application.attrs, application.inputs, count)
     parameters = {
         m.position: _plan_parameter(application, owner, m, inferred.inputs[m.position], reuse)
         for m in missing
@@ -240,7 +240,7 @@ def _create(
     name: str,
     labels: Mapping[int, str],
     parameters: Mapping[int, ParameterPlan],
-    inferred: InferredOperator,
+    inferred: _InferredOperator,
 ) -> Outputs:
     """Create the variables and the operator; everything has been checked."""
     scope, registry = application.scope, application.scope.registry
@@ -260,3 +260,48 @@ def _create(
     outputs = tuple(Var(scope.session, entry) for entry in visible_outputs(node))
     registry.add(node, inferred.outputs, inferred.output_dtypes, outputs)
     return outputs
+
+
+class _InferredOperator(msgspec.Struct, frozen=True):
+    """Shapes and dtypes of the inputs by position, and of the visible outputs."""
+
+    inputs: list[Shape]
+    input_dtypes: list[str | None]
+    outputs: list[Shape]
+    output_dtypes: list[str | None]
+
+
+def _infer_operator(
+    operator: str, name: str, attrs: Mapping[str, str], inputs: Mapping[int, Var], count: int
+) -> _InferredOperator:
+    """Infer shapes and dtypes of an operator with ``count`` inputs, of which ``inputs`` exist already.
+
+    Raises:
+        RefusedError: the inputs do not fit each other; the message names the operator and their shapes.
+    """
+    stubs: dict[Entry, Node] = {}
+    shapes, dtypes = {}, {}
+    nodes = []
+    for position in range(count):
+        var = inputs.get(position)
+        if var is not None and var.entry in stubs:
+            nodes.append(stubs[var.entry])
+            continue
+        stub = Node("", var.node.name if var is not None else "?")
+        nodes.append(stub)
+        if var is None:
+            continue
+        stubs[var.entry] = stub
+        if var.shape is not None:
+            shapes[stub] = var.shape
+        if var.dtype is not None:
+            dtypes[stub] = var.dtype
+    node = Node(operator, name, attrs, tuple(map(Entry, nodes)))
+    order = [*dict.fromkeys(nodes), node]
+    inference = infer(Graph(tuple(order), (Entry(node),)), shapes, dtypes, nodes=order, default_type=None)
+    return _InferredOperator(
+        [inference.shapes[stub][0] for stub in nodes],
+        [inference.types[stub][0] for stub in nodes],
+        list(inference.shapes[node]),
+        list(inference.types[node]),
+    )

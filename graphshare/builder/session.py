@@ -18,18 +18,26 @@ from graphshare.builder.settings import ReuseLike, resolve_reuse
 from graphshare.builder.topology import extract_graph
 from graphshare.builder.training import Trainer
 from graphshare.builder.var import Registry, Var
-from graphshare.errors import Fault, RefusedError
+from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.trainer import Backpropagation
 from graphshare.execute.variable_values import as_array, random_stream
+from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.staging import find_differences
+from graphshare.formats.output_paths import is_directory
+from graphshare.formats.params.array_files import write_arrays
+from graphshare.formats.params.registry import FORMATS
+from graphshare.formats.paths import extend, join
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import did_you_mean, join_key
+from graphshare.text.urls import local_path
 
-Target = Var | str
-Feed = Mapping[Var, object] | Mapping[str, object] | Mapping[Target, object]
+_Target = Var | str
+Feed = Mapping[Var, object] | Mapping[str, object] | Mapping[_Target, object]
 
 
 class Session:
@@ -87,11 +95,11 @@ class Session:
             raise RefusedError(Fault(f"nothing is called {name!r}", hint=did_you_mean(name, list(named))))
         return named[name]
 
-    def graph(self, targets: Target | Sequence[Target]) -> Graph:
+    def graph(self, targets: _Target | Sequence[_Target]) -> Graph:
         """Return the minimal graph with ``targets`` as its heads: an ordinary graph, for rewrites and files."""
         return extract_graph(self._resolve(targets))
 
-    def value(self, parameter: Target) -> Array:
+    def value(self, parameter: _Target) -> Array:
         """Return the value of a parameter, read-only; its initial value if it was never set nor run and its shape is known.
 
         Raises:
@@ -99,7 +107,7 @@ class Session:
         """
         return self._values.get(self._resolve_parameter(parameter))
 
-    def set_value(self, parameter: Target, value: object) -> None:
+    def set_value(self, parameter: _Target, value: object) -> None:
         """Set the value of a parameter to a copy of an array, or of anything that numpy converts to one.
 
         Raises:
@@ -112,12 +120,12 @@ class Session:
 
     @overload
     def run(  # type: ignore[overload-overlap]  # a str is one target, though it is a sequence of str
-        self, targets: Target, feed: Feed | None = None
+        self, targets: _Target, feed: Feed | None = None
     ) -> Array: ...
     @overload
-    def run(self, targets: Sequence[Target], feed: Feed | None = None) -> list[Array]: ...
+    def run(self, targets: Sequence[_Target], feed: Feed | None = None) -> list[Array]: ...
 
-    def run(self, targets: Target | Sequence[Target], feed: Feed | None = None) -> Array | list[Array]:
+    def run(self, targets: _Target | Sequence[_Target], feed: Feed | None = None) -> Array | list[Array]:
         """Compute the values of ``targets`` in inference mode; only what they need is computed and must be fed.
 
         ``feed`` gives values of inputs, and of parameters for this run alone. Parameters without a value get their initial one.
@@ -139,9 +147,9 @@ class Session:
 
     def gradients(
         self,
-        targets: Target | Sequence[Target],
+        targets: _Target | Sequence[_Target],
         feed: Feed | None = None,
-        wrt: Target | Sequence[Target] | None = None,
+        wrt: _Target | Sequence[_Target] | None = None,
         *,
         head_gradients: Feed | None = None,
     ) -> dict[Var, Array]:
@@ -175,7 +183,7 @@ class Session:
     @overload
     def step(  # type: ignore[overload-overlap]
         self,
-        targets: Target,
+        targets: _Target,
         feed: Feed | None = None,
         settings: Sgd | None = None,
         *,
@@ -185,7 +193,7 @@ class Session:
     @overload
     def step(
         self,
-        targets: Sequence[Target],
+        targets: Sequence[_Target],
         feed: Feed | None = None,
         settings: Sgd | None = None,
         *,
@@ -195,7 +203,7 @@ class Session:
 
     def step(
         self,
-        targets: Target | Sequence[Target],
+        targets: _Target | Sequence[_Target],
         feed: Feed | None = None,
         settings: Sgd | None = None,
         *,
@@ -215,9 +223,9 @@ class Session:
 
     def _backpropagate(
         self,
-        targets: Target | Sequence[Target],
+        targets: _Target | Sequence[_Target],
         feed: Feed | None,
-        wrt: Target | Sequence[Target] | None,
+        wrt: _Target | Sequence[_Target] | None,
         head_gradients: Feed | None,
     ) -> Backpropagation:
         resolved = self._resolve(targets)
@@ -227,7 +235,7 @@ class Session:
         heads = {self._resolve(key)[0]: as_array(value).copy() for key, value in (head_gradients or {}).items()}
         return self._trainer.backpropagate(resolved, plan, fed, variables, heads)
 
-    def _resolve(self, targets: Target | Sequence[Target]) -> list[Var]:
+    def _resolve(self, targets: _Target | Sequence[_Target]) -> list[Var]:
         targets = [targets] if isinstance(targets, (Var, str)) else targets
         resolved = [self.var(target) if isinstance(target, str) else target for target in targets]
         foreign = [Fault(f"{var.name!r} belongs to another session") for var in resolved if var.session is not self]
@@ -257,7 +265,7 @@ class Session:
             raise RefusedError(faults)
         return fed
 
-    def _resolve_parameter(self, parameter: Target) -> Var:
+    def _resolve_parameter(self, parameter: _Target) -> Var:
         var = self._resolve(parameter)[0]
         variable = self.registry.variables.get(var.name)
         if variable is None or variable.var is not var or variable.kind is Kind.INPUT:
@@ -266,6 +274,8 @@ class Session:
 
 
 _lock = Lock()
+
+
 _default: list[Session] = []
 
 
@@ -292,3 +302,38 @@ def reset_default_session(session: Session | None = None) -> Session:
 
 
 register_default_scope(lambda: default_session().root)
+
+
+def save(session: Session, targets: _Target | Sequence[_Target], stem: str, *, epoch: int = 0) -> tuple[str, str]:
+    """Write the minimal graph of ``targets`` to ``STEM-symbol.json`` and its parameters to ``STEM-0000.params``.
+
+    The files are those that MXNet 1.9.1 writes. Returns the two paths. Parameters without a value get their initial one.
+
+    Raises:
+        UsageError: ``stem`` is a directory: the graph has no name to go there under.
+        RefusedError: a parameter's shape is not known, or the file format has no place for its dtype.
+        OutputError: a file could not be written; the earlier files are unchanged.
+        SelfCheckError: the written graph does not read back equal.
+    """
+    stem = local_path(stem)
+    if is_directory(stem):
+        raise UsageError(Fault("is a directory", where=stem, hint=f"name the model in it: {join(stem, 'NAME')}"))
+    if epoch < 0:
+        raise RefusedError(Fault(f"there is no epoch {epoch}", hint="epochs count from 0"))
+    graph = session.graph(targets)
+    text = b"".join(write_symbol(graph))
+    faults = list(find_differences(text, graph))
+    if faults:
+        raise SelfCheckError(faults)
+    arrays = {}
+    kinds = {Kind.PARAMETER: "arg", Kind.AUXILIARY: "aux"}
+    for node in graph.variables():
+        variable = session.registry.variables[node.name]
+        if variable.kind in kinds:
+            arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
+    paths = extend(stem, "-symbol.json"), extend(stem, f"-{epoch:04d}.params")
+    with OutputTransaction() as stage:
+        stage.open(paths[0], last=True).write(text)
+        write_arrays(arrays, stage.open(paths[1]), FORMATS["params"])
+        stage.commit()
+    return paths

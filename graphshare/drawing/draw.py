@@ -11,8 +11,7 @@ from graphshare.analysis.branches import find_prefixes
 from graphshare.analysis.roles import assign_roles
 from graphshare.checkpoint.map_file import MapFile, Place
 from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.drawing.dot import format_dot
-from graphshare.drawing.graphviz import IMAGES, render_image
+from graphshare.drawing.graphviz import IMAGES, format_dot, render_image
 from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
 from graphshare.drawing.palette import LIGHT, THEMES
 from graphshare.drawing.picture import AnnotatedGraph, Picture, Shapes, make_foldable_picture, make_picture
@@ -117,8 +116,7 @@ class _Form(msgspec.Struct, frozen=True):
 
 
 def _format_page(graph: AnnotatedGraph, picture: Picture, params: ParameterFile | None, form: _Form) -> str:
-    from graphshare.drawing.details import describe_boxes  # start-up: only pages need them
-    from graphshare.drawing.page import format_page
+    from graphshare.drawing.page import describe_boxes, format_page  # start-up: only pages need them
 
     details = describe_boxes(graph, params)
     return format_page(picture, details, theme=form.theme, direction=form.direction, title=form.title)

@@ -1,14 +1,112 @@
-"""PNG and PDF, which Graphviz draws."""
+"""Graphviz: a picture in its language, and PNG and PDF, which it draws of that."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 
+from graphshare.drawing.palette import Palette
+from graphshare.drawing.picture import Box, Line, Picture
 from graphshare.errors import Fault, GraphshareError
+from graphshare.text.format import escape_control
 
+_SHAPES = {"input": "ellipse", "shared": "cylinder", "parameter": "cylinder"}
 LIMIT = 120  # seconds
 IMAGES = ("png", "pdf")
+
+
+def format_dot(picture: Picture, palette: Palette, *, title: str, direction: str = "TB") -> str:
+    """Return the text of a ``.dot`` file. Every box and line has its kind as ``class``, for style sheets of an SVG."""
+    return "\n".join(_format_statements(picture, palette, title, direction)) + "\n"
+
+
+def _format_statements(picture: Picture, palette: Palette, title: str, direction: str) -> Iterator[str]:
+    font = 'fontname="Helvetica,Arial,sans-serif"'
+    yield f"digraph {_quote(title)} {{"
+    yield f'  graph [rankdir={direction}, bgcolor="{palette.background}", fontcolor="{palette.text}", {font}, fontsize=12,'
+    yield "         nodesep=0.3, ranksep=0.35, newrank=true, compound=true, pad=0.2]"
+    yield f'  node [shape=box, style="filled,rounded", {font}, fontsize=11, margin="0.14,0.07", height=0.3]'
+    yield f'  edge [color="{palette.line}", fontcolor="{palette.text}", {font}, fontsize=9, arrowsize=0.7]'
+    yield from _format_clusters(picture, palette)
+    for line in picture.lines:
+        yield f"  {_format_edge(line, palette)}"
+    yield "}"
+
+
+def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
+    """Yield the boxes inside their clusters: one for each of several branches, and one for each scope."""
+    tree: dict[str, object] = {}
+    outside: list[int] = []
+    for number, box in enumerate(picture.boxes):
+        path = box.cluster
+        if path is not None and (len(picture.branches) < 2 or path[0] not in picture.branches):
+            path = path[1:]
+        if not path and (path is None or len(picture.branches) < 2):
+            outside.append(number)
+            continue
+        inner = tree
+        for part in path:
+            inner = inner.setdefault("/" + part, {})  # type: ignore[assignment]
+        inner[f"#{number}"] = number
+    several = len(picture.branches) > 1
+    counter = iter(range(1 << 30))
+    stack: list[tuple[str, object, int]] = [(key, value, 1) for key, value in reversed(tree.items())]
+    while stack:
+        key, value, depth = stack.pop()
+        pad = "  " * depth
+        if key == "}":
+            yield f"{pad}}}"
+        elif isinstance(value, dict):
+            label = key[1:] or "original" if several and depth == 1 else key[1:]
+            kind = "branch" if several and depth == 1 else "scope"
+            yield f"{pad}subgraph cluster_{next(counter)} {{"
+            yield f'{pad}  label={_quote(label)}; class="{kind}"; style="rounded,filled"; fillcolor="{palette.cluster_fill}";'
+            yield f'{pad}  color="{palette.cluster}"; fontcolor="{palette.text}"; margin=10;'
+            stack.append(("}", None, depth))
+            stack += [(k, v, depth + 1) for k, v in reversed(value.items())]
+        else:
+            number = int(key[1:])
+            yield f"{pad}{_format_node(number, picture.boxes[number], palette)}"
+    for number in outside:
+        yield f"  {_format_node(number, picture.boxes[number], palette)}"
+
+
+def _format_node(number: int, box: Box, palette: Palette) -> str:
+    paint = palette.kinds["highlight" if box.highlighted else box.kind]
+    label = "\\n".join(_escape(text) for text in (box.title, *box.lines))
+    settings = [f'label="{label}"', f'fillcolor="{paint.fill}"', f'color="{paint.stroke}"', f'fontcolor="{paint.text}"']
+    classes = [box.kind, *(["highlight"] if box.highlighted else []), *(["head"] if box.head else [])]
+    settings.append(f'class="{" ".join(classes)}"')
+    settings.append(f"tooltip={_quote(box.tip or box.title)}")
+    if box.kind in _SHAPES:
+        settings += [f"shape={_SHAPES[box.kind]}", 'style="filled"']
+        settings += ["labelloc=b"] if _SHAPES[box.kind] == "cylinder" else []  # below the rim
+    if box.head:
+        settings.append("penwidth=2.5")
+    elif box.highlighted or box.kind == "shared":
+        settings.append("penwidth=1.8")
+    return f"n{number} [{', '.join(settings)}];"
+
+
+def _format_edge(line: Line, palette: Palette) -> str:
+    settings = [f'class="{line.kind}"']
+    if line.labels:
+        labels = line.labels if len(line.labels) <= 3 else [*line.labels[:3], "…"]
+        settings.append(f'label="{"".join(f" {_escape(text)} " + chr(92) + "n" for text in labels)[:-2]}"')
+    if line.kind == "shared":
+        settings += [f'color="{palette.shared_line}"', "style=dashed", "penwidth=1.4"]
+    elif line.kind == "control":
+        settings.append("style=dotted")
+    return f"n{line.source} -> n{line.target} [{', '.join(settings)}];"
+
+
+def _escape(text: str) -> str:
+    return escape_control(text[:200]).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _quote(text: str) -> str:
+    return f'"{_escape(text)}"'
 
 
 class GraphvizError(GraphshareError):

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.analysis.shapes import Inference, infer
-from graphshare.analysis.sizes import choose_sizes
+from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import msgspec
 
-from graphshare.errors import GraphshareError
-from graphshare.fleet.fingerprints import describe_state
+from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
-from graphshare.fleet.thread_limit import any_time_limit
+from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.leftovers import FolderMemory, remember_folders
+from graphshare.formats.paths import describe_file
 from graphshare.formats.staged_file import overwriting
-from graphshare.resources import memory_limit
+from graphshare.resources import TimeUp, memory_limit, time_error, time_limit
 from graphshare.text.format import escape_surrogates, format_count, shorten
 from graphshare.text.urls import is_url, redact
 
@@ -24,6 +26,8 @@ _FOLDERS = FolderMemory()
 _LONGEST_ERROR = 2000  # characters
 _MOST_ERRORS = 3
 _MOST_FIGURES = 32  # an object of more numbers is a list by name, not a count of something
+_PIECE = 1 << 20
+_GRACE = 5.0  # seconds for a single call of native code after the limit; then the process is ended
 
 
 def work(run: Run, task: Task) -> Result:
@@ -32,8 +36,8 @@ def work(run: Run, task: Task) -> Result:
     graph = params = None
     try:
         with _limits(task):
-            graph = describe_state(task.model.graph, task.model.listed)
-            params = describe_state(task.model.params, task.model.listed_params) if task.model.params else None
+            graph = _describe_state(task.model.graph, task.model.listed)
+            params = _describe_state(task.model.params, task.model.listed_params) if task.model.params else None
             for folder in {os.path.dirname(path) for path in task.outputs if not is_url(path)}:
                 os.makedirs(folder or ".", exist_ok=True)
             with overwriting(task.overwrite), remember_folders(_FOLDERS):
@@ -148,3 +152,68 @@ def _limit_data(size: int | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _describe_state(path: str, listed: ListedFile | None) -> FileState:
+    """Return the state of a file; of a URL what its listing says, if that says it all. Raises InputError."""
+    if is_url(path):
+        known = listed if listed is not None and listed.version and listed.size >= 0 else describe_file(path)
+        return FileState(path, known.size, etag=known.version)
+    from hashlib import sha256  # takes time to import
+
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            digest = sha256()
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+    except (OSError, ValueError) as error:
+        raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
+    return FileState(path, status.st_size, digest.hexdigest(), modified=status.st_mtime_ns)
+
+
+def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool:
+    """Return whether a file still has the content of ``state``; a local one is read only if its size or time is another."""
+    if is_url(path):
+        now = _describe_state(path, listed)
+        return bool(now.etag) and (now.size, now.etag) == (state.size, state.etag)
+    try:
+        status = os.stat(path)
+        if status.st_size != state.size:
+            return False
+        return status.st_mtime_ns == state.modified or _describe_state(path, None).sha256 == state.sha256
+    except (OSError, InputError):
+        return False
+
+
+@contextmanager
+def any_time_limit(seconds: float | None) -> Iterator[None]:
+    """End the work inside the block after ``seconds``, in whatever thread it is, unless that is None.
+
+    Raises:
+        RefusedError: the limit has passed.
+    """
+    if seconds is None or threading.current_thread() is threading.main_thread():
+        with time_limit(seconds):
+            yield
+        return
+    deadline = time.monotonic() + seconds
+
+    def look(frame: FrameType, event: str, argument: object) -> None:
+        if time.monotonic() > deadline:
+            raise TimeUp
+
+    watchdog = threading.Timer(seconds + _GRACE, lambda: os._exit(1))
+    watchdog.daemon = True
+    before = sys.getprofile()
+    try:
+        try:
+            watchdog.start()
+            sys.setprofile(look)  # called at each call and return in this thread: some tens of percent more time
+            yield
+        finally:
+            sys.setprofile(before)  # a call, too: the limit may pass here
+    except TimeUp:
+        raise time_error(seconds) from None
+    finally:
+        watchdog.cancel()

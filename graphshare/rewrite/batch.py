@@ -24,8 +24,14 @@ from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
 from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import BRANCHES, find_batch
-from graphshare.rewrite.choices import Duplication, check_variable_names, match_shared_inputs, note_unknown_roles
-from graphshare.rewrite.naming import check_collisions, check_prefixes
+from graphshare.rewrite.choices import (
+    Duplication,
+    check_collisions,
+    check_prefixes,
+    check_variable_names,
+    match_shared_inputs,
+    note_unknown_roles,
+)
 from graphshare.text.format import format_names
 
 _SUFFIX = "_output"

@@ -21,8 +21,16 @@ from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrit
 from graphshare.ir.rebuild import prefix_node, rebuild, relink
 from graphshare.ir.walk import post_order
 from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
-from graphshare.rewrite.choices import Choice, Duplication, Mode, check_variable_names, match_shared_inputs, note_unknown_roles
-from graphshare.rewrite.naming import check_collisions, check_prefixes
+from graphshare.rewrite.choices import (
+    Choice,
+    Duplication,
+    Mode,
+    check_collisions,
+    check_prefixes,
+    check_variable_names,
+    match_shared_inputs,
+    note_unknown_roles,
+)
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern
 

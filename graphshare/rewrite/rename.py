@@ -12,7 +12,7 @@ from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Branch, Graph, Node, NodeDetails, Rename, Rewrite
 from graphshare.ir.rebuild import StoredNames, rebuild, relink_all, rename_node
-from graphshare.rewrite.naming import check_collisions
+from graphshare.rewrite.choices import check_collisions
 from graphshare.rewrite.rules.model import SHARING, Only, Ruleset
 from graphshare.rewrite.rules.plan import plan_names
 

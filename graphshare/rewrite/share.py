@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from graphshare.analysis.roles import Role, assign_roles
+from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
+from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Graph, Node, Rewrite
+from graphshare.ir.walk import consumers
+from graphshare.ops.registry import signature_of
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
-from graphshare.rewrite.share_checks import differences, forgotten_partners
 from graphshare.rewrite.tie import tie
+from graphshare.text.format import format_dims
+from graphshare.text.names import split_key
 from graphshare.text.short_repr import ShortRepr
+
+_HINTS = ("lr_mult", "wd_mult", "init")
+_KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+_NUMBER = re.compile(r"-?\d+")
+
+_Uses = Mapping[Node, list[tuple[Node, int]]]
 
 
 class Tied(msgspec.Struct, frozen=True):
@@ -73,12 +84,12 @@ def plan_share(
 
 def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None) -> Sharing:
     """Tie parameters as planned. Errors as in :func:`plan_share`."""
-    faults, notes = differences(graph, plan, roles, params)
+    faults, notes = _differences(graph, plan, roles, params)
     if faults:
         raise RefusedError(faults)
     rewrite = tie(graph, plan.ties, plan.names)
     check_isomorphic(rewrite, tied=plan.ties.keys())
-    warnings = (*plan.notes, *notes, *forgotten_partners(graph, plan.ties, roles))
+    warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan.ties, roles))
     return Sharing(rewrite, roles, _report(plan, roles, rewrite), warnings)
 
 
@@ -98,3 +109,140 @@ def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
         copied=[],
         separate=[n.name for n, r in roles.items() if r.is_parameter and not (n in plan.ties or n in plan.names or n in kept)],
     )
+
+
+def _differences(
+    graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None
+) -> tuple[list[Fault], list[str]]:
+    """Why pairs that ``plan`` ties cannot be one, and what a person should know of those that can."""
+    faults: list[Fault] = []
+    notes: list[str] = []
+    uses = consumers(graph.nodes)
+    records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
+    unequal: list[tuple[Node, Node, Record, Record]] = []
+    for tied, kept in plan.ties.items():
+        pair = f"{tied.name!r} and {kept.name!r}"
+        rule = plan.why.get(tied)
+        where = rule.place if rule is not None else ""
+        if (roles[tied].kind is Kind.AUXILIARY) != (roles[kept].kind is Kind.AUXILIARY):
+            states = " and ".join(f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept))
+            faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
+        for what, a, b in _compare_forms(tied, kept, records, uses):
+            faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where))
+        notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]
+        ours, theirs = records.get(tied.name), records.get(kept.name)
+        if ours is not None and theirs is not None and ours is not theirs and ours.shape == theirs.shape:
+            unequal.append((tied, kept, ours, theirs))
+    if params is not None and not faults:
+        notes += _values(params, unequal)
+    return faults, notes
+
+
+def _article(kind: Kind) -> str:
+    return "an auxiliary state" if kind is Kind.AUXILIARY else "a parameter"
+
+
+def _compare_forms(tied: Node, kept: Node, records: Mapping[str, Record], uses: _Uses) -> Iterator[tuple[str, object, object]]:
+    """Each of shape and type in which two variables surely differ: by the parameter file, by their own or operators' word."""
+    ours, theirs = records.get(tied.name), records.get(kept.name)
+    a, b = _shape(tied, ours), _shape(kept, theirs)
+    if a is not None and b is not None and not _compatible(a, b):
+        yield (
+            "shapes",
+            format_dims([size if size > 0 else None for size in a]),
+            format_dims([size if size > 0 else None for size in b]),
+        )
+    elif ours is None or theirs is None:
+        yield from _by_operators(tied, kept, uses)
+    x, y = _dtype(tied, ours), _dtype(kept, theirs)
+    if x and y and x != y:
+        yield "types", x, y
+
+
+def _shape(node: Node, record: Record | None) -> tuple[int, ...] | None:
+    if record is not None and record.shape is not None:
+        return record.shape
+    text = node.attrs.get("__shape__")
+    return tuple(map(int, _NUMBER.findall(text))) if text and text != "None" else None
+
+
+def _compatible(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether two shapes may be one; a size of 0 or below is not known yet, nor is anything of an empty shape."""
+    return not a or not b or (len(a) == len(b) and all(x == y or x <= 0 or y <= 0 for x, y in zip(a, b, strict=True)))
+
+
+def _dtype(node: Node, record: Record | None) -> str:
+    if record is not None and record.dtype is not None:
+        return record.dtype
+    flag = node.attrs.get("__dtype__", "")
+    return _KNOWN_TYPES[int(flag)] if flag.isdecimal() and int(flag) < len(_KNOWN_TYPES) else ""
+
+
+def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, object, object]]:
+    """Sizes that the first operators of two variables give to the same formal input, where those differ."""
+    for user, slot in uses.get(tied, ())[:1]:
+        for other, place in uses.get(kept, ())[:1]:
+            signature, twin = signature_of(user), signature_of(other)
+            if signature is None or signature is not twin or slot != place:
+                continue
+            formal = _formal(user, slot)
+            for name, key in signature.size_attributes:
+                a, b = (_NUMBER.findall(node.attrs.get(key, "")) for node in (user, other))
+                if name == formal and a and b and a != b:
+                    yield f"different shapes, for their operators have {key}", user.attrs[key], other.attrs[key]
+
+
+def _formal(user: Node, slot: int) -> str:
+    signature = signature_of(user)
+    names = signature.input_names(user.attrs, len(user.inputs), subgraphs=user.subgraphs) if signature else None
+    return names[slot] if names and slot < len(names) else ""
+
+
+def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
+    """The optimiser's and the initialiser's hints in which two variables differ."""
+    for hint in _HINTS:
+        ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
+        if ours != theirs:
+            yield f"__{hint}__", ours or "none", theirs or "none"
+
+
+def _hint(node: Node, hint: str, uses: _Uses) -> str:
+    """A variable's own attribute, or what files before 0.9 say of it at its operator (``weight_lr_mult``)."""
+    own = node.attrs.get(f"__{hint}__", node.attrs.get(hint, ""))
+    if own or hint == "init":
+        return own
+    for user, slot in uses.get(node, ()):
+        if any(key.endswith(f"_{hint}") for key in user.attrs):
+            said = user.attrs.get(f"{_formal(user, slot)}_{hint}")
+            if said:
+                return said
+    return ""
+
+
+def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]]) -> Iterator[str]:
+    """A warning for each pair whose records differ in their bytes."""
+    with ArrayReader(params) as left, ArrayReader(params) as right:
+        for tied, kept, ours, theirs in pairs:
+            if not have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
+                yield f"{tied.name!r} and {kept.name!r} have different values in {params.path}; those of {kept.name!r} are kept"
+
+
+def _forgotten_partners(graph: Graph, ties: Mapping[Node, Node], roles: Mapping[Node, Role]) -> list[str]:
+    """Parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is."""
+    uses = consumers(graph.nodes) if ties else {}
+    found: dict[str, None] = {}
+    for tied, kept in ties.items():
+        group = ties.get(kept, kept)
+        for user, slot in uses.get(tied, ()):
+            twin = next((u for u, place in uses.get(kept, ()) if u.op == user.op and place == slot), None)
+            if twin is None or len(twin.inputs) != len(user.inputs):
+                continue
+            for place, (a, b) in enumerate(zip(user.inputs, twin.inputs, strict=True)):
+                one, other = ties.get(a.node, a.node), ties.get(b.node, b.node)
+                both = one in roles and other in roles and roles[one].is_parameter and roles[other].is_parameter
+                if both and one is not other and group not in (one, other) and place != slot:
+                    text = (
+                        f"{tied.name!r} is tied to {kept.name!r}, but {a.node.name!r} and {b.node.name!r} beside them are not"
+                    )
+                    found.setdefault(text)
+    return list(found)

@@ -13,7 +13,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
-from graphshare.rewrite.fold.report import Folding
+from graphshare.rewrite.fold.fold import Folding
 from graphshare.text.format import format_count
 
 EXAMPLES = {

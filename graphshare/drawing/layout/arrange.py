@@ -1,19 +1,34 @@
-"""Arrange a picture: layers, order and gutters of all its levels."""
+"""Arrange a picture: layers, order and gutters of all its levels.
+
+Every edge of a level leads from a row to the next one, long edges through points. Cycles, which scopes can have though graphs
+have none, are cut by drawing some edges upwards. Rows follow the longest path; what feeds more than it reads stands close to
+its consumers.
+"""
 
 from __future__ import annotations
 
-from graphshare.drawing.layout.layering import assign_layers
-from graphshare.drawing.layout.levels import Layout, Vertex, build_levels, iterate_inside_out
-from graphshare.drawing.layout.ordering import order_rows
+from bisect import bisect_right, insort
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from graphshare.drawing.layout.levels import Layout, Level, Link, Vertex, build_levels, iterate_inside_out
 from graphshare.drawing.picture import Picture
+
+MOST_POINTS = 12  # per member of a level; longer edges than these suffice for are drawn without points
+_WIDEST_ROW = 12  # members without edges in a row
+_ROUNDS = 10
+_WORK = 400_000  # links times rounds
+
+_Neighbours = dict[int, list[int]]
+_PlacedNeighbours = dict[int, list[tuple[int, float]]]  # with the place of the port in a scope, 0 to 1
 
 
 def arrange(picture: Picture) -> Layout:
     """Return the levels of ``picture`` with their rows in order; coordinates depend on which scopes are open."""
     layout = build_levels(picture)
     for number in iterate_inside_out(layout):
-        assign_layers(layout, number)
-        order_rows(layout, number)
+        _assign_layers(layout, number)
+        _order_rows(layout, number)
     for number in range(len(layout.levels)):
         _add_gutters(layout, number)
     return layout
@@ -48,3 +63,198 @@ def _mirror(layout: Layout, vertex: int) -> None:
             for row in level.rows:
                 row.reverse()
                 pending += row
+
+
+def _assign_layers(layout: Layout, number: int) -> None:
+    """Fill the rows and the links of a level."""
+    level = layout.levels[number]
+    ports = (*level.entrances.values(), *level.exits.values())
+    vertices = [*level.entrances.values(), *level.members, *level.exits.values()]
+    upward = _find_back_edges(vertices, level)
+    after: _Neighbours = {v: [] for v in vertices}
+    before: _Neighbours = {v: [] for v in vertices}
+    for source, target in dict.fromkeys((s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges):
+        after[source].append(target)
+        before[target].append(source)
+    rank = _rank(vertices, after, before, level)
+    isolated = [v for v in vertices if not after[v] and not before[v] and v not in ports]
+    _spread_isolated(isolated, rank, level)
+    height = max(rank.values(), default=-1) + 1
+    level.rows = [[] for _ in range(height)]
+    for v in vertices:
+        level.rows[rank[v]].append(v)
+    _add_links(layout, number, rank, upward)
+
+
+def _find_back_edges(vertices: Sequence[int], level: Level) -> set[tuple[int, int]]:
+    """Return edges without which there is no cycle: those that lead back to where a depth-first walk is."""
+    after: _Neighbours = {v: [] for v in vertices}
+    for source, target, _ in level.edges:
+        after[source].append(target)
+    state: dict[int, int] = {}
+    back: set[tuple[int, int]] = set()
+    for root in vertices:
+        stack = [(root, iter(after[root]))] if root not in state else []
+        state.setdefault(root, 1)
+        while stack:
+            v, targets = stack[-1]
+            target = next(targets, -1)
+            if target < 0:
+                state[v] = 2
+                stack.pop()
+            elif target not in state:
+                state[target] = 1
+                stack.append((target, iter(after[target])))
+            elif state[target] == 1:
+                back.add((v, target))
+    return back
+
+
+def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, level: Level) -> dict[int, int]:
+    """Return the row of each vertex: entrances in the first, exits in the last."""
+    first = 1 if level.entrances else 0
+    entrances, exits = set(level.entrances.values()), set(level.exits.values())
+    missing = {v: len(before[v]) for v in vertices}
+    order = [v for v in vertices if not missing[v]]
+    rank = {v: 0 if v in entrances else first for v in order}
+    for v in order:  # grows while it is walked
+        for target in after[v]:
+            rank[target] = max(rank.get(target, first), rank[v] + 1)
+            missing[target] -= 1
+            if not missing[target]:
+                order.append(target)
+    last = max((rank[v] for v in vertices if v not in exits), default=-1) + 1
+    rank.update(dict.fromkeys(exits, last))
+    for v in reversed(order):
+        if after[v] and v not in entrances and v not in exits and len(before[v]) < len(after[v]):
+            rank[v] = min(rank[target] for target in after[v]) - 1
+        elif after[v] and len(before[v]) == len(after[v]) == 1 and rank[after[v][0]] > rank[v] + 1:
+            source = before[v][0]
+            if len(after[source]) > 1:  # on the short side of a detour: stand where the detour ends
+                rank[v] = rank[after[v][0]] - 1
+    return rank
+
+
+def _spread_isolated(isolated: Sequence[int], rank: dict[int, int], level: Level) -> None:
+    """Give members without any edge rows of a few each."""
+    if len(isolated) <= _WIDEST_ROW:
+        return
+    exits = set(level.exits.values())
+    others = [row for v, row in rank.items() if v not in exits and v not in set(isolated)]
+    first = max(others, default=-1) + 1
+    for i, v in enumerate(isolated):
+        rank[v] = first + i // _WIDEST_ROW
+    last = max(rank[v] for v in isolated) + 1
+    rank.update(dict.fromkeys(exits, last))
+
+
+def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set[tuple[int, int]]) -> None:
+    """Add the links of a level; the edges of a net from one vertex share their points."""
+    level = layout.levels[number]
+    left = MOST_POINTS * (len(level.members) + len(level.entrances)) + 1000
+    targets: dict[tuple[int, int, bool], dict[int, str]] = {}
+    for (source, target, net), kind in level.edges.items():
+        is_upward = (source, target) in upward
+        top, bottom = (target, source) if is_upward else (source, target)
+        targets.setdefault((net, top, is_upward), {})[bottom] = kind
+    spans = {key: max(rank[v] for v in ends) - rank[key[1]] - 1 for key, ends in targets.items()}
+    for key in sorted(targets, key=spans.__getitem__):
+        net, top, is_upward = key
+        ends = targets[key]
+        if spans[key] > left:
+            level.long_links += [Link(top, end, net, kind, is_upward) for end, kind in ends.items()]
+            continue
+        left -= spans[key]
+        kind = "data" if "data" in ends.values() else "control"
+        chain = [top]
+        for row in range(rank[top] + 1, rank[top] + 1 + spans[key]):
+            point = len(layout.vertices)
+            layout.vertices.append(Vertex("point", number, net))
+            level.rows[row].append(point)
+            level.links.append(Link(chain[-1], point, net, kind, is_upward))
+            chain.append(point)
+        for end, kind in ends.items():
+            level.links.append(Link(chain[rank[end] - rank[top] - 1], end, net, kind, is_upward))
+
+
+def _order_rows(layout: Layout, number: int) -> None:
+    """Sort each row of a level so that few links cross; the levels inside it must be sorted before."""
+    level = layout.levels[number]
+    above: _PlacedNeighbours = {v: [] for row in level.rows for v in row}
+    below: _PlacedNeighbours = {v: [] for row in level.rows for v in row}
+    ports = {v: _find_ports(layout, v) for v in above}
+    for link in level.links:
+        above[link.target].append((link.source, ports[link.source].get((link.net, not link.reversed), 0.5)))
+        below[link.source].append((link.target, ports[link.target].get((link.net, link.reversed), 0.5)))
+    rows = _walk_order(level.rows, above, below)
+    best, fewest = rows, count_crossings(rows, below)
+    rounds = max(2, min(_ROUNDS, _WORK // (len(level.links) + 1)))
+    for number in range(rounds):
+        if not fewest:
+            break
+        rows = _sweep(rows, above) if number % 2 == 0 else _sweep(rows[::-1], below)[::-1]
+        crossings = count_crossings(rows, below)
+        if crossings < fewest:
+            best, fewest = [list(row) for row in rows], crossings
+    level.rows = [list(row) for row in best]
+
+
+def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
+    """Return where on a scope each net enters (False) and leaves (True), from 0 at the left to 1."""
+    if layout.vertices[vertex].kind != "scope":
+        return {}
+    level = layout.levels[layout.vertices[vertex].content]
+    ports: dict[tuple[int, bool], float] = {}
+    for is_exit, named, row in ((False, level.entrances, level.rows[0]), (True, level.exits, level.rows[-1])):
+        place = {v: (i + 1) / (len(row) + 1) for i, v in enumerate(row)}
+        ports.update({(net, is_exit): place[v] for net, v in named.items()})
+    return ports
+
+
+def _walk_order(rows: Sequence[Sequence[int]], above: _PlacedNeighbours, below: _PlacedNeighbours) -> list[list[int]]:
+    """Order the rows as a depth-first walk along the links meets their vertices, so that connected parts stay together."""
+    row_of = {v: number for number, row in enumerate(rows) for v in row}
+    ordered: list[list[int]] = [[] for _ in rows]
+    seen: set[int] = set()
+    for root in (v for row in rows for v in row):
+        stack = [root]
+        while stack:
+            v = stack.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            ordered[row_of[v]].append(v)
+            stack += [u for u, _ in reversed(above[v]) if u not in seen]
+            stack += [u for u, _ in reversed(below[v]) if u not in seen]
+    return ordered
+
+
+def _sweep(rows: Sequence[Sequence[int]], neighbours: _PlacedNeighbours) -> list[list[int]]:
+    """Sort each row by the mean position of its vertices' neighbours in the row before; others keep their position."""
+    position: dict[int, float] = {}
+    sorted_rows: list[list[int]] = []
+    before = 1
+    for row in rows:
+        means = {}
+        for i, v in enumerate(row):
+            known = [position[u] + (port - 0.5) / before for u, port in neighbours[v] if u in position]
+            means[v] = sum(known) / len(known) if known else i / max(len(row) - 1, 1)
+        ordered = sorted(row, key=means.__getitem__)
+        sorted_rows.append(ordered)
+        position.update({v: i / max(len(row) - 1, 1) for i, v in enumerate(ordered)})
+        before = max(len(row), 1)
+    return sorted_rows
+
+
+def count_crossings(rows: Sequence[Sequence[int]], below: _PlacedNeighbours) -> int:
+    """Return the number of pairs of links that cross."""
+    crossings = 0
+    for upper, lower in pairwise(rows):
+        position = {v: i for i, v in enumerate(lower)}
+        passed: list[float] = []
+        for v in upper:
+            ends = sorted(position[u] + port for u, port in below[v] if u in position)
+            crossings += sum(len(passed) - bisect_right(passed, end) for end in ends)
+            for end in ends:
+                insort(passed, end)
+    return crossings

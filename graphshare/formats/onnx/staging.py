@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from itertools import zip_longest
 
 import msgspec
 
@@ -12,10 +13,11 @@ from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.model_format import BUG, SaveOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
-from graphshare.formats.onnx.differences import find_differences
+from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import Placement, list_external
 from graphshare.formats.onnx.protobuf import Blob
-from graphshare.formats.onnx.stored import FileRange, OnnxSource
+from graphshare.formats.onnx.stored import FileRange, OnnxFile, OnnxSource, find_stored, outputs_of
+from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.value_types import infer_types, list_untyped
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.open_source import open_source
@@ -25,7 +27,7 @@ from graphshare.formats.params.byte_ranges import copy_ranges, first_difference,
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.paths import base_name
 from graphshare.formats.staged_file import StagedFile
-from graphshare.ir.graph import EMPTY, Graph
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
@@ -35,6 +37,7 @@ LARGEST = (1 << 31) - 1
 _CHUNK = 1 << 22
 _EXPORTED = "--weights external puts them beside the model, --weights params leaves them in their file"
 _REWRITTEN = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
+_Facts = tuple[object, ...]
 
 
 class ModelBytes(msgspec.Struct, frozen=True, eq=False):
@@ -217,7 +220,7 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
 
     def find() -> Iterator[Fault]:
         with open_source(path) as source:
-            yield from find_differences(source, graph, changed)
+            yield from _find_differences(source, graph, changed)
 
     refuse_differences(find, where=where)
 
@@ -231,3 +234,55 @@ def hash_file(path: str) -> str:
         for start in range(0, source.size, _CHUNK):
             digest.update(source.read_at(start, min(_CHUNK, source.size - start)))
     return digest.hexdigest()
+
+
+def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str] = ()) -> Iterator[Fault]:
+    """Yield a fault for everything in which the file reads back as another graph. Raises InputError for a broken file.
+
+    Initializers ``changed`` may have other shapes and dtypes. External data is not looked for: it may be in place later.
+    """
+    read = decode_model(OnnxFile(source, seeks_data=False))
+    for node, twin in zip_longest(_operators(graph), _operators(read)):
+        if node is None or twin is None:
+            yield Fault("the file has another number of operators")
+            return
+        expected, found = _describe(node), _describe(twin)
+        if expected != found:
+            yield Fault(f"reads back as {found}, expected {expected}", node=node.name)
+    ours, theirs = ({node.name: _describe_variable(node) for node in g.nodes if not node.op} for g in (graph, read))
+    for name in dict.fromkeys((*ours, *theirs)):
+        if ours.get(name) != theirs.get(name) and name not in changed:
+            yield Fault(f"variable reads back as {theirs.get(name)}, expected {ours.get(name)}", node=name)
+    heads = [[_value(entry) for entry in g.heads] for g in (graph, read)]
+    if heads[0] != heads[1]:
+        yield Fault(f"the outputs read back as {heads[1]}, expected {heads[0]}")
+
+
+def _operators(graph: Graph) -> Iterator[Node]:
+    return (node for node in graph.nodes if node.op)
+
+
+def _value(entry: Entry) -> str:
+    return outputs_of(entry.node)[entry.index]
+
+
+def _describe(node: Node) -> _Facts:
+    details = node.details
+    inputs = tuple([_value(entry) for entry in node.inputs])
+    return (
+        node.op,
+        details.label,
+        details.domain,
+        inputs,
+        details.absent,
+        outputs_of(node),
+        tuple(node.attrs.items()),
+        len(node.subgraphs),
+    )
+
+
+def _describe_variable(node: Node) -> _Facts:
+    place = find_stored(node.details).place
+    if not node.details.holds_value or place is None:
+        return "initializer" if node.details.holds_value else "input", (), 0, 0
+    return "initializer", place.shape, place.code, place.end - place.start if place.pieces else data_size(place)

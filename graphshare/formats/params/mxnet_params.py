@@ -50,7 +50,7 @@ class MxnetParams(ParameterFormat):
         return index_params(source)
 
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
-        _write_dense_records(plan, out, chunks, np_shape=options.np_shape)
+        write_dense_records(plan, out, chunks, np_shape=options.np_shape)
 
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
         """Return why MXNet 1.9.1 could not load the array."""
@@ -139,7 +139,7 @@ def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -
     return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, _FLAGS[dtype])
 
 
-def _write_dense_records(plan: Plan, out: BinaryIO, chunks: Chunks, *, np_shape: bool) -> None:
+def write_dense_records(plan: Plan, out: BinaryIO, chunks: Chunks, *, np_shape: bool) -> None:
     """Write each record's dense form under its key, as ``mx.nd.save`` of MXNet 1.9.1 does, with the bytes from ``chunks``."""
     names = _encode_keys(plan)
     write_all(out, _encode_header(len(plan)))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec.structs import replace
+
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.ir.graph import Node, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.walk import topological
 from graphshare.progress import task
-from graphshare.rewrite.fold.graph import fold_graph, name_biases
 from graphshare.rewrite.fold.plan import Pair, plan_folding
-from graphshare.rewrite.fold.report import Folded, Folding, Unfolded
+from graphshare.text.format import format_count
 from graphshare.text.names import split_key
+from graphshare.text.short_repr import ShortRepr
 
 if TYPE_CHECKING:
     from graphshare.ops.kernel import Array
+
+_NO_BIAS = "no_bias"
 
 
 def fold(model: Checkpoint) -> tuple[Rewrite, dict[str, Array], Folding]:
@@ -35,7 +43,7 @@ def fold(model: Checkpoint) -> tuple[Rewrite, dict[str, Array], Folding]:
                 left.update((pair.norm, str(refusal)) for pair in group)
             advance(1)
     groups = [group for group, _, _ in results]
-    biases = name_biases(model.graph, groups, records)
+    biases = _name_biases(model.graph, groups, records)
     arrays: dict[str, Array] = {}
     folded = []
     for group, weight, bias in results:
@@ -43,4 +51,116 @@ def fold(model: Checkpoint) -> tuple[Rewrite, dict[str, Array], Folding]:
         arrays.update(zip(names, (weight, bias), strict=True))
         folded.append(Folded(*names, tuple(p.layer.name for p in group), tuple(p.norm.name for p in group)))
     reasons = tuple(Unfolded(node.name, left[node]) for node in model.graph.nodes if node in left)
-    return fold_graph(model.graph, groups, biases), arrays, Folding(tuple(folded), reasons)
+    return _fold_graph(model.graph, groups, biases), arrays, Folding(tuple(folded), reasons)
+
+
+def _name_biases(graph: Graph, groups: Sequence[Sequence[Pair]], held: Collection[str]) -> dict[Node, str]:
+    """Return a name for the bias of each group by the group's weight: its own, or a new one that nothing has."""
+    taken = {node.name for node in graph.nodes} | set(held)
+    names: dict[Node, str] = {}
+    for first, *_ in groups:
+        if first.bias is not None:
+            names[first.weight] = first.bias.name
+            continue
+        name = next(name for name in _bias_names(first.weight.name) if name not in taken)
+        taken.add(name)
+        names[first.weight] = name
+    return names
+
+
+def _bias_names(weight: str) -> Iterator[str]:
+    """Yield ``conv1_bias`` for ``conv1_weight``, then names that are less likely to be taken."""
+    base = weight.removesuffix("weight") if weight.endswith("weight") else f"{weight}_"
+    yield f"{base}bias"
+    number = 1
+    while True:
+        yield f"{base}folded_bias{number if number > 1 else ''}"
+        number += 1
+
+
+def _fold_graph(graph: Graph, groups: Sequence[Sequence[Pair]], biases: Mapping[Node, str]) -> Rewrite:
+    """Return the graph in which each layer of ``groups`` stands in the place of its BatchNorm, with a bias.
+
+    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their names and values. What was
+    BatchNorm's parameter alone is gone. ``biases`` are names by weight.
+    """
+    pairs = {pair.norm: pair for group in groups for pair in group}
+    variables = {group[0].weight: Node("", biases[group[0].weight], num_outputs=1) for group in groups if group[0].bias is None}
+    dropped = {pair.layer for pair in pairs.values()} | _find_unused(graph, pairs)
+
+    def change(node: Node) -> Node:
+        return _layer_in_place(pairs[node], variables) if node in pairs else node
+
+    images = {variable: variable for variable in variables.values()}
+    rebuild([node for node in topological(graph) if node not in dropped], change, images=images)
+    nodes: list[Node] = []
+    waiting = dict(variables)
+    for node in graph.nodes:
+        pair = pairs.get(node)
+        if pair is not None and pair.weight in waiting:
+            nodes.append(waiting.pop(pair.weight))
+        if node not in dropped:
+            nodes.append(images[node])
+    heads = relink_all(graph.heads, images)
+    result = Graph(tuple(nodes), heads, graph.attrs, graph.source.after_rewrite(), graph.extra)
+    kept = {node: images[node] for node in graph.nodes if node not in dropped}
+    return Rewrite(result, (Branch("", graph, kept),))
+
+
+def _find_unused(graph: Graph, norms: Collection[Node]) -> set[Node]:
+    """Return the variables that only ``norms`` use."""
+    candidates = {entry.node for norm in norms for entry in norm.inputs[1:]}
+    needed = {entry.node for entry in graph.heads}
+    for node in graph.nodes:
+        needed.update(node.control_deps)
+        if node not in norms:
+            needed.update(entry.node for entry in node.inputs)
+    return candidates - needed
+
+
+def _layer_in_place(pair: Pair, variables: Mapping[Node, Node]) -> Node:
+    """Return the layer with BatchNorm's name and a bias; its inputs are still those of the source, but for a new bias."""
+    layer, norm = pair.layer, pair.norm
+    deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
+    if pair.bias is not None:
+        return replace(layer, name=norm.name, control_deps=deps)
+    version = None if layer.inputs[1].version is None else 0
+    inputs = (*layer.inputs, Entry(variables[pair.weight], 0, version))
+    attrs = {**layer.attrs, _NO_BIAS: "False"}
+    form = layer.form
+    if _NO_BIAS not in layer.attrs:  # as MXNet writes attributes, if the file is MXNet's
+        attrs = dict(sorted(attrs.items())) if list(layer.attrs) == sorted(layer.attrs) else attrs
+        if form is not None and form.param is not None:
+            form = replace(form, param=(*form.param, _NO_BIAS))
+    return replace(layer, name=norm.name, attrs=attrs, inputs=inputs, control_deps=deps, form=form)
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """``norms`` that are in ``weight`` and ``bias`` now; ``layers`` are the operators before them, in the same order."""
+
+    weight: str
+    bias: str
+    layers: tuple[str, ...]
+    norms: tuple[str, ...]
+
+
+class Unfolded(msgspec.Struct, frozen=True):
+    """A BatchNorm that was left, and why, as the end of a sentence about it."""
+
+    norm: str
+    reason: str
+
+
+class Folding(ShortRepr, msgspec.Struct, frozen=True):
+    """The weights that changed, and the BatchNorms that were left."""
+
+    folded: tuple[Folded, ...]
+    left: tuple[Unfolded, ...]
+
+    @property
+    def count(self) -> int:
+        """How many BatchNorms are gone."""
+        return sum(len(one.norms) for one in self.folded)
+
+    def _summary(self) -> str:
+        return f"{format_count(self.count, 'BatchNorm')} folded, {len(self.left)} left"

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Literal
 
 import msgspec
 
-from graphshare.analysis.compatible import incompatibilities
-from graphshare.analysis.roles import Role, assign_roles
+from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.formats.model_format import list_mismatches
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
+from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import resolve_names
-from graphshare.rewrite.group.equal_parameters import equal_parameters
 from graphshare.rewrite.group.join import Collision, Output, Part, Place, find_collisions, join, resolve_connections
-from graphshare.rewrite.naming import check_prefixes
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.short_repr import ShortRepr
 
@@ -73,7 +73,7 @@ def plan_group(
         raise RefusedError(
             Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
         )
-    faults = incompatibilities([(member.where, member.graph, member.params) for member in members])
+    faults = _incompatibilities([(member.where, member.graph, member.params) for member in members])
     parts = [Part(member.graph, member.prefix, member.where) for member in members]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
     roles = [
@@ -88,7 +88,7 @@ def plan_group(
         raise RefusedError(faults)
     unequal: Mapping[str, str] = {}
     if on_collision == "tie-if-equal":
-        equal, unequal = equal_parameters(parts, roles, [member.params for member in members], wired)
+        equal, unequal = _equal_parameters(parts, roles, [member.params for member in members], wired)
         ties.update(equal)
     if on_collision == "prefix":
         parts = _add_prefixes(parts, wired, ties)
@@ -223,3 +223,74 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     found = [(head.node, head.index) for head in rewrite.graph.heads]
     if len(found) != len(wanted) or any(a[0] is not b[0] or a[1] != b[1] for a, b in zip(found, wanted, strict=True)):
         raise SelfCheckError("the heads are not those of the graphs; this is a bug of graphshare")
+
+
+def _equal_parameters(
+    parts: Sequence[Part],
+    roles: Sequence[Mapping[Node, Role]],
+    params: Sequence[ParameterFile | None],
+    taken: Collection[Place],
+) -> tuple[dict[Place, Place], dict[str, str]]:
+    """Parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
+
+    Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
+    the name in the result. Arrays are compared piece by piece.
+    """
+    from graphshare.formats.params.arrays import ArrayReader  # start-up: only this path needs it
+    from graphshare.formats.params.lookup import RecordsByName, describe_difference
+
+    records = [RecordsByName(file) if file is not None else None for file in params]
+    first: dict[str, Place] = {}
+    equal: dict[Place, Place] = {}
+    reasons: dict[str, str] = {}
+    with ExitStack() as files:
+        readers = [files.enter_context(ArrayReader(file)) if file is not None else None for file in params]
+        for number, found in enumerate(roles):
+            for node, role in found.items():
+                place = (number, node)
+                if not role.is_parameter or place in taken or not node.name:
+                    continue
+                keeper = first.setdefault(node.name, place)
+                if keeper[0] == number:
+                    continue
+                other, twin = roles[keeper[0]][keeper[1]], keeper[1]
+                x, y = (
+                    of.of(n, auxiliary=r.kind is Kind.AUXILIARY) if of is not None else None
+                    for of, n, r in ((records[keeper[0]], twin, other), (records[number], node, role))
+                )
+                left, right = readers[keeper[0]], readers[number]
+                if role.kind is not other.kind:
+                    reason = "an auxiliary state in one of them"
+                elif dict(twin.attrs) != dict(node.attrs) or twin.inputs or node.inputs:
+                    reason = "with different attributes"
+                elif x is None or y is None or left is None or right is None:
+                    reason = "and its values are not known from parameter files"
+                else:
+                    difference = "" if x.shape is None and y.shape is None else describe_difference(left, x, right, y)
+                    reason = difference and f"with different {difference}"
+                if reason:
+                    reasons[parts[number].name(node)] = reason
+                else:
+                    equal[place] = keeper
+    return equal, reasons
+
+
+def _incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
+    """Return every reason why the graphs (each with its name) do not fit into one file.
+
+    A parameter file is read under np-shape (V3 records) or not.
+    """
+    first, graph, _ = members[0]
+    faults = [fault for where, other, _ in members[1:] for fault in list_mismatches(first, graph, where, other)]
+    modern = [path for path, is_v3 in _v3_files(members) if is_v3]
+    plain = [path for path, is_v3 in _v3_files(members) if not is_v3]
+    if modern and plain:
+        hint = "MXNet reads a file with np-shape or without; write one anew with `graphshare params convert`"
+        faults.append(Fault(f"{modern[0]} holds V3 arrays (np-shape) and {plain[0]} does not", hint=hint))
+    return faults
+
+
+def _v3_files(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> Iterator[tuple[str, bool]]:
+    for _, _, params in members:
+        if params is not None and params.format == "params" and params.records:
+            yield params.path, any(record.layout == "V3" for record in params.records)

@@ -9,11 +9,10 @@ from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.rules.choose import NameStep
 from graphshare.rewrite.rules.load import read_rules
 from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import kinds_of, plan_names, plan_sharing
-from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
+from graphshare.rewrite.rules.resolve import NameStep, Resolver, find_shadowed
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.short_repr import ShortRepr
 

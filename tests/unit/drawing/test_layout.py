@@ -8,11 +8,9 @@ import pytest
 
 import graphshare
 from graphshare.drawing.draw import draw
-from graphshare.drawing.layout.arrange import arrange
+from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
 from graphshare.drawing.layout.columns import fit_in_order
-from graphshare.drawing.layout.layering import MOST_POINTS
 from graphshare.drawing.layout.levels import Layout, build_levels
-from graphshare.drawing.layout.ordering import count_crossings
 from graphshare.drawing.layout.placement import Placement, Rect, place
 from graphshare.drawing.picture import Picture
 from graphshare.ir.graph import Graph

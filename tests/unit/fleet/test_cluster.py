@@ -21,7 +21,7 @@ from graphshare.fleet.cluster import Installation, compare_workers, describe_ins
 from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, SchedulerError, Task
 from graphshare.fleet.tasks import Template
-from graphshare.fleet.thread_limit import any_time_limit
+from graphshare.fleet.work import any_time_limit
 from tests.processes import ROOT
 
 HERE = Installation("1.0", "3.11", {"numpy": "2.0", "onnx": "1.16"})

@@ -14,7 +14,7 @@ import graphshare as gs
 from graphshare.errors import UsageError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.rewrite.fold.report import Folded
+from graphshare.rewrite.fold.fold import Folded
 from tests.symbols import Record, document, operator, variable
 
 NORM = {"eps": "0.01", "fix_gamma": "False"}

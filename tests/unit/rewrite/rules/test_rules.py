@@ -12,7 +12,7 @@ import pytest
 from graphshare.errors import GraphshareError, InputError, RefusedError, UsageError
 from graphshare.formats import toml
 from graphshare.formats.schema import explain as schema_faults
-from graphshare.rewrite.rules import choose, load
+from graphshare.rewrite.rules import load, resolve
 from graphshare.rewrite.rules.load import load_rules, read_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
@@ -263,7 +263,7 @@ def test_too_many_rules_patterns_and_levels_are_refused(monkeypatch: pytest.Monk
         read_rules(b" " * (load.MAX_BYTES + 1), where="r.json")
     with pytest.raises(InputError, match="not UTF-8"):
         read_rules(b"\xff", where="r.json")
-    monkeypatch.setattr(choose, "MAX_TRIALS", 1_000_000)
+    monkeypatch.setattr(resolve, "MAX_TRIALS", 1_000_000)
     for text in ("*x{}*", "x{}*", "*[y]{}"):
         resolver = Resolver(Ruleset(tuple(Rule("match", text.format(i), "y") for i in range(5000))))
         with pytest.raises(GraphshareError, match="too many patterns"):
