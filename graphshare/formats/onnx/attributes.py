@@ -13,7 +13,7 @@ from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, floats
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.text.format import shorten
 
-GRAPH, GRAPHS = 6, 11
+TENSOR, GRAPH, GRAPHS, SPARSE_TENSOR = 5, 6, 11, 22
 _LONGEST = 16  # numbers of a list in a text
 _CACHED = 256  # bytes of attributes that are shared when they repeat
 

@@ -149,6 +149,10 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
     both. ``values`` is what the file says of the outputs of either.
 
+    A weight in a Constant is a variable with its ``tensor`` and its ``node``; one in a body is a variable of the main graph
+    whose ``home`` is the GraphProto of the body. ``outputs`` has the name of either as it was read: in the home, where
+    ``tensor`` has the name, it may be one that the model has elsewhere too.
+
     Nodes that no file had are stored in the same way, in memory: an operator without its inputs, and a ``tensor`` without its
     data where ``data_in_record``: that is in the model's parameter file.
     """
@@ -164,6 +168,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     data_in_record: bool = False
     input: NamedMessage | None = None
     outer: tuple[TensorPlace, ...] = ()
+    home: Span | None = None
 
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
