@@ -253,7 +253,7 @@ class _GraphWriter:
             captured: dict[Node, str] = {}
             lifted: dict[Node, Node] = {}
             for variable, entry in zip(graph.captures, entries, strict=False):
-                if entry.node in self._lifted:
+                if entry.node in self._lifted and entry.node not in self._own:
                     lifted[variable] = self._lifted[entry.node]
                 else:
                     captured[variable] = self._name(entry)
