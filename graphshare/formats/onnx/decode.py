@@ -34,6 +34,7 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TensorPlace,
     find_stored,
+    make_free_name,
 )
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
@@ -107,12 +108,9 @@ def _read_main(file: OnnxFile, start: int, end: int) -> tuple[tuple[Node, ...], 
     taken = set(scope.values) if reader.lifted else set()
     names: dict[Node, str] = {}
     for node in reader.lifted:
-        free, number = node.name, 0
-        while free in taken:
-            number += 1
-            free = f"{node.name}_{number}"
+        free = make_free_name(node.name, taken)
         taken.add(free)
-        if number:
+        if free != node.name:
             names[node] = free
     if not names:
         return nodes, heads, rest
@@ -361,9 +359,10 @@ class _GraphReader:
                 message = f"value {output!r} is defined twice, and a name stands for one value"
                 raise InputError(Fault(message, node=name, path=f"byte {field[2]}"))
         span = Span(self._file, field[3], field[4])
-        if op == "Constant" and not domain and not inputs and len(outputs) == len(attributes) == 1 and name not in by_output[1]:
+        if op == "Constant" and not domain and not inputs and len(outputs) == len(attributes) == 1:
             stored = self._read_constant(attributes[0], name, rank)
-            if stored is not None:
+            # A body cannot return a value of the graph around it.
+            if stored is not None and (home is None or name not in by_output[1]):
                 stored = msgspec.structs.replace(
                     stored, values=list_messages(outputs, by_output), node=span, outputs=(name,), label=label, home=home
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -173,6 +173,15 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
+
+
+def make_free_name(name: str, taken: Container[str]) -> str:
+    """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
+    free, number = name, 0
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
 
 
 def outputs_of(node: Node) -> tuple[str, ...]:

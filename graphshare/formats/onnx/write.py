@@ -14,7 +14,7 @@ from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.messages import describe_value, name_tensor, rename_annotation, rename_message, rename_sparse
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, Stored, find_stored, outputs_of
+from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, Stored, find_stored, make_free_name, outputs_of
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.bodies import Body, list_bodies
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -92,14 +92,15 @@ def list_as_read(graph: Graph) -> list[Node]:
     return [*inputs, *others, *(node for node in graph.nodes if node in steps)]
 
 
-def find_at_home(graph: Graph) -> set[Node]:
-    """Return the weights of bodies that are written where they were read: those that their body alone captures, once.
+def find_at_home(graph: Graph) -> dict[Node, str]:
+    """Return the weights of bodies that are written where they were read, and their names there.
 
-    Every other one, tied across bodies for one, is an initializer of the main graph.
+    Those are the ones that their body alone captures, once. Every other one, tied across bodies for one, is an initializer
+    of the main graph. A name that several bodies have is the model's own with a number, which a reader adds anew.
     """
     lifted = {node for node in graph.nodes if not node.op and find_stored(node.details).home is not None}
     if not lifted:
-        return lifted
+        return {}
     uses = Counter(head.node for head in graph.heads)
     at_home: set[Node] = set()
     for node in graph.nodes:
@@ -108,7 +109,16 @@ def find_at_home(graph: Graph) -> set[Node]:
             at_home.update(
                 [e.node for variable, e in body.captured.items() if e.node in lifted and _is_home(e.node, body, variable)]
             )
-    return {node for node in at_home if uses[node] == 1}
+    kept = [node for node in graph.nodes if node in at_home and uses[node] == 1]
+    taken = {name for node in graph.nodes if node not in at_home or uses[node] > 1 for name in outputs_of(node)}
+    names: dict[Node, str] = {}
+    for node in kept:
+        stored = find_stored(node.details)
+        number = stored.outputs[0].removeprefix(stored.tensor.name) if stored.tensor is not None else ""
+        name = node.name.removesuffix(number)
+        names[node] = name if make_free_name(name, taken) == node.name else node.name
+        taken.add(node.name)
+    return names
 
 
 def _is_home(weight: Node, body: Body, variable: Node) -> bool:
@@ -151,7 +161,8 @@ def _order(items: Iterable[tuple[int, int, Item]]) -> list[tuple[int, Item]]:
 class _GraphWriter:
     """Encodes one graph. ``captured`` gives the names of what it captures, ``around`` the names of the graphs around it.
 
-    ``lifted`` are captures that stand for weights of the main graph whose home is this body or one in it.
+    ``lifted`` are captures that stand for weights of the main graph whose home is this body or one in it, ``at_home`` the
+    names of all such weights there.
     """
 
     def __init__(
@@ -162,12 +173,14 @@ class _GraphWriter:
         around: tuple[Set[str], ...] = (),
         types: Mapping[str, bytes] = EMPTY,
         lifted: Mapping[Node, Node] = EMPTY,
+        at_home: Mapping[Node, str] = EMPTY,
     ) -> None:
         self._graph = graph
         self._encode_tensor = encode_tensor
         self._captured = captured
         self._types = types
-        self._lifted: Mapping[Node, Node] = lifted if around else {node: node for node in find_at_home(graph)}
+        self._at_home = at_home if around else find_at_home(graph)
+        self._lifted: Mapping[Node, Node] = lifted if around else {node: node for node in self._at_home}
         home = _source(graph).span
         self._own = {variable: node for variable, node in lifted.items() if find_stored(node.details).home is home}
         self._weights = set(self._own.values())
@@ -217,11 +230,8 @@ class _GraphWriter:
         return self._renamed.get(name, name) if self._renamed else name
 
     def _written_names(self, node: Node) -> tuple[str, ...]:
-        """Return the names of a node's outputs; of a weight at home the one it has there, unless it has got another since."""
-        stored = find_stored(node.details)
-        if node in self._weights and stored.tensor is not None and stored.outputs == (node.name,):
-            return (stored.tensor.name,)
-        return outputs_of(node)
+        """Return the names of a node's outputs; of a weight at home the one that it has there."""
+        return (self._at_home[node],) if node in self._weights else outputs_of(node)
 
     def _is_kept(self, node: Node) -> bool:
         """Return whether a weight of this body has the names that it was read with."""
@@ -257,7 +267,7 @@ class _GraphWriter:
                     lifted[variable] = self._lifted[entry.node]
                 else:
                     captured[variable] = self._name(entry)
-            yield _GraphWriter(graph, self._encode_tensor, captured, self._around, lifted=lifted)
+            yield _GraphWriter(graph, self._encode_tensor, captured, self._around, EMPTY, lifted, self._at_home)
 
     def _encode_node(self, node: Node) -> Blob | Message:
         stored, details = find_stored(node.details), node.details
