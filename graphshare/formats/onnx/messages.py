@@ -63,17 +63,14 @@ def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     return renamed
 
 
-def name_tensor(span: Span, name: str, *, is_sparse: bool = False) -> Message:
-    """Return a TensorProto under a name, which that of a Constant needs not have; a SparseTensorProto has it in its values."""
-    message, is_named = Message(), is_sparse
-    for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
-        if is_sparse and number == 1:
-            message.add_message(1, name_tensor(Span(span.file, start, end), name))
-            continue
+def name_tensor(span: Span, name: str) -> Message:
+    """Return a TensorProto under a name, which that of a Constant needs not have."""
+    message, is_named = Message(), False
+    for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
         if not is_named and number >= TENSOR_NAME:
             message.add_bytes(TENSOR_NAME, encode_text(name))
             is_named = True
-        if is_sparse or number != TENSOR_NAME:
+        if number != TENSOR_NAME:
             message.add_encoded(Span(span.file, begin, end))
     if not is_named:
         message.add_bytes(TENSOR_NAME, encode_text(name))

@@ -134,9 +134,12 @@ def _is_home(weight: Node, body: Body, variable: Node) -> bool:
 
 
 def _is_constant(node: Node) -> bool:
-    """Return whether a variable is the value of a Constant of the main graph."""
+    """Return whether a variable of the main graph is written as a Constant: one that it had, or a sparse one of a body.
+
+    ONNX's inference of types takes sparse Constants for tensors, and does not take sparse initializers for them.
+    """
     stored = find_stored(node.details)
-    return stored.node is not None and stored.home is None and not node.op
+    return stored.node is not None and (stored.home is None or stored.is_sparse) and not node.op
 
 
 def _rank_tensor(stored: Stored) -> int:
@@ -242,7 +245,7 @@ class _GraphWriter:
 
     def _list_steps(self) -> list[Node]:
         """Return the operators, and the weights that are written as Constants, in the order of their file."""
-        steps = [node for node in self._nodes if node.op or _is_constant(node)]
+        steps = [node for node in self._nodes if node.op or (_is_constant(node) and node not in self._weights)]
         constants = [
             (stored.tensor.rank, node)
             for node in self._own.values()
@@ -320,12 +323,12 @@ class _GraphWriter:
     def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, Blob | Message]]:
         for node in variables:
             stored, (name,) = find_stored(node.details), self._own_names(node)
-            if stored.tensor is None or (stored.node is not None and (stored.home is None or node in self._weights)):
+            if stored.tensor is None or _is_constant(node) or (stored.node is not None and node in self._weights):
                 continue
             rank = stored.tensor.rank if node in self._weights else _rank_tensor(stored)
             tensor: Blob | Message
             if stored.node is not None:  # a Constant of a body, which the main graph has for several bodies
-                tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor.span, name, is_sparse=stored.is_sparse)
+                tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor.span, name)
             elif stored.is_sparse:
                 tensor = rename_sparse(stored.tensor, name)
             else:
