@@ -24,6 +24,11 @@ def domain_of(node: Node) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
+def is_constant(node: Node) -> bool:
+    """Return whether a variable is the value of a Constant."""
+    return not node.op and find_stored(node.details).node is not None
+
+
 def list_stated_types(node: Node) -> Iterator[tuple[str, str, TensorType]]:
     """Yield where a file states a type, the name of the value and the type, for each output of ``node``."""
     stored = find_stored(node.details)
@@ -36,7 +41,11 @@ def list_stated_types(node: Node) -> Iterator[tuple[str, str, TensorType]]:
             if stated is not None:
                 yield where, name, stated
         if not node.op and stored.place is not None:
-            yield "its initializer", name, TensorType(dtype_name(stored.place.code), stored.place.shape)
+            yield (
+                "its Constant" if is_constant(node) else "its initializer",
+                name,
+                TensorType(dtype_name(stored.place.code), stored.place.shape),
+            )
 
 
 def list_stale_infos(graph: Graph) -> Iterator[NamedMessage]:

@@ -45,6 +45,7 @@ from graphshare.ir.rebuild import rebuild, relink_all
 
 OVERLOAD = "overload of the function"
 """The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
+_LEAST_ATTRIBUTE = 23  # bytes of one that has a weight: most Constants are smaller
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
 
@@ -354,10 +355,6 @@ class _GraphReader:
         name = next((output for output in outputs if output), "") or label
         if not op:
             raise WireError(f"node {name!r} has no operator", field[2])
-        for output in outputs:
-            if output and (output in scope.values or output in scope.lifted):
-                message = f"value {output!r} is defined twice, and a name stands for one value"
-                raise InputError(Fault(message, node=name, path=f"byte {field[2]}"))
         span = Span(self._file, field[3], field[4])
         if op == "Constant" and not domain and not inputs and len(outputs) == len(attributes) == 1:
             stored = self._read_constant(attributes[0], name, rank)
@@ -366,7 +363,7 @@ class _GraphReader:
                 stored = msgspec.structs.replace(
                     stored, values=list_messages(outputs, by_output), node=span, outputs=(name,), label=label, home=home
                 )
-                return self._define_constant(stored, scope)
+                return self._define_constant(stored, scope, field)
         entries, absent = self._find_inputs(inputs, scope, name, field)
         known = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
         values = {**known.values, OVERLOAD: overload} if overload else known.values
@@ -375,12 +372,20 @@ class _GraphReader:
         node = Node(op, name, known.texts, tuple(entries), len(outputs), subgraphs=known.graphs, details=details)
         for index, output in enumerate(outputs):
             if output:
-                scope.values[output] = Entry(node, index)
+                self._define(output, Entry(node, index), scope, field)
         return node
+
+    def _define(self, name: str, entry: Entry, scope: _Scope, field: Field) -> None:
+        if name in scope.values or name in scope.lifted:
+            message = f"value {name!r} is defined twice, and a name stands for one value"
+            raise InputError(Fault(message, node=entry.node.name, path=f"byte {field[2]}"))
+        scope.values[name] = entry
 
     def _read_constant(self, attribute: Field, name: str, rank: int) -> Stored | None:
         """Return the tensor of a Constant with one attribute if it is a weight. Raises WireError."""
         data = self._file.data
+        if attribute[4] - attribute[3] < _LEAST_ATTRIBUTE:
+            return None
         fields = {field[0]: field for field in scan(data, attribute[3], attribute[4])}
         number = next((number for number in (TENSOR, SPARSE_TENSOR) if number in fields), None)
         if number is None or fields[number][1] != BYTES:
@@ -396,17 +401,17 @@ class _GraphReader:
         )
         return Stored(tensor=message, place=None if number == SPARSE_TENSOR else place, is_sparse=number == SPARSE_TENSOR)
 
-    def _define_constant(self, stored: Stored, scope: _Scope) -> Node:
+    def _define_constant(self, stored: Stored, scope: _Scope, field: Field) -> Node:
         """Return the variable of a Constant, which is a value of its graph, or is lifted to the main graph."""
         (name,) = stored.outputs
         is_lifted = self._lifts and stored.home is not None
         values = describe_variable(stored, 0) if not self._lifts else EMPTY
         details = NodeDetails("", (name,), values, label=stored.label, holds_value=True, stored=stored)
         node = Node("", name, num_outputs=1, details=details)
+        self._define(name, Entry(node), scope, field)
         if is_lifted:
+            del scope.values[name]
             self._lift(node, scope)
-        else:
-            scope.values[name] = Entry(node)
         return node
 
     def _find_inputs(self, names: Sequence[str], scope: _Scope, node: str, field: Field) -> tuple[list[Entry], tuple[int, ...]]:

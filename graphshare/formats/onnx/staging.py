@@ -271,7 +271,8 @@ def _describe(node: Node) -> _Facts:
     details = node.details
     inputs = tuple([_value(entry) for entry in own_inputs(node)])
     # What a body captures comes in the order of its first use there, and weights that it had itself come first.
-    captured = [{_value(entry) for entry in body.captured.values()} for body in list_bodies(node).values()]
+    bodies = list_bodies(node).values() if node.subgraphs else ()
+    captured = [{_value(entry) for entry in body.captured.values()} for body in bodies]
     return (
         node.op,
         details.label,

@@ -80,7 +80,7 @@ def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types
 def list_as_read(graph: Graph) -> list[Node]:
     """Return the nodes in the order that they have in a graph that is read from the file of this one."""
     at_home = find_at_home(graph)
-    steps = {node for node in graph.nodes if node.op or _is_constant(node) or node in at_home}
+    steps = {node for node in graph.nodes if node.op or _is_constant(node, graph) or node in at_home}
     variables = [node for node in graph.nodes if node not in steps]
     inputs = [node for node in variables if _is_input(node)]
     tensors = [
@@ -133,13 +133,16 @@ def _is_home(weight: Node, body: Body, variable: Node) -> bool:
     return True
 
 
-def _is_constant(node: Node) -> bool:
-    """Return whether a variable of the main graph is written as a Constant: one that it had, or a sparse one of a body.
+def _is_constant(node: Node, graph: Graph) -> bool:
+    """Return whether a variable of the main graph is written as a Constant: one that it had, or some that a body had.
 
-    ONNX's inference of types takes sparse Constants for tensors, and does not take sparse initializers for them.
+    ONNX's inference of types takes sparse Constants for tensors, and does not take sparse initializers for them. Up to IR
+    version 3 initializers are inputs.
     """
     stored = find_stored(node.details)
-    return stored.node is not None and (stored.home is None or stored.is_sparse) and not node.op
+    if node.op or stored.node is None:
+        return False
+    return stored.home is None or stored.is_sparse or _source(graph).ir_version < 4
 
 
 def _rank_tensor(stored: Stored) -> int:
@@ -189,7 +192,8 @@ class _GraphWriter:
         self._weights = set(self._own.values())
         self._nodes = [node for node in graph.nodes if node not in captured and node not in self._lifted]
         self._nodes[:0] = self._own.values()
-        names = {name for node in self._nodes for name in self._written_names(node) if name}
+        self._names_of = self._find_names if self._weights else outputs_of
+        names = {name for node in self._nodes for name in self._names_of(node) if name}
         self._renamed = _find_free_names(names, around)
         self._around = (*around, {self._renamed.get(name, name) for name in names} if self._renamed else names)
         self._heads = {(head.node, head.index) for head in graph.heads}
@@ -229,10 +233,10 @@ class _GraphWriter:
         captured = self._captured.get(entry.node)
         if captured is not None:
             return captured
-        name = self._written_names(self._own.get(entry.node, entry.node))[entry.index]
+        name = self._names_of(self._own.get(entry.node, entry.node) if self._own else entry.node)[entry.index]
         return self._renamed.get(name, name) if self._renamed else name
 
-    def _written_names(self, node: Node) -> tuple[str, ...]:
+    def _find_names(self, node: Node) -> tuple[str, ...]:
         """Return the names of a node's outputs; of a weight at home the one that it has there."""
         return (self._at_home[node],) if node in self._weights else outputs_of(node)
 
@@ -245,7 +249,7 @@ class _GraphWriter:
 
     def _list_steps(self) -> list[Node]:
         """Return the operators, and the weights that are written as Constants, in the order of their file."""
-        steps = [node for node in self._nodes if node.op or (_is_constant(node) and node not in self._weights)]
+        steps = [node for node in self._nodes if node.op or (_is_constant(node, self._graph) and node not in self._weights)]
         constants = [
             (stored.tensor.rank, node)
             for node in self._own.values()
@@ -256,7 +260,7 @@ class _GraphWriter:
         return steps
 
     def _own_names(self, node: Node) -> tuple[str, ...]:
-        names = self._written_names(node)
+        names = self._names_of(node)
         return tuple([self._renamed.get(name, name) for name in names]) if self._renamed else names
 
     def _bodies(self, node: Node) -> Iterator[_GraphWriter]:
@@ -323,7 +327,7 @@ class _GraphWriter:
     def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, Blob | Message]]:
         for node in variables:
             stored, (name,) = find_stored(node.details), self._own_names(node)
-            if stored.tensor is None or _is_constant(node) or (stored.node is not None and node in self._weights):
+            if stored.tensor is None or _is_constant(node, self._graph) or (stored.node is not None and node in self._weights):
                 continue
             rank = stored.tensor.rank if node in self._weights else _rank_tensor(stored)
             tensor: Blob | Message
