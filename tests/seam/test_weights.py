@@ -326,3 +326,26 @@ def test_external_data_of_a_body_moves_to_the_graph(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "here")
     assert (tmp_path / "other/tied.onnx.data").read_bytes().count(DATA) == 1
     assert compute(tied) == 2 * expected
+
+
+def test_a_constant_and_an_initializer_of_equal_values_are_one_model(tmp_path: Path) -> None:
+    path, other = write(tmp_path, make("Constant", "If")), write(tmp_path, make("initializer", "If"), "other.onnx")
+    run = done(in_process("verify", path, "--against", other))
+    assert run.stdout.splitlines()[-1].startswith(b"EQUAL")
+
+
+@pytest.mark.parametrize(("kind", "where"), [case for case in DENSE if case[1] != "function"])
+def test_new_values_of_a_weight_are_written_where_it_is(kind: str, where: str, tmp_path: Path) -> None:
+    path, out = write(tmp_path, make(kind, where)), tmp_path / "out.onnx"
+    gs.save(gs.load(path).with_params({"weight": VALUES + 1}), out)
+    assert out.read_bytes().count(DATA) == 0
+    assert out.read_bytes().count((VALUES + 1).tobytes()) == 1
+    assert compute(out) == compute(write(tmp_path, make(kind, where, VALUES + 1), "wanted.onnx"))
+
+
+def test_a_group_of_models_keeps_the_weights_of_their_bodies(tmp_path: Path) -> None:
+    first, second = (write(tmp_path, make("Constant", where), f"{where}.onnx") for where in ("If", "graph"))
+    out = tmp_path / "group.onnx"
+    done(in_process("group", first, second, "--prefix", "a_", "--prefix", "b_", "-o", out))
+    assert {"a_weight", "b_weight"} <= {record["key"] for record in list_records(out)}
+    assert compute(out) == compute(first) + compute(second)

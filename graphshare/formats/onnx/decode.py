@@ -32,9 +32,9 @@ from graphshare.formats.onnx.stored import (
     OnnxSource,
     Span,
     Stored,
+    TakenNames,
     TensorPlace,
     find_stored,
-    make_free_name,
 )
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
@@ -106,10 +106,10 @@ def _read_main(file: OnnxFile, start: int, end: int) -> tuple[tuple[Node, ...], 
     scope = _Scope(None)
     reader = _GraphReader(file, lifts=True)
     nodes, heads, rest = reader.read(start, end, scope)
-    taken = set(scope.values) if reader.lifted else set()
+    taken = TakenNames(scope.values if reader.lifted else ())
     names: dict[Node, str] = {}
     for node in reader.lifted:
-        free = make_free_name(node.name, taken)
+        free = taken.find_free(node.name)
         taken.add(free)
         if free != node.name:
             names[node] = free

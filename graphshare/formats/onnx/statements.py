@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from graphshare.errors import InputError
 from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
-from graphshare.formats.onnx.stored import FUNCTION, NamedMessage, OnnxSource, Span, find_stored, make_free_name, outputs_of
+from graphshare.formats.onnx.stored import FUNCTION, NamedMessage, OnnxSource, Span, TakenNames, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import is_weight
 from graphshare.formats.onnx.types import read_any_type
 from graphshare.formats.onnx.wire import WireError, scan, text_at
@@ -97,6 +97,7 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
     functions = _list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {}
     called = functions.keys() if nodes is None or not functions else _list_uses(nodes, functions)[1]
     weights: dict[str, Node] = {}
+    taken = TakenNames()
     for key, stored in functions.items():
         pending = [stored.function.graph] if key in called and stored.function is not None else []
         for body in pending:
@@ -104,7 +105,9 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
                 place = find_stored(node.details).place
                 if node.details.holds_value and (place is None or is_weight(place.shape, place.code)):
                     name = f"{'.'.join(filter(None, key))}/{node.name}"
-                    weights[make_free_name(name, weights)] = node
+                    free = taken.find_free(name)
+                    taken.add(free)
+                    weights[free] = node
                 pending.extend(node.subgraphs)
     return weights
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -175,13 +175,26 @@ OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
 
 
-def make_free_name(name: str, taken: Container[str]) -> str:
-    """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
-    free, number = name, 0
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free
+class TakenNames:
+    """Names that are taken, and what is free beside them."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = set(names)
+        self._numbers: dict[str, int] = {}
+
+    def add(self, name: str) -> None:
+        """Take a name."""
+        self._names.add(name)
+
+    def find_free(self, name: str) -> str:
+        """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
+        number = self._numbers.get(name, 0)  # all below are taken
+        free = f"{name}_{number}" if number else name
+        while free in self._names:
+            number += 1
+            free = f"{name}_{number}"
+        self._numbers[name] = number
+        return free
 
 
 def outputs_of(node: Node) -> tuple[str, ...]:

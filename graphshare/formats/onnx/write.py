@@ -14,9 +14,9 @@ from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.messages import describe_value, name_tensor, rename_annotation, rename_message, rename_sparse
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, Stored, find_stored, make_free_name, outputs_of
+from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, Stored, TakenNames, find_stored, outputs_of
 from graphshare.formats.onnx.wire import encode_text, scan
-from graphshare.ir.bodies import Body, list_bodies
+from graphshare.ir.bodies import list_bodies
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
 TensorEncoder = Callable[[Node, str], Message | None]
@@ -102,35 +102,32 @@ def find_at_home(graph: Graph) -> dict[Node, str]:
     if not lifted:
         return {}
     uses = Counter(head.node for head in graph.heads)
-    at_home: set[Node] = set()
+    homes: set[Node] = set()
     for node in graph.nodes:
         uses.update([entry.node for entry in node.inputs])
-        for body in list_bodies(node).values():
-            at_home.update(
-                [e.node for variable, e in body.captured.items() if e.node in lifted and _is_home(e.node, body, variable)]
-            )
-    kept = [node for node in graph.nodes if node in at_home and uses[node] == 1]
-    taken = {name for node in graph.nodes if node not in at_home or uses[node] > 1 for name in outputs_of(node)}
+        if node.subgraphs:
+            homes.update(_list_at_home(node, lifted))
+    at_home = {node for node in homes if uses[node] == 1}
+    taken = TakenNames(name for node in graph.nodes if node not in at_home for name in outputs_of(node))
     names: dict[Node, str] = {}
-    for node in kept:
-        stored = find_stored(node.details)
-        number = stored.outputs[0].removeprefix(stored.tensor.name) if stored.tensor is not None else ""
-        name = node.name.removesuffix(number)
-        names[node] = name if make_free_name(name, taken) == node.name else node.name
-        taken.add(node.name)
+    for node in graph.nodes:
+        if node in at_home:
+            stored = find_stored(node.details)
+            number = stored.outputs[0].removeprefix(stored.tensor.name) if stored.tensor is not None else ""
+            name = node.name.removesuffix(number)
+            names[node] = name if taken.find_free(name) == node.name else node.name
+            taken.add(node.name)
     return names
 
 
-def _is_home(weight: Node, body: Body, variable: Node) -> bool:
-    """Return whether a weight, which ``variable`` of a body stands for, was read from that body or from one in it."""
-    home = find_stored(weight.details).home
-    while _source(body.graph).span is not home:
-        inner = [inner for node in body.graph.nodes if node.subgraphs for inner in list_bodies(node).values()]
-        places = [(b, v) for b in inner for v, entry in b.captured.items() if entry.node is variable]
-        if not places:
-            return False
-        body, variable = places[0]
-    return True
+def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
+    """Yield the weights that bodies of an operator capture, and that were read from them."""
+    pending = [(body, {v: e.node for v, e in body.captured.items() if e.node in lifted}) for body in list_bodies(node).values()]
+    for body, weights in pending:
+        home = _source(body.graph).span
+        yield from (weight for weight in weights.values() if find_stored(weight.details).home is home)
+        for inner in [inner for node in body.graph.nodes for inner in list_bodies(node).values()] if weights else ():
+            pending.append((inner, {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights}))
 
 
 def _is_constant(node: Node, graph: Graph) -> bool:
