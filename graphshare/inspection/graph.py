@@ -35,7 +35,7 @@ class VariableRole(msgspec.Struct, frozen=True):
 class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each parameter node once.
 
-    Weights in functions that an ONNX model defines, which are no nodes of the graph, come last among them.
+    Weights in functions that an ONNX model defines come last among them; they are not nodes of the graph.
 
     ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes that
     MXNet would add while loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and multiply-adds; it

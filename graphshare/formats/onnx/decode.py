@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.attributes import SPARSE_TENSOR, TENSOR, AttributeReader, ReadGraph
+from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph, Weight
 from graphshare.formats.onnx.graph_fields import (
     ANNOTATION,
     INITIALIZER,
@@ -45,7 +45,6 @@ from graphshare.ir.rebuild import rebuild, relink_all
 
 OVERLOAD = "overload of the function"
 """The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
-_LEAST_ATTRIBUTE = 23  # bytes of one that has a weight: most Constants are smaller
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
 
@@ -308,11 +307,12 @@ class _GraphReader:
                 scope.values[name] = Entry(node)
                 nodes.append(node)
             else:
-                self._lift(node, scope)
+                self._lift(node, scope, (tensor or inputs[name]).span.start)
         return nodes
 
-    def _lift(self, node: Node, scope: _Scope) -> None:
+    def _lift(self, node: Node, scope: _Scope, at: int) -> None:
         """Make a weight of a body a variable of the main graph, which the body captures."""
+        self._check_free(node, node.name, scope, at)
         self.lifted.append(node)
         scope.lifted.add(node.name)
         scope.captures[node.name] = scope.lift(node)
@@ -356,62 +356,43 @@ class _GraphReader:
         if not op:
             raise WireError(f"node {name!r} has no operator", field[2])
         span = Span(self._file, field[3], field[4])
-        if op == "Constant" and not domain and not inputs and len(outputs) == len(attributes) == 1:
-            stored = self._read_constant(attributes[0], name, rank)
-            # A body cannot return a value of the graph around it.
-            if stored is not None and (home is None or name not in by_output[1]):
-                stored = msgspec.structs.replace(
-                    stored, values=list_messages(outputs, by_output), node=span, outputs=(name,), label=label, home=home
-                )
-                return self._define_constant(stored, scope, field)
         entries, absent = self._find_inputs(inputs, scope, name, field)
         known = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
+        weight = known.weight if op == "Constant" and not domain and len(outputs) == len(attributes) == 1 else None
+        # A body cannot return a value of the graph around it.
+        if weight is not None and not inputs and (home is None or name not in by_output[1]):
+            stored = Stored(list_messages(outputs, by_output), span, (), (name,), label, home=home)
+            return self._read_constant(weight, stored, rank, scope, field[2])
         values = {**known.values, OVERLOAD: overload} if overload else known.values
         stored = Stored(list_messages(outputs, by_output), span, tuple(inputs), tuple(outputs), label, outer=known.outer)
         details = NodeDetails(_name_domain(domain), stored.outputs, values, absent, label, stored=stored, bodies=known.bodies)
         node = Node(op, name, known.texts, tuple(entries), len(outputs), subgraphs=known.graphs, details=details)
         for index, output in enumerate(outputs):
             if output:
-                self._define(output, Entry(node, index), scope, field)
+                self._define(output, Entry(node, index), scope, field[2])
         return node
 
-    def _define(self, name: str, entry: Entry, scope: _Scope, field: Field) -> None:
-        if name in scope.values or name in scope.lifted:
-            message = f"value {name!r} is defined twice, and a name stands for one value"
-            raise InputError(Fault(message, node=entry.node.name, path=f"byte {field[2]}"))
+    def _define(self, name: str, entry: Entry, scope: _Scope, at: int) -> None:
+        self._check_free(entry.node, name, scope, at)
         scope.values[name] = entry
 
-    def _read_constant(self, attribute: Field, name: str, rank: int) -> Stored | None:
-        """Return the tensor of a Constant with one attribute if it is a weight. Raises WireError."""
-        data = self._file.data
-        if attribute[4] - attribute[3] < _LEAST_ATTRIBUTE:
-            return None
-        fields = {field[0]: field for field in scan(data, attribute[3], attribute[4])}
-        number = next((number for number in (TENSOR, SPARSE_TENSOR) if number in fields), None)
-        if number is None or fields[number][1] != BYTES:
-            return None
-        start, end = values = fields[number][3:]
-        if number == SPARSE_TENSOR:
-            values = next((field[3:] for field in scan(data, start, end) if field[:2] == (1, BYTES)), (end, end))
-        place = locate_tensor(self._file, *values)
-        if not is_weight(place.shape, place.code):
-            return None
-        message = NamedMessage(
-            Span(self._file, start, end), name, 1 if number == SPARSE_TENSOR else TENSOR_NAME, end, end, rank
-        )
-        return Stored(tensor=message, place=None if number == SPARSE_TENSOR else place, is_sparse=number == SPARSE_TENSOR)
+    def _check_free(self, node: Node, name: str, scope: _Scope, at: int) -> None:
+        if name in scope.values or name in scope.lifted:
+            message = f"value {name!r} is defined twice, and a name stands for one value"
+            raise InputError(Fault(message, node=node.name, path=f"byte {at}"))
 
-    def _define_constant(self, stored: Stored, scope: _Scope, field: Field) -> Node:
+    def _read_constant(self, weight: Weight, stored: Stored, rank: int, scope: _Scope, at: int) -> Node:
         """Return the variable of a Constant, which is a value of its graph, or is lifted to the main graph."""
-        (name,) = stored.outputs
-        is_lifted = self._lifts and stored.home is not None
+        (name,), number = stored.outputs, TENSOR_NAME if weight.place is not None else 1
+        message = NamedMessage(Span(self._file, weight.start, weight.end), name, number, weight.end, weight.end, rank)
+        stored = msgspec.structs.replace(stored, tensor=message, place=weight.place, is_sparse=weight.place is None)
         values = describe_variable(stored, 0) if not self._lifts else EMPTY
         details = NodeDetails("", (name,), values, label=stored.label, holds_value=True, stored=stored)
         node = Node("", name, num_outputs=1, details=details)
-        self._define(name, Entry(node), scope, field)
-        if is_lifted:
-            del scope.values[name]
-            self._lift(node, scope)
+        if self._lifts and stored.home is not None:
+            self._lift(node, scope, at)
+        else:
+            self._define(name, Entry(node), scope, at)
         return node
 
     def _find_inputs(self, names: Sequence[str], scope: _Scope, node: str, field: Field) -> tuple[list[Entry], tuple[int, ...]]:
