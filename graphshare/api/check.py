@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from graphshare.api.models import Names, Shapes, as_names, as_path, as_shapes
+from graphshare.arguments import Natural, Positive, checked
 from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.check import check as check_targets
@@ -16,10 +17,11 @@ from graphshare.reports.model import FindingsReport
 Checkable = Checkpoint | StrPath
 
 
+@checked
 def check(
     models: Checkable | Iterable[Checkable],
     *,
-    epoch: int | None = None,
+    epoch: Natural | None = None,
     params: StrPath | None = None,
     shapes: Shapes | None = None,
     select: Names = (),
@@ -28,7 +30,7 @@ def check(
     isolated: bool = False,
     fix: bool = False,
     baseline: StrPath | None = None,
-    jobs: int = 1,
+    jobs: Positive = 1,
 ) -> FindingsReport:
     """Check models, or the files that paths, stems, folders and globs name, and report every finding with its place.
 

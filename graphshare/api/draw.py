@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.arguments import Natural, checked
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
@@ -12,19 +13,24 @@ from graphshare.drawing.draw import draw as draw_graph
 from graphshare.formats.model_format import Capability, require
 from graphshare.formats.paths import base_name
 
+Language = Literal["html", "svg", "dot", "mermaid", "png", "pdf"]
+Theme = Literal["auto", "light", "dark"]
+Direction = Literal["TB", "LR", "BT", "RL"]
 
+
+@checked
 def draw(
     model: Model,
     *,
-    to: Literal["html", "svg", "dot", "mermaid", "png", "pdf"] = "dot",
-    depth: int | None = None,
+    to: Language = "dot",
+    depth: Natural | None = None,
     shapes: Shapes | None = None,
     prefixes: Names = (),
     highlight: StrPath | None = None,
     all_parameters: bool = False,
     separator: str | None = None,
-    theme: Literal["auto", "light", "dark"] = "auto",
-    direction: Literal["TB", "LR", "BT", "RL"] = "TB",
+    theme: Theme = "auto",
+    direction: Direction = "TB",
 ) -> Drawing:
     """Draw a graph as a page (``html``), as SVG, in Graphviz's language, in Mermaid, or by Graphviz as PNG or PDF.
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.arguments import Natural, checked
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -17,6 +18,7 @@ from graphshare.rewrite.choices import Choice, Mode, ModeOrBatch
 from graphshare.rewrite.duplicate import plan_duplicate
 
 
+@checked
 def duplicate(
     model: Model,
     prefixes: Names,
@@ -26,7 +28,7 @@ def duplicate(
     share_inputs: Names = (),
     upto: Names = (),
     drop_original: bool = False,
-    batch_axes: Mapping[str, int] = MappingProxyType({}),
+    batch_axes: Mapping[str, Natural] = MappingProxyType({}),
     force: bool = False,
     as_input: Names = (),
     as_parameter: Names = (),

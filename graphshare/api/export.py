@@ -24,6 +24,7 @@ from graphshare.api.onnx_translation import (
     translate_instance,
     translate_sizes,
 )
+from graphshare.arguments import Natural, NotNegative, Seconds, checked
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
@@ -68,6 +69,7 @@ class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
     proof: ExportReport | None
 
 
+@checked
 def export(
     model: Model,
     out: StrPath | None = None,
@@ -83,10 +85,10 @@ def export(
     dynamic: DynamicShapes | None = None,
     custom_domain: str = "",
     verify: bool = True,
-    seed: int = 0,
-    tolerance: float | None = None,
-    max_memory: int | str | None = None,
-    time_limit: float | None = None,
+    seed: Natural = 0,
+    tolerance: NotNegative | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Checkpoint:
     """Return a model for inference as an ONNX model, and prove in onnxruntime that it computes the same.
 

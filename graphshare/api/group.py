@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names
+from graphshare.arguments import checked
 from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
@@ -20,6 +21,7 @@ _LISTED = 6
 _EXPORTED = "an MXNet model in a group with an ONNX model is exported first: give the shapes of its inputs with --shape"
 
 
+@checked
 def group(
     models: Iterable[Model],
     *,

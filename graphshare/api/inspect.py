@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.arguments import checked
 from graphshare.checkpoint.folder import find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped
 
 
+@checked
 def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()) -> Inspection:
     """List arguments, states, outputs, operators and roles; the lists are MXNet's own, in MXNet's order.
 
@@ -52,6 +54,7 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     return msgspec.structs.replace(found, shaped=shaped)
 
 
+@checked
 def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()) -> Shaped:
     """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer and operator.
 
@@ -77,6 +80,7 @@ def _infer_shapes(
         )
 
 
+@checked
 def inspect_folder(folder: StrPath) -> Iterator[ModelFacts]:
     """Inspect every ``*-symbol.json`` below a folder with its newest parameters, one model in memory at a time.
 

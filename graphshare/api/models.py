@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.ir.graph import Graph
@@ -16,7 +17,7 @@ Names = str | Iterable[str]
 """One name or pattern, or several."""
 
 Shape = tuple[int | None, ...]
-Shapes = Mapping[str, Sequence[int | None]]
+Shapes = Mapping[str, Sequence[Natural | None]]
 """Shapes by variable name; None is a size to be inferred."""
 
 

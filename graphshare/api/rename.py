@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
+from graphshare.arguments import checked
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import (
@@ -27,6 +28,7 @@ from graphshare.rewrite.rename import rename_by_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
 
 
+@checked
 def rename(
     model: Model,
     rules: Ruleset | StrPath | None = None,
@@ -40,7 +42,7 @@ def rename(
     variable_scopes: Names = (),
     name_scopes: Names = (),
     separator: str | None = None,
-    only: Names = (),
+    only: Only | Iterable[Only] = (),
 ) -> Checkpoint:
     """Give nodes other names, parameters along.
 
@@ -58,7 +60,7 @@ def rename(
     by_rule = rules is not None or bool(match or as_names(variable_scopes) or as_names(name_scopes))
     _check_ways(names is not None or map is not None, inverse, bool(prefix or strip_prefix), by_rule)
     source = as_checkpoint(model)
-    kinds = [Only(kind) for kind in as_names(only)]
+    kinds: list[Only] = [only] if isinstance(only, str) else list(only)
     map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
     new = _new_names(source.graph, map_file, names, inverse)
     stored = read_stored_names(map_file, new or {}, source.graph, inverse=inverse) if map_file is not None else {}

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import msgspec
 
 from graphshare.api.models import Model, as_checkpoint
+from graphshare.arguments import checked
 from graphshare.checkpoint.load import StrPath, locate_refusals
-from graphshare.rewrite.rules.explain import Explanation, RulesReport
+from graphshare.rewrite.rules.explain import Explanation, NameKind, RulesReport
 from graphshare.rewrite.rules.explain import check_rules as check_rules_file
 from graphshare.rewrite.rules.explain import explain as explain_name
 from graphshare.rewrite.rules.load import load_rules as read_rules_file
@@ -17,6 +18,7 @@ from graphshare.rewrite.rules.load import read_file
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 
 
+@checked
 def load_rules(path: StrPath) -> Ruleset:
     """Load sharing and naming rules from a file, JSON or TOML.
 
@@ -39,7 +41,8 @@ def ruleset_of(
     return msgspec.structs.replace(ruleset, **changes).then(more)
 
 
-def explain(name: str, rules: Ruleset | StrPath, *, kind: str = "parameter", model: Model | None = None) -> Explanation:
+@checked
+def explain(name: str, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
     """Explain what rules make of a name, step by step.
 
     With ``model``, the name is that of one of its nodes or a key of its parameter file, which tells the kind, and the answer
@@ -57,6 +60,7 @@ def explain(name: str, rules: Ruleset | StrPath, *, kind: str = "parameter", mod
         return explain_name(name, ruleset, graph=source.graph, params=source.parameter_file)
 
 
+@checked
 def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
     """Check a rules file, alone or against a model: errors, and rules that never fire or are shadowed by later ones.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphshare.analysis.twins import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.arguments import Natural, Positive, Seconds, checked
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.bind import Bound
@@ -26,21 +27,22 @@ _CALLS = 100
 """How often a bound graph is called, as ``auto`` estimates."""
 
 
+@checked
 def run(
     model: Model,
     *,
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
     targets: Names = (),
-    seed: int | None = None,
-    params_seed: int | None = None,
+    seed: Natural | None = None,
+    params_seed: Natural | None = None,
     profile: bool = False,
-    batch: int | None = None,
+    batch: Positive | None = None,
     all_outputs: bool = False,
     engine: str = NUMPY,
     strict_engine: bool = False,
-    max_memory: int | str | None = None,
-    time_limit: float | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Computed:
     """Compute the heads of a model, or ``targets``, and only what they need.
 
@@ -115,14 +117,15 @@ def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
         raise UsageError(faults)
 
 
+@checked
 def bind(
     model: Model,
     *,
     targets: Names = (),
-    seed: int = 0,
+    seed: Natural = 0,
     engine: str = NUMPY,
     strict_engine: bool = False,
-    max_memory: int | str | None = None,
+    max_memory: Natural | str | None = None,
 ) -> Bound:
     """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
 
@@ -150,21 +153,22 @@ def bind(
         )
 
 
+@checked
 def train(
     model: Model,
     *,
-    steps: int,
+    steps: Positive,
     settings: Sgd | None = None,
     rescale: float | None = None,
     head_gradients: Mapping[str, Any] | None = None,
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
     targets: Names = (),
-    seed: int | None = None,
-    params_seed: int | None = None,
+    seed: Natural | None = None,
+    params_seed: Natural | None = None,
     on_step: StepListener | None = None,
-    max_memory: int | str | None = None,
-    time_limit: float | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Trained:
     """Train the parameters of a model for some steps, all on the same inputs, as MXNet's Module does it.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
+from graphshare.arguments import checked
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -22,6 +23,7 @@ from graphshare.rewrite.untie import plan_untie
 from graphshare.text.format import format_count
 
 
+@checked
 def share(
     model: Model,
     rules: Ruleset | StrPath | None = None,
@@ -86,6 +88,7 @@ def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]
     ]
 
 
+@checked
 def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> list[Candidates]:
     """Find parameters that may be meant to be one: by equal values, or by equal form and related names.
 

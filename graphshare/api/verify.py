@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
+from graphshare.arguments import Natural, NotNegative, Positive, Seconds, checked
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
@@ -20,6 +21,7 @@ from graphshare.verification.report import Report
 from graphshare.verification.verify import verify as verify_sides
 
 
+@checked
 def verify(
     model: Model,
     *,
@@ -29,12 +31,12 @@ def verify(
     recorded: StrPath | Mapping[str, Any] | None = None,
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
-    params_seed: int | None = None,
+    params_seed: Natural | None = None,
     as_input: Names = (),
-    rounds: int = 1,
-    seed: int = 0,
-    atol: float = 1e-8,
-    rtol: float = 1e-5,
+    rounds: Positive = 1,
+    seed: Natural = 0,
+    atol: NotNegative = 1e-8,
+    rtol: NotNegative = 1e-5,
     train_step: bool = False,
     expect_tied: bool = False,
     layers: bool = False,
@@ -42,8 +44,8 @@ def verify(
     allow_unsupported: bool = False,
     engine: Names = (),
     strict_engine: bool = False,
-    max_memory: int | str | None = None,
-    time_limit: float | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Report:
     """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import click
 
+from graphshare.arguments import Natural, Positive, Seconds, checked
 from graphshare.checkpoint.load import StrPath
 from graphshare.cli.app import CONTEXT, cli
 from graphshare.cli.captured import prepare_worker, run_captured
@@ -33,19 +34,20 @@ _OWN = {"-o": "foreach names the outputs itself", "--in-place": "foreach does no
         "--fix": "foreach does not replace its inputs", "--format": "foreach prints one report for all models"}  # fmt: skip
 
 
+@checked
 def foreach(
     patterns: StrPath | Sequence[StrPath],
     command: Sequence[str],
     *,
     out: StrPath | None = None,
-    jobs: int = 1,
+    jobs: Positive = 1,
     scheduler: str = "",
     shared_filesystem: bool = False,
     manifest: StrPath | None = None,
     retry: bool = False,
     force: bool = False,
-    time_limit: float | None = None,
-    max_memory: int | str | None = None,
+    time_limit: Seconds | None = None,
+    max_memory: Natural | str | None = None,
 ) -> FleetRun:
     """Run a command for every model that matches, and return the run, an iterator over the results.
 

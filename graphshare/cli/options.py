@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from graphshare.cli.command import LIMITS
 from graphshare.cli.console import say
+from graphshare.formats.model_format import CopiedWeights
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,7 +64,7 @@ as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="Th
 verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
 weights = _option(
     "--weights",
-    type=click.Choice(["share", "copy"]),
+    type=click.Choice(get_args(CopiedWeights)),
     help="ONNX: copies of external data share one range of it, or each gets its own [share].",
 )
 no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from graphshare.arguments import Positive, checked
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.variable_values import as_array
 from graphshare.formats.open_source import open_source
@@ -34,9 +36,10 @@ class Ranking(msgspec.Struct, frozen=True):
     classes: tuple[ClassScore, ...]
 
 
+@checked
 def rank_classes(
-    outputs: Mapping[str, Array],
-    top: int = 5,
+    outputs: Mapping[str, Any],
+    top: Positive = 5,
     *,
     labels: str | os.PathLike[str] | Sequence[str] | None = None,
     images: Sequence[str] = (),

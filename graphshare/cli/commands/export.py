@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import click
 import msgspec
 
@@ -42,7 +44,7 @@ EXAMPLES = {
 @click.option("--opset", type=int, default=DEFAULT, metavar="N", help=f"The version of ONNX's operator set [{DEFAULT}].")
 @click.option(
     "--weights",
-    type=click.Choice(["embed", "external", "params"]),
+    type=click.Choice(get_args(WeightPlace)),
     default="embed",
     help="In the file, in one file beside it, or left in their own file [embed].",
 )

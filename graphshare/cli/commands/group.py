@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -19,7 +19,7 @@ from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.paths import is_file
 from graphshare.rewrite.group.connections import name_output
-from graphshare.rewrite.group.plan import Grouping
+from graphshare.rewrite.group.plan import Grouping, OnCollision
 from graphshare.text.format import escape_control, format_count
 from graphshare.text.names import split_pair
 
@@ -46,7 +46,7 @@ EXAMPLES = {
 )
 @click.option(
     "--on-collision",
-    type=click.Choice(["error", "prefix", "tie-if-equal"]),
+    type=click.Choice(get_args(OnCollision)),
     default="error",
     help="What becomes of a name that two graphs have [error].",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -44,7 +44,7 @@ EXAMPLES = {
 @click.option("--detect", "detect_only", is_flag=True, help="List parameters that may be meant to be one; write nothing.")
 @click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses such a parameter its own copy.")
 @click.option(
-    "--doctor", type=click.Choice(["tie", "separate"]), help="Variables of one name become one, or get names of their own."
+    "--doctor", type=click.Choice(get_args(Repair)), help="Variables of one name become one, or get names of their own."
 )
 @options.upgrade_first
 @options.as_input

@@ -106,9 +106,9 @@ def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
     ]
 
 
-_PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
-_INPUT = frozenset((Only.VARIABLES, Only.INPUTS))
-_OPERATOR = frozenset((Only.OPS,))
+_PARAMETER: frozenset[Only] = frozenset(("variables", "parameters"))
+_INPUT: frozenset[Only] = frozenset(("variables", "inputs"))
+_OPERATOR: frozenset[Only] = frozenset(("ops",))
 
 
 def kinds_of(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
@@ -123,7 +123,7 @@ def _parameters(roles: Mapping[Node, Role]) -> frozenset[str]:
 
 
 def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
-    shared, rule = resolver.outcome(name) if Only.PARAMETERS in kinds else (name, None)
+    shared, rule = resolver.outcome(name) if "parameters" in kinds else (name, None)
     if not resolver.names:
         return shared, rule
     named = resolver.name_node(shared, kinds)
