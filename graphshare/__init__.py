@@ -42,10 +42,22 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.model import Checkpoint
     from graphshare.checkpoint.save import save
     from graphshare.cli.fleet import foreach
-    from graphshare.errors import Fault, GraphshareError
+    from graphshare.drawing.graphviz import GraphvizError
+    from graphshare.errors import (
+        DisprovedError,
+        Fault,
+        GraphshareError,
+        InputError,
+        OutputError,
+        RefusedError,
+        SelfCheckError,
+        UsageError,
+    )
     from graphshare.execute.bind import Bound
     from graphshare.execute.classes import rank_classes
+    from graphshare.execute.plan import UnsupportedError
     from graphshare.execute.sgd import Sgd
+    from graphshare.fleet.records import SchedulerError
     from graphshare.formats.staged_file import overwriting
     from graphshare.inspection.params_list import list_params
     from graphshare.inspection.params_show import measure_params, show_params
@@ -56,15 +68,24 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bound": "execute.bind",
     "Checkpoint": "checkpoint.model",
+    "DisprovedError": "errors",
     "Entry": "ir.graph",
     "Fault": "errors",
     "Graph": "ir.graph",
     "GraphshareError": "errors",
+    "GraphvizError": "drawing.graphviz",
+    "InputError": "errors",
     "Node": "ir.graph",
+    "OutputError": "errors",
+    "RefusedError": "errors",
     "Rewrite": "ir.graph",
     "Rule": "rewrite.rules.model",
     "Ruleset": "rewrite.rules.model",
+    "SchedulerError": "fleet.records",
+    "SelfCheckError": "errors",
     "Sgd": "execute.sgd",
+    "UnsupportedError": "execute.plan",
+    "UsageError": "errors",
     "bind": "api.run",
     "check": "api.check",
     "check_rules": "api.rules",

@@ -80,6 +80,8 @@ def _find_misfit(value: Any, hint: Any) -> _Misfit | None:
     """Return the innermost value that does not fit its type; None where all fit."""
     origin, options = get_origin(hint) or hint, get_args(hint)
     wrong = _Misfit(value, hint)
+    if origin is Any:
+        return None
     if origin in (Union, UnionType):
         misfits = [_find_misfit(value, option) for option in options]
         inner = [misfit for misfit in misfits if misfit is not None and misfit.value is not value]

@@ -31,7 +31,7 @@ _REPEAT = 1.0  # seconds until the timer fires once more, in case that the first
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
-MORE_MEMORY = "run and verify take --max-memory SIZE, as in --max-memory 16G, to allow more or less"
+MORE_MEMORY = "run and verify take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
 
 
 def parse_size(text: str) -> int:
@@ -194,7 +194,7 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
 
 def time_error(seconds: float) -> RefusedError:
     """Return the error for work that has reached its time limit."""
-    hint = "--time-limit S allows more; smaller inputs, or fewer at a time, need less"
+    hint = "`time_limit=S` allows more; smaller inputs, or fewer at a time, need less"
     return RefusedError(Fault(f"the time limit of {seconds:g} s has passed; nothing was written", hint=hint))
 
 

@@ -61,7 +61,7 @@ def duplicate(
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
             from graphshare.rewrite.batch import plan_batch
 
-            require(source.graph, Capability.BATCH, what="--mode batch")
+            require(source.graph, Capability.BATCH, what="`mode='batch'`")
             report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
         else:
             chosen = [Choice(how, pattern) for how, pattern in choices]
@@ -77,12 +77,12 @@ def _check_mode(
     """Refuse options that do not go with the mode. Raises UsageError with all of them."""
     faults = []
     if mode != "batch":
-        idle = [option for option, value in (("--batch-axis", batch_axes), ("--force", force)) if value]
-        faults = [Fault(f"{option} is for --mode batch") for option in idle]
+        idle = [option for option, value in (("`batch_axes`", batch_axes), ("`force`", force)) if value]
+        faults = [Fault(f"{option} is for `mode='batch'`") for option in idle]
     elif choices:
-        faults.append(Fault("--tie and --copy choose between modes; a batch has one run and one set of parameters"))
+        faults.append(Fault("`choices` choose between modes; a batch has one run and one set of parameters"))
     if mode == "batch" and upto:
         hint = "cut it out first: graphshare extract GRAPH --target NAME"
-        faults.append(Fault("--upto leaves the original as it is; a batch is one run of the whole graph", hint=hint))
+        faults.append(Fault("`upto` leaves the original as it is; a batch is one run of the whole graph", hint=hint))
     if faults:
         raise UsageError(faults)

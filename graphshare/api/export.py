@@ -117,7 +117,9 @@ def export(
     require(source.graph, Capability.EXPORT, where=source.where)
     path = "" if out is None else place_model(os.fspath(out), source)
     if not path and weights != "embed":
-        raise UsageError(Fault(f"--weights {weights} places them beside a file, and none is written", hint="name it with -o"))
+        raise UsageError(
+            Fault(f"`weights={weights!r}` places them beside a file, and none is written", hint="name it with `out`")
+        )
     check_opset(opset)
     if verify:
         require_judges()
@@ -130,7 +132,7 @@ def export(
             as_arrays(feeds),
             as_shapes(shapes),
             targets=targets,
-            option="--upto",
+            option="`upto`",
             held=source.held,
             as_input=inputs,
         )
@@ -174,7 +176,7 @@ def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicSh
     symbols = list_symbols(dynamic, instance)
     if dynamic_batch:
         if symbols:
-            raise UsageError(Fault("--dynamic-batch and --dynamic are two ways to say it", hint="name the batch in --dynamic"))
+            raise UsageError(Fault("`dynamic_batch` and `dynamic` are two ways to say it", hint="name the batch in `dynamic`"))
         symbols = [batch_symbol(instance)]
     return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
 
@@ -185,7 +187,7 @@ def _refuse_random(instance: Instance) -> None:
         Fault(
             f"{node.op} draws random numbers, which are others in onnxruntime, so that nothing can be proved",
             node=node.name,
-            hint="write the model without a proof with --no-verify, or export the part before with --upto",
+            hint="write the model without a proof with `verify=False`, or export the part before with `upto`",
         )
         for node in instance.static.inference.nodes
         if draws_numbers(node)
@@ -202,7 +204,7 @@ def place_model(out: str, source: Checkpoint) -> str:
         RefusedError: it is a file from which the model is made.
     """
     if out == "-":
-        raise UsageError(Fault("a model is proved from its file, so it cannot go to stdout", hint="name a file with -o"))
+        raise UsageError(Fault("a model is proved from its file, so it cannot go to stdout", hint="name a file with `out`"))
     path = extend(out, ".onnx") if is_stem(out) and not is_directory(out) else place_result(out, source, ".onnx")
     refuse_inputs_as_outputs([UsedFile(path, "graph"), UsedFile(extend(path, ".data"), "parameters")], input_files(source))
     return path

@@ -18,7 +18,7 @@ from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_gr
 from graphshare.text.format import format_count, format_names
 
 _LISTED = 6
-_EXPORTED = "an MXNet model in a group with an ONNX model is exported first: give the shapes of its inputs with --shape"
+_EXPORTED = "an MXNet model in a group with an ONNX model is exported first: give the shapes of its inputs with `shapes`"
 
 
 @checked
@@ -51,8 +51,8 @@ def group(
         hint = "graphshare group trunk.json head.json --connect OUT=IN"
         raise UsageError(Fault("a group takes two graphs at least", hint=hint))
     if prefixes and len(prefixes) != len(sources):
-        hint = "give --prefix once for each graph, in their order; '' for none"
-        raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {format_count(len(sources), 'graph')}", hint=hint))
+        hint = "give `prefixes` once for each graph, in their order; '' for none"
+        raise UsageError(Fault(f"there are {len(prefixes)} `prefixes` for {format_count(len(sources), 'graph')}", hint=hint))
     if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes or {}, as_names(as_input))
     for source in sources:

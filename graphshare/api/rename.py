@@ -93,11 +93,11 @@ def rename(
 
 def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> None:
     """Refuse calls that give names in no way, or in two that exclude each other."""
-    hint = "give --prefix and --strip-prefix, --match and --to, scopes, --rules FILE, or --map FILE"
+    hint = "give `prefix` and `strip_prefix`, `match={PATTERN: NAME}`, scopes, `rules=FILE`, or `map=FILE`"
     if mapped and (affixes or by_rule):
         raise UsageError(Fault("a map excludes prefixes and rules", hint=hint))
     if inverse and not mapped:
-        raise UsageError(Fault("--inverse needs the --map that a rename wrote with --map-out"))
+        raise UsageError(Fault("`inverse` needs the `map` that a rename wrote with `save(map=...)`"))
     if not (mapped or affixes or by_rule):
         raise UsageError(Fault("nothing says how to rename", hint=hint))
 

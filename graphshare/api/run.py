@@ -66,7 +66,7 @@ def run(
     """
     source = as_checkpoint(model)
     if profile and engine != NUMPY:
-        raise UsageError(Fault(f"--profile measures numpy's kernels and does not go with --engine {engine}"))
+        raise UsageError(Fault(f"`profile` measures numpy's kernels and does not go with `engine={engine!r}`"))
     require(source.graph, Capability.RUN, where=source.where)
     executor = create_executor(
         engine, strict=strict_engine, forwards=_count_batches(feeds or {}, batch), fixed=batch is not None
@@ -108,11 +108,11 @@ def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
     """Raise UsageError with all that does not go with ``batch``."""
     faults = []
     if profile:
-        faults.append(Fault("--profile measures one pass and does not go with --batch"))
+        faults.append(Fault("`profile` measures one pass and does not go with `batch`"))
     if all_outputs:
-        faults.append(Fault("--all keeps the outputs of one pass and does not go with --batch"))
+        faults.append(Fault("`all_outputs` keeps the outputs of one pass and does not go with `batch`"))
     if batch < 1:
-        faults.append(Fault(f"--batch {batch} is below 1"))
+        faults.append(Fault(f"`batch` {batch} is below 1"))
     if faults:
         raise UsageError(faults)
 

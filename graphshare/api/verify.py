@@ -96,9 +96,9 @@ def verify(
     source = as_checkpoint(model)
     other = None if against is None else as_checkpoint(against)
     wanted = {
-        "--recorded": Capability.RECORDED if recorded is not None else None,
-        "--train-step": Capability.TRAINING if train_step else None,
-        "--layers": Capability.LAYERS if layers else None,
+        "`recorded`": Capability.RECORDED if recorded is not None else None,
+        "`train_step`": Capability.TRAINING if train_step else None,
+        "`layers`": Capability.LAYERS if layers else None,
     }
     faults: list[Fault] = []
     for each in (source,) if other is None else (source, other):
@@ -130,19 +130,19 @@ def _check_options(
     """Refuse options that do not go together. Raises UsageError with all of them."""
     faults: list[Fault] = []
     if expect_tied and not train_step:
-        faults.append(Fault("--expect tied needs --train-step"))
+        faults.append(Fault("`expect_tied` needs `train_step`"))
     if by_record and by_file:
-        faults.append(Fault("--recorded and --against are two things to compare with"))
+        faults.append(Fault("`recorded` and `against` are two things to compare with"))
     if by_record and by_branch:
-        faults.append(Fault("--recorded compares a graph with its outputs; --prefix and --map are for branches"))
+        faults.append(Fault("`recorded` compares a graph with its outputs; `prefixes` and `map` are for branches"))
     if by_record and (rounds > 1 or train_step):
-        faults.append(Fault("--recorded has one set of inputs and no gradients: neither --rounds nor --train-step go with it"))
+        faults.append(Fault("`recorded` has one set of inputs and no gradients: neither `rounds` nor `train_step` go with it"))
     if values_only and not by_file:
-        faults.append(Fault("--values-only needs --against", hint="--recorded compares outputs by name anyway"))
+        faults.append(Fault("`values_only` needs `against`", hint="`recorded` compares outputs by name anyway"))
     if values_only and (rounds > 1 or train_step):
-        faults.append(Fault("--values-only has one set of inputs and no gradients: leave --rounds and --train-step out"))
+        faults.append(Fault("`values_only` has one set of inputs and no gradients: leave `rounds` and `train_step` out"))
     if by_file and by_branch:
-        faults.append(Fault("--against compares two files; --prefix and --map are for branches in one"))
+        faults.append(Fault("`against` compares two files; `prefixes` and `map` are for branches in one"))
     if faults:
         raise UsageError(faults)
 

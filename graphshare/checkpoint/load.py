@@ -50,7 +50,7 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
             params = sibling_params(stem, epoch)
         elif params is None and epoch is not None:
             raise UsageError(
-                Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params")
+                Fault(f"`epoch={epoch}` needs a stem, but {source!r} is a file", hint="name the parameter file with `params`")
             )
         graph = format_.read(file)
     if params:
@@ -62,7 +62,7 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
 
 def _refuse_parameters(format_: ModelFormat, params: str | None, epoch: int | None, path: str) -> None:
     """Refuse options that name a parameter file of a model that holds its parameters."""
-    for option, value in (("--params", params), ("--epoch", epoch)):
+    for option, value in (("`params`", params), ("`epoch`", epoch)):
         if value is not None:
             format_.require(Capability.PARAMETER_FILE, what=option, where=path)
 
@@ -131,7 +131,7 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
     path = local_path(os.fspath(source))
     is_named = _is_parameter_file(path)
     if is_named and epoch is not None:
-        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {path!r} is a file"))
+        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {path!r} is a file"))
     return path if is_named else sibling_params(path, epoch) or _find_holder(path) or path
 
 
@@ -145,7 +145,7 @@ def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None)
     sides = [local_path(os.fspath(source)) for source in (left, right)]
     files = [_is_parameter_file(path) for path in sides]
     if all(files) and epoch is not None:
-        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {sides[0]!r} and {sides[1]!r} are files"))
+        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {sides[0]!r} and {sides[1]!r} are files"))
     one, other = (find_params(path, epoch=None if is_named else epoch) for path, is_named in zip(sides, files, strict=True))
     return one, other
 
@@ -177,5 +177,5 @@ def _siblings(stem: str) -> list[str]:
 def _epochs_hint(stem: str) -> str:
     paths = _siblings(stem)
     epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
-    choice = f"choose with --epoch, or name a file, such as {paths[0]}" if paths else ""
+    choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
     return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {extend(stem, '-NNNN.params')} is there"

@@ -12,6 +12,7 @@ import msgspec
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.arguments import checked
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.checkpoint.parameters import Parameters, replace_arrays
 from graphshare.errors import Fault, RefusedError
@@ -92,11 +93,13 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         """The names in the parameter file; None without one. Raises RefusedError where its records have no names."""
         return list_parameter_names(self.parameter_file)
 
+    @checked
     def with_params(self, arrays: Mapping[str, Any]) -> Checkpoint:
         """Return this model with ``arrays`` (anything that numpy takes) for the parameters of these names.
 
         Raises:
-            RefusedError: a name is not a variable of the graph, or no format has a place for a dtype; all are listed.
+            RefusedError: a name is not a variable of the graph, an array has another shape or dtype than the parameter, or no
+                format has a place for it; all are listed.
         """
         if not arrays:
             return self

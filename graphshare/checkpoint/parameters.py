@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.arrays import ArrayReader, record_in_memory
 from graphshare.formats.params.records import Origin, ParameterFile, Record
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, format_shape
 from graphshare.text.names import join_key, split_key
 
 if TYPE_CHECKING:
@@ -68,15 +69,19 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     unless no key of ``source`` has such a prefix.
 
     Raises:
-        RefusedError: a dtype that no parameter file can hold.
+        RefusedError: a dtype that no parameter file can hold, or another shape or dtype than before; all are listed.
     """
     old = {} if source is None else source.by_key()
     keys = {split_key(key)[1]: key for key in old}
     new: dict[str, Record] = {}
+    faults: list[Fault] = []
     for name, array in arrays.items():
         kind, plain = split_key(name)
         key = name if kind or name in old else keys.get(name) or join_key(_kind_of(plain, auxiliary, old), plain)
         new[key] = record_in_memory(key, array, (old[key].dtype if key in old else None) or "float32")
+        faults += _compare(name, new[key], old[key]) if key in old else ()
+    if faults:
+        raise RefusedError(faults)
     records: list[Record] = []
     for key, record in old.items():
         if key in new:
@@ -87,6 +92,18 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     if source is None:
         return ParameterFile(MEMORY, 0, "params", tuple(new.values()), named=True)
     return msgspec.structs.replace(source, records=(*records, *new.values()))
+
+
+def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
+    """Yield what an array has that differs from the one whose place it takes."""
+    if old.shape is not None and new.shape != old.shape:
+        yield Fault(f"{name!r} has the shape {format_shape(new.shape)}, and the parameter {format_shape(old.shape)}",
+                    hint="give an array of that shape")  # fmt: skip
+    dtype = "float32" if old.dtype == "bfloat16" else old.dtype
+    if dtype is not None and new.dtype != dtype:
+        yield Fault(
+            f"{name!r} is {new.dtype}, and the parameter {dtype}", hint=f"give it as {dtype}, with array.astype({dtype!r})"
+        )
 
 
 def _kind_of(name: str, auxiliary: Collection[str], old: Collection[str]) -> str:

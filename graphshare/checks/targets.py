@@ -51,7 +51,7 @@ def find_targets(arguments: Iterable[str], *, params: str | None = None, epoch: 
     if faults:
         raise InputError(faults)
     if len(targets) > 1 and (params is not None or epoch is not None):
-        option = "--params" if params is not None else "--epoch"
+        option = "`params`" if params is not None else "`epoch`"
         raise UsageError(Fault(f"{option} needs a single graph, and there are {len(targets)}", hint="check them one at a time"))
     return list(targets.values())
 
@@ -64,12 +64,12 @@ def _find_targets(argument: str, params: str | None, epoch: int | None) -> list[
         return [Target(model.graph, model.newest) for model in find_models(argument)]
     path, stem = graph_path(argument)
     if path == STDIN:
-        return [Target("-", params or "", "--params" if params else "")]
+        return [Target("-", params or "", "`params`" if params else "")]
     beside = sibling_params(stem, epoch) if stem and params is None else params
     if not stem and epoch is not None and params is None:
-        hint = "name the parameter file with --params"
-        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {argument!r} is a file", hint=hint))
-    return [Target(path, beside or "", "--params" if params else "--epoch" if epoch is not None else "")]
+        hint = "name the parameter file with `params`"
+        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {argument!r} is a file", hint=hint))
+    return [Target(path, beside or "", "`params`" if params else "`epoch`" if epoch is not None else "")]
 
 
 def read_context(target: Target, options: CheckOptions) -> CheckContext:

@@ -39,7 +39,7 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
 
     def overrun() -> None:
         error = time_error(seconds)
-        say(str(error), style="error")
+        say(str(error.faults[0]), style="error")
         say(error.faults[0].hint, style="hint")
         os._exit(_FAILED)
 

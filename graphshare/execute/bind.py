@@ -59,7 +59,7 @@ def bind(
         RefusedError: parameters that ``params`` does not hold, targets that do not exist; all of a kind are listed.
     """
     check_belongs(params, graph)
-    wanted = resolve_targets(targets, graph.nodes, option="targets") if targets else list(graph.heads)
+    wanted = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
     part, _ = runnable_part(graph, wanted)
     roles = assign_roles(part, held=list_parameter_names(params))
     nodes = post_order(entry.node for entry in part.heads)

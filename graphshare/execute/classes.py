@@ -59,7 +59,7 @@ def rank_classes(
     if not fitting:
         shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
         wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
-        hint = "choose the output with --target" + ("" if names is None else ", or the labels of this network")
+        hint = "choose the output with `targets`" + ("" if names is None else ", or the labels of this network")
         raise RefusedError(Fault(f"no output has {wanted}, one for each class; there is {shapes}", hint=hint))
     return [
         Ranking(name, number, images[number] if len(images) == len(rows) else None, _best(row, top, names))

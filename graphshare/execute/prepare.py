@@ -86,7 +86,7 @@ def prepare(
     ``as_input`` are variables that are inputs, whatever they look like.
     """
     check_belongs(params, graph)
-    heads = resolve_targets(targets, graph.nodes, option="--target") if targets else list(graph.heads)
+    heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
     wanted = {(entry.node, entry.index) for entry in heads}
     if all_outputs:
         roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input)
@@ -94,8 +94,8 @@ def prepare(
     names = {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
     part, notes = runnable_part(graph, heads)
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
-    fed = _by_variable(feeds, variables, graph, names, "--feed", notes)
-    shaped = _by_variable(shapes, variables, graph, names, "--shape", notes)
+    fed = _by_variable(feeds, variables, graph, names, "`feeds`", notes)
+    shaped = _by_variable(shapes, variables, graph, names, "`shapes`", notes)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
     make_plan(part.heads)
@@ -250,7 +250,7 @@ def refuse_missing(
     params_seed: int | None,
     params: ParameterFile | None,
     *,
-    hint: str = "give it with --params FILE or --feed NAME=FILE, or make up what is missing with --random-params SEED",
+    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or make up what is missing with `params_seed=SEED`",
 ) -> None:
     """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
@@ -261,7 +261,7 @@ def refuse_missing(
     ]
     where = f"{params.path} does not hold it" if params else "no parameter file is given"
     faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
-    hint = "give it with --feed NAME=FILE, or make up what is missing with --random SEED"
+    hint = "give it with `feeds={NAME: FILE}`, or make up what is missing with `seed=SEED`"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
     if faults:
         raise RefusedError(faults)
@@ -277,7 +277,7 @@ def describe_conversions(assigned: Assignment) -> list[str]:
 
 def describe_sizes(sized: Iterable[Node]) -> list[str]:
     """Return a note for each of the inputs whose size was chosen."""
-    return [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in sized]
+    return [f"{node.name!r} could have other sizes; `shapes={{{node.name!r}: ...}}` sets them" for node in sized]
 
 
 def _by_variable(

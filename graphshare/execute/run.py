@@ -163,12 +163,12 @@ def run_batches(
 
 def _count_images(images: Mapping[str, Images]) -> int:
     if not images:
-        hint = "feed a folder, as in --feed data=photos, or leave --batch out"
-        raise UsageError(Fault("--batch is for images, and no --feed is one", hint=hint))
+        hint = "feed a folder, as in `feeds={data: photos}`, or leave `batch` out"
+        raise UsageError(Fault("`batch` is for images, and no `feeds` is one", hint=hint))
     counts = {name: len(value) for name, value in images.items()}
     if len(set(counts.values())) > 1:
         numbers = ", ".join(f"{name} {number}" for name, number in counts.items())
-        raise UsageError(Fault(f"--batch needs as many images for each input; there are {numbers}"))
+        raise UsageError(Fault(f"`batch` needs as many images for each input; there are {numbers}"))
     return next(iter(counts.values()))
 
 
@@ -178,14 +178,14 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
     Raises:
         RefusedError: operators that mix the samples of a batch; all are listed.
     """
-    heads = resolve_targets(targets, graph.nodes, option="--target") if targets else list(graph.heads)
+    heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
     part, _ = runnable_part(graph, heads)
     nodes = post_order(entry.node for entry in part.heads)
     inputs = {node: 0 for node in nodes if node.is_variable and node.name in images}
     found, all_couplings = follow_batch(nodes, inputs, rank=4)
     couplings = [coupling for coupling in all_couplings if not coupling.only_training]
     if couplings:
-        hint = "leave --batch out: all images are one batch then"
+        hint = "leave `batch` out: all images are one batch then"
         raise RefusedError([Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings])
     names = unique_names([output_name(entry) for entry in heads])
     places = [found.get((head.node, head.index)) for head in part.heads]

@@ -112,7 +112,7 @@ def _infer(
     """Infer from the shapes that are given, and from the shapes and dtypes in a parameter file."""
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
-    given = for_variables(shapes, variables, option="--shape")
+    given = for_variables(shapes, variables, option="`shapes`")
     held = read_recorded_shapes(variables, params, roles)
     known = {**{node: shape for node, (shape, _) in held.items()}, **given}
     return infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes)

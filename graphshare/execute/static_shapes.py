@@ -48,17 +48,17 @@ def infer_part(
             a kind are listed.
     """
     check_belongs(params, graph)
-    heads = resolve_targets(targets, graph.nodes, option="--upto") if targets else graph.heads
+    heads = resolve_targets(targets, graph.nodes, option="`upto`") if targets else graph.heads
     part, notes = runnable_part(graph, heads)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     idle = {node.name for node in graph.variables()} - {node.name for node in variables}
-    given = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="--shape")
-    stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="--feed")
+    given = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="`shapes`")
+    stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="`feeds`")
     held = read_recorded_shapes(variables, params, roles)
     missing = [n for n in variables if roles[n].is_parameter and n not in held]
-    refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with --params; --as-input makes it an input")
+    refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with `params`; `as_input` makes it an input")
     known = {**{node: shape for node, (shape, _) in held.items()}, **given}
     types_held = {node: dtype for node, (_, dtype) in held.items()}
     inference = infer(part, known, types_held, nodes=nodes, yielding=stated)

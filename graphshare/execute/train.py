@@ -159,7 +159,7 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
             [Fault(f"several variables have the name {n!r}", hint="tie them, or give them names of their own") for n in twice]
         )
     if not trained:
-        raise RefusedError(Fault("there is no parameter to train", hint="--params FILE tells which variables are parameters"))
+        raise RefusedError(Fault("there is no parameter to train", hint="`params=FILE` tells which variables are parameters"))
 
 
 def _rescale(ready: Prepared, given: float | None) -> float:
@@ -176,7 +176,7 @@ def _rescale(ready: Prepared, given: float | None) -> float:
 def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
     """The gradient of each head; None where none is given, which means ones unless the head is a loss."""
     faults = [
-        Fault(f"--head-gradient {name!r} names no output", hint=did_you_mean(name, ready.names)) for name in given
+        Fault(f"`head_gradients` {name!r} names no output", hint=did_you_mean(name, ready.names)) for name in given
         if name not in ready.names
     ]  # fmt: skip
     if faults:
@@ -184,7 +184,7 @@ def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
     wanting = [n for n, entry in zip(ready.names, ready.part.heads, strict=True) if needs_head_gradient(entry.node)]
     ones, idle = [n for n in wanting if n not in given], [n for n in given if n not in wanting]
     if ones:
-        ready.notes.append(f"not a loss, so its gradient is taken as ones: {', '.join(ones)} (--head-gradient gives another)")
+        ready.notes.append(f"not a loss, so its gradient is taken as ones: {', '.join(ones)} (`head_gradients` gives another)")
     if idle:
         ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
     return [given.get(name) for name in ready.names]

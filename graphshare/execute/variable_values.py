@@ -61,7 +61,7 @@ def unknown_shapes(inference: Inference, nodes: Iterable[Node]) -> list[Fault]:
     for node in nodes:
         shape = inference.shapes[node][0]
         if not is_known(shape):
-            hint = f"--shape {node.name}={format_shape(shape).strip('()')}" + ("" if shape else "  (fill in the whole shape)")
+            hint = f"`shapes={{{node.name!r}: {shape}}}`" + ("" if shape else "  (fill in the whole shape)")
             faults.append(Fault(f"the shape of {node.name!r} does not follow from what is known", node=node.name, hint=hint))
     return faults
 

@@ -124,14 +124,16 @@ def foreach(
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
     faults = []
     if settings.retry and not settings.manifest:
-        faults.append(Fault("--retry reads which models have failed from a manifest", hint="name it with --manifest FILE"))
+        faults.append(Fault("`retry` reads which models have failed from a manifest", hint="name it with `manifest=FILE`"))
     if settings.retry and settings.force:
-        faults.append(Fault("--retry runs what has failed, --force everything", hint="leave out one of them"))
+        faults.append(Fault("`retry` runs what has failed, `force` everything", hint="leave out one of them"))
     if settings.shared_filesystem and not settings.scheduler:
-        faults.append(Fault("--shared-filesystem is about a cluster", hint="add --scheduler tcp://HOST:8786, or leave it out"))
+        faults.append(
+            Fault("`shared_filesystem` is about a cluster", hint="add `scheduler='tcp://HOST:8786'`, or leave it out")
+        )
     if settings.scheduler and not settings.shared_filesystem:
         local = [path for path in (*patterns, settings.out) if path and not is_url(path)]
-        hint = "add --shared-filesystem if they see the same files under the same paths, or name URLs"
+        hint = "add `shared_filesystem` if they see the same files under the same paths, or name URLs"
         faults += [
             Fault("is a local path, which the workers of a cluster may not see", where=path, hint=hint) for path in local
         ]

@@ -98,7 +98,7 @@ def _is_kind(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
 
 def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
     if not new:
-        hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check --only, the patterns and the map"
+        hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check `only`, the patterns and the map"
         raise RefusedError(Fault("no name would change", hint=hint))
     faults = [Fault("would be left without a name", node=node.name) for node, name in new.items() if not name]
     faults += [

@@ -44,7 +44,7 @@ def plan_untie(
         if not hit:
             known = [node.name for node in shared]
             hint = did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
-            faults.append(Fault(f"--untie {pattern!r} matches no parameter that several operators use", hint=hint))
+            faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
         chosen.update((node, f"--untie {pattern}") for node in hit)
     if faults:
         raise RefusedError(faults)

@@ -79,7 +79,7 @@ class InputDrawer:
         self._session, self._feeds, self._shapes, self._seed = session, feeds, shapes, seed
         faults = [
             Fault(f"{option} {name!r} is not an input of the model, which holds its value")
-            for option, names in (("--feed", feeds), ("--shape", shapes))
+            for option, names in (("`feeds`", feeds), ("`shapes`", shapes))
             for name in names
             if name not in session.inputs
         ]
@@ -110,7 +110,9 @@ class InputDrawer:
         if name in self._feeds:
             return []
         if dtype not in _DTYPES:
-            return [Fault(f"input {name!r} is a {dtype}, which is not drawn", hint="compare a part without it (extract --cut)")]
+            return [
+                Fault(f"input {name!r} is a {dtype}, which is not drawn", hint="compare a part without it (extract `cuts`)")
+            ]
         chosen = self._shapes.get(name)
         if chosen is None:
             return []
@@ -119,7 +121,7 @@ class InputDrawer:
         )
         if fits:
             return []
-        return [Fault(f"--shape {name!r} is {format_shape(chosen)}, and the model declares {_format_declared(declared)}")]
+        return [Fault(f"`shapes` {name!r} is {format_shape(chosen)}, and the model declares {_format_declared(declared)}")]
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""

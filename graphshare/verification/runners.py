@@ -151,7 +151,7 @@ class SessionRunner(Runner):
             try:
                 self._outputs = self._model.session.run(self._feeds)
             except InputError as error:
-                hint = "give sizes that the model computes with --shape NAME=SIZES, or values with --feed NAME=FILE"
+                hint = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
                 faults = [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
                 raise RefusedError(faults).with_location(self._model.where) from None
         return self._outputs

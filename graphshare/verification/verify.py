@@ -104,11 +104,11 @@ def _choose_engines(sides: Sequence[Side], options: VerifyOptions) -> VerifyOpti
     """
     by_kernels = [has_kernels(side.graph) for side in sides]
     if not any(by_kernels) and (options.engines not in ((), (ONNXRUNTIME,)) or options.strict_engine):
-        what = "--strict-engine" if options.strict_engine else f"--engine {','.join(options.engines)}"
+        what = "`strict_engine`" if options.strict_engine else f"`engine={','.join(options.engines)!r}`"
         require(sides[0].graph, Capability.RUN, what=what, where=sides[0].where)
     if not all(by_kernels) and any(by_kernels) and len(options.engines) > 1:
         message = "a graph that is compared with a model in onnxruntime is computed by one engine"
-        raise UsageError(Fault(message, hint="give --engine one name"))
+        raise UsageError(Fault(message, hint="give `engine` one name"))
     return msgspec.structs.replace(options, engines=options.engines or (NUMPY,))
 
 
@@ -120,7 +120,7 @@ def _check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: Verif
     needed = {node.name for part in parts for node in part.variables()}
     known = {node.name for graph in graphs for node in graph.variables()}
     known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
-    named = (("--feed", options.feeds), ("--shape", options.shapes), ("--as-input", options.as_input))
+    named = (("`feeds`", options.feeds), ("`shapes`", options.shapes), ("`as_input`", options.as_input))
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
         for option, names in named
@@ -141,8 +141,8 @@ def _verify_batch(batch: Batched, side: Side, options: VerifyOptions) -> Report:
         hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
         faults.append(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
     if options.layers:
-        message = "branches of a batch are one run, so --layers has no inner outputs of each to compare"
-        faults.append(Fault(message, hint="leave --layers out"))
+        message = "branches of a batch are one run, so `layers` has no inner outputs of each to compare"
+        faults.append(Fault(message, hint="leave `layers` out"))
     if faults:
         raise UsageError(faults)
     notes: dict[str, None] = {}
@@ -165,7 +165,7 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: 
     _check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [pair_nodes(pair, left, right) for pair in heads]
     if left is not right and not options.layers and not all(pairings):
-        notes["the structures differ, so outputs are not compared; --values-only compares them by name"] = None
+        notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = Sides(left, right, twins.expand(options.as_input))
     executors = options.create_executors()

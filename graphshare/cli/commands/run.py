@@ -18,7 +18,7 @@ from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import image_options, options, training_options
 from graphshare.cli.command import Command
-from graphshare.cli.console import align, is_colored, put, put_json, put_table, say
+from graphshare.cli.console import align, is_colored, name_options, put, put_json, put_table, say
 from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
@@ -256,7 +256,7 @@ def _report(
         "seconds": computed.seconds,
         "peak_bytes": computed.peak_bytes,
         "variable_bytes": computed.variable_bytes,
-        "notes": computed.notes,
+        "notes": list(map(name_options, computed.notes)),
         "profile": costs,
         "classes": rankings,
         "training": None,

@@ -18,7 +18,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 
-_UPGRADE = "add --upgrade, or bring them to one version with `graphshare upgrade` first"
+_UPGRADE = "add `gs.upgrade(model)`, or bring them to one version with `graphshare upgrade` first"
 
 
 class MxnetFormat(ModelFormat):
@@ -30,7 +30,7 @@ class MxnetFormat(ModelFormat):
     file = "a symbol file"
     is_text = True
     missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see --params-out",
+        Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
     }
 
     def fits(self, start: bytes) -> bool:

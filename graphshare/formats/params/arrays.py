@@ -57,12 +57,16 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
     """
     import numpy as np  # start-up: headers are read without numpy
 
-    plain = "float32" if default_dtype == "bfloat16" else default_dtype
-    array = np.asarray(value) if hasattr(value, "dtype") else np.asarray(value, plain)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise RefusedError(Fault(f"is not an array: {error}", path=format_record(key, None))) from None
+    if not hasattr(value, "dtype") and array.dtype.kind in "fiub":
+        array = array.astype("float32" if default_dtype == "bfloat16" else default_dtype)
     dtype = str(array.dtype.newbyteorder("="))
     if dtype not in ITEM_SIZES:
         message = f"has the dtype {array.dtype}, which no parameter file can hold"
-        raise RefusedError(Fault(message, path=format_record(key, None)))
+        raise RefusedError(Fault(message, path=format_record(key, None), hint="give an array of numbers"))
     array = array.astype(dtype, copy=False)
     return Record(key, array.shape, dtype, "npy", 0, array.nbytes, None, array.nbytes, origin=Origin(key, array=array))
 

@@ -220,10 +220,10 @@ def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Seque
     if dtype not in (None, *FLOATS):
         raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
     if keep and dtype is None:
-        raise UsageError(Fault("--keep needs --dtype", hint="without --dtype every array keeps its type"))
+        raise UsageError(Fault("`keep` needs `dtype`", hint="without `dtype` every array keeps its type"))
     if dtype is None:
         return None
-    cast = Cast(dtype, select_keys(file, keep, option="--keep") if keep else ())
+    cast = Cast(dtype, select_keys(file, keep, option="`keep`") if keep else ())
     return cast if any(cast.changes(record) for record, _ in plan) else None
 
 

@@ -11,7 +11,7 @@ from graphshare.text.patterns import compile_pattern
 
 
 def select_keys(
-    file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = (), option: str = "--select"
+    file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = (), option: str = "`select`"
 ) -> set[str]:
     """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
 
