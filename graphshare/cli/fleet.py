@@ -39,7 +39,7 @@ def foreach(
     patterns: StrPath | Sequence[StrPath],
     command: Sequence[str],
     *,
-    out: StrPath | None = None,
+    out: StrPath | None = "",
     jobs: Positive = 1,
     scheduler: str = "",
     shared_filesystem: bool = False,

@@ -69,7 +69,7 @@ def test_two_files_are_compared(tmp_path: Path) -> None:
     assert gs.verify(path, against=tmp_path / "renamed.onnx").verdict == "EQUAL: other and the original, bit for bit"
     other = write(tmp_path, "dense")
     with pytest.raises(gs.GraphshareError, match="operators"):
-        raise gs.GraphshareError([*gs.verify(path, against=other).branches[0].stages[0].details])
+        raise gs.GraphshareError(" ".join(gs.verify(path, against=other).branches[0].stages[0].details))
 
 
 def test_outputs_of_different_structures_are_compared_by_name(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
         gs.verify(siam, shapes={"x": (1, 4)})
     with pytest.raises(gs.GraphshareError, match=r"onnxruntime .* fails") as raised:
         gs.verify(siam, shapes={"x": (1, 3, 4, 4)})
-    assert "--shape" in raised.value.faults[0].hint
+    assert "`shapes=" in raised.value.faults[0].hint
 
 
 def test_without_onnxruntime_values_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_what_is_not_an_input_is_not_fed(tmp_path: Path) -> None:
 def test_engines_that_cannot_compute_it_are_refused(engine: str, strict: bool, tmp_path: Path) -> None:
     model = siamese(tmp_path, "dense", "tie")
     assert gs.verify(model, engine="onnxruntime")
-    option = "--strict-engine" if strict else f"--engine {engine}"
+    option = "`strict_engine`" if strict else f"`engine={engine!r}`"
     with pytest.raises(gs.GraphshareError, match=f"{option} is for MXNet graphs, and this is an ONNX model"):
         gs.verify(model, engine=engine, strict_engine=strict)
 

@@ -86,7 +86,9 @@ def test_a_time_limit_in_a_thread() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join(20)
-    assert [str(error) for error in errors] == ["the time limit of 0.05 s has passed; nothing was written", "done in time"]
+    first, last = errors
+    assert str(first).splitlines()[0] == "the time limit of 0.05 s has passed; nothing was written"
+    assert str(last) == "done in time"
 
 
 def run(words: Sequence[str]) -> Captured:
