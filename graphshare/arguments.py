@@ -5,6 +5,7 @@ The options of the command line take their choices from the same types.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
@@ -84,6 +85,8 @@ def _find_misfit(value: Any, hint: Any) -> _Misfit | None:
         return None
     if origin in (Union, UnionType):
         misfits = [_find_misfit(value, option) for option in options]
+        if isinstance(value, str) and "\0" in value and any(get_origin(option) is os.PathLike for option in options):
+            return wrong  # no path has such a character
         inner = [misfit for misfit in misfits if misfit is not None and misfit.value is not value]
         return None if None in misfits else inner[0] if inner else wrong
     if origin is Annotated:

@@ -12,6 +12,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.check import check as check_targets
 from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config
 from graphshare.checks.targets import find_targets
+from graphshare.errors import Fault, UsageError
 from graphshare.reports.model import FindingsReport
 
 Checkable = Checkpoint | StrPath
@@ -44,6 +45,8 @@ def check(
         UsageError: there is no such rule; ``params`` or ``epoch`` with several graphs.
     """
     items = [models] if isinstance(models, Checkpoint | str | os.PathLike) else list(models)
+    if not items:
+        raise UsageError(Fault("`models` is empty", hint="give models, paths, stems, folders or globs"))
     paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
     options = check_options(config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes)
     return check_targets(

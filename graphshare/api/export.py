@@ -39,6 +39,7 @@ from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, nam
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.paths import base_name, extend
 from graphshare.resources import resource_limits
+from graphshare.rewrite.choices import check_variable_names
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
 from graphshare.verification.compare import tolerate_export
@@ -127,6 +128,7 @@ def export(
         source = fold_model(source)
     inputs, targets = as_names(as_input), as_names(upto)
     with locate_refusals(source):
+        check_variable_names(source.graph.variables(), {"`as_input`": inputs})
         arrays, sizes, spread_notes = spread_inputs(
             source.graph,
             as_arrays(feeds),

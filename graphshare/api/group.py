@@ -13,6 +13,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import Capability, find_format
+from graphshare.rewrite.choices import check_variable_names
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
 from graphshare.text.format import format_count, format_names
@@ -53,8 +54,12 @@ def group(
     if prefixes and len(prefixes) != len(sources):
         hint = "give `prefixes` once for each graph, in their order; '' for none"
         raise UsageError(Fault(f"there are {len(prefixes)} `prefixes` for {format_count(len(sources), 'graph')}", hint=hint))
+    variables = (node for source in sources for node in source.graph.variables())
+    check_variable_names(variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)})
     if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes or {}, as_names(as_input))
+    elif shapes:
+        raise UsageError(Fault("`shapes` are for MXNet models beside ONNX models", hint="leave `shapes` out"))
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
     report = plan_group(
@@ -100,7 +105,7 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
         own = {node.name for node in source.graph.variables()}
         known = {name: shape for name, shape in shapes.items() if name in own}
         try:
-            exported = export(source, shapes=known, as_input=as_input, opset=opset, verify=False)
+            exported = export(source, shapes=known, as_input=own.intersection(as_input), opset=opset, verify=False)
         except GraphshareError as error:
             faults = [msgspec.structs.replace(fault, hint=fault.hint or _EXPORTED) for fault in error.faults]
             raise type(error)(faults) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from graphshare.arguments import checked
+from graphshare.arguments import Positive, checked
 from graphshare.checkpoint.load import StrPath
 from graphshare.formats.images.images import Images, open_image_files
 from graphshare.formats.images.settings import make_settings
@@ -16,8 +16,8 @@ def open_images(
     paths: StrPath | Iterable[StrPath],
     *,
     preset: str | None = None,
-    resize: int | Sequence[int] | None = None,
-    crop: int | Sequence[int] | None = None,
+    resize: Positive | tuple[Positive, Positive] | None = None,
+    crop: Positive | tuple[Positive, Positive] | None = None,
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     scale: float | None = None,

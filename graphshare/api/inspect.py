@@ -18,6 +18,7 @@ from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.inspection.folder import ModelFacts, inspect_models
 from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
+from graphshare.rewrite.choices import check_variable_names
 
 if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped
@@ -36,6 +37,10 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
             the files or each other.
     """
     source = as_checkpoint(model)
+    with locate_refusals(source):
+        check_variable_names(
+            source.graph.variables(), {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
+        )
     found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
     if shapes:
         require(source.graph, Capability.SHAPES, where=source.where)
@@ -70,6 +75,7 @@ def _infer_shapes(
     from graphshare.execute.shape_report import shape_graph  # brings numpy along
 
     with locate_refusals(source):
+        check_variable_names(source.graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter})
         return shape_graph(
             source.graph,
             as_shapes(shapes),

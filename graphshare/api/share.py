@@ -14,6 +14,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
+from graphshare.rewrite.choices import check_variable_names
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
 from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_doctor
@@ -60,6 +61,9 @@ def share(
     given += [Rule("alias", old, new, place=f"--alias {old}={new}", option=True) for old, new in aliases.items()]
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
+        check_variable_names(
+            source.graph.variables(), {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
+        )
         roles: dict[str, Any] = {
             "params": source.parameter_file,
             "as_input": as_names(as_input),
@@ -98,6 +102,9 @@ def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> l
     source = as_checkpoint(model)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
+        check_variable_names(
+            source.graph.variables(), {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
+        )
         return find_candidates(
             source.graph, params=source.parameter_file, as_input=as_names(as_input), as_parameter=as_names(as_parameter)
         )

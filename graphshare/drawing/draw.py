@@ -21,6 +21,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_count
+from graphshare.text.names import suggest
 from graphshare.text.short_repr import ShortRepr
 
 PartialShape = tuple[int | None, ...]
@@ -145,7 +146,8 @@ def _find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
     names = [node.name for node in graph.nodes if not node.is_variable]
     missing = [prefix for prefix in prefixes if not any(name.startswith(prefix) for name in names)]
     if missing:
-        raise RefusedError([Fault(f"no operator's name begins with the prefix {prefix!r}") for prefix in missing])
+        hints = {prefix: suggest(prefix, names, "operators") for prefix in missing}
+        raise RefusedError([Fault(f"no operator's name begins with the prefix {p!r}", hint=hint) for p, hint in hints.items()])
     if prefixes:
         return tuple(prefixes)
     try:

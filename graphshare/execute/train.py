@@ -17,6 +17,7 @@ from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.tape import needs_head_gradient
 from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
+from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
@@ -25,7 +26,7 @@ from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
 from graphshare.text.format import format_names
-from graphshare.text.names import did_you_mean, join_key
+from graphshare.text.names import join_key, suggest
 from graphshare.text.short_repr import ShortRepr
 
 
@@ -120,7 +121,7 @@ def train(
     states = [node for node in ready.values if ready.roles[node].kind is Kind.AUXILIARY]
     _check_names([*trained, *states], trained)
     settings = msgspec.structs.replace(settings or Sgd(), rescale=_rescale(ready, rescale))
-    heads = _heads(ready, head_gradients or {})
+    heads = _heads(ready, as_arrays(head_gradients))
     trainer = Trainer(
         ready.part.heads, ready.values, trained, settings, seed=seed or 0, heads=heads, shapes=ready.inference.shapes
     )
@@ -176,7 +177,7 @@ def _rescale(ready: Prepared, given: float | None) -> float:
 def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
     """The gradient of each head; None where none is given, which means ones unless the head is a loss."""
     faults = [
-        Fault(f"`head_gradients` {name!r} names no output", hint=did_you_mean(name, ready.names)) for name in given
+        Fault(f"`head_gradients` {name!r} names no output", hint=suggest(name, ready.names, "outputs")) for name in given
         if name not in ready.names
     ]  # fmt: skip
     if faults:

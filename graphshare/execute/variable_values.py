@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from graphshare.analysis.roles import Role
@@ -103,6 +104,9 @@ def convert_feed(node: Node, array: Array, dtype: str | None) -> Array:
     return result
 
 
+_ARRAYS = "give an array of numbers, or nested lists of one length"
+
+
 def as_array(value: Any) -> Array:
     """Return ``value`` as an array: an array unchanged, numbers and nested lists as a new one.
 
@@ -112,15 +116,21 @@ def as_array(value: Any) -> Array:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise RefusedError(Fault(f"a {type(value).__name__} is not an array: {error}")) from None
+        raise RefusedError(Fault(f"a {type(value).__name__} is not an array: {error}", hint=_ARRAYS)) from None
     if array.dtype.kind not in "fiub":
-        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of numbers"))
+        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of numbers", hint=_ARRAYS))
     return array
 
 
 def as_arrays(feeds: Mapping[str, Any] | None) -> dict[str, Array]:
     """Return what is fed by name as arrays: images are decoded, lists converted. Raises RefusedError as :func:`as_array`."""
-    return {name: as_array(value) for name, value in (feeds or {}).items()}
+    arrays = {}
+    for name, value in (feeds or {}).items():
+        try:
+            arrays[name] = as_array(value)
+        except RefusedError as error:
+            raise RefusedError(msgspec.structs.replace(error.faults[0], node=name)) from None
+    return arrays
 
 
 def random_stream(seed: int) -> np.random.Generator:

@@ -72,7 +72,7 @@ def plan_batch(
         raise RefusedError(
             Fault("the graph is a batch of branches already", hint="make all branches at once, from the original")
         )
-    check_variable_names(graph, {"`as_input`": as_input, "`as_parameter`": as_parameter, "`batch_axes`": axes})
+    check_variable_names(graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter, "`batch_axes`": axes})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     note_unknown_roles(roles, "tie")
     used_by_all = match_shared_inputs(roles, share_inputs)

@@ -10,8 +10,8 @@ import msgspec
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Graph, Node, Rewrite
-from graphshare.text.names import did_you_mean
+from graphshare.ir.graph import Node, Rewrite
+from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.short_repr import ShortRepr
 
@@ -58,7 +58,7 @@ def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> 
             hint = (
                 "parameters are shared with `choices=[('tie', PATTERN)]`"
                 if wrong
-                else did_you_mean(pattern, [node.name for node in inputs])
+                else suggest(pattern, [node.name for node in inputs], "inputs")
             )
             faults.append(Fault(f"`share_inputs` {pattern!r} matches no input", hint=hint))
         shared.update(dict.fromkeys(hit))
@@ -82,15 +82,15 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: Mode) -> list[str]:
     return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
 
 
-def check_variable_names(graph: Graph, options: Mapping[str, Collection[str]]) -> None:
+def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collection[str]]) -> None:
     """Check that every name in ``options`` is that of a variable.
 
     Raises:
         RefusedError: every name that is not.
     """
-    names = {node.name for node in graph.variables()} if any(options.values()) else set()
+    names = {node.name: None for node in variables} if any(options.values()) else {}
     faults = [
-        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, names))
+        Fault(f"{option} {name!r} names no variable", hint=suggest(name, names, "variables"))
         for option, texts in options.items()
         for name in texts
         if name not in names

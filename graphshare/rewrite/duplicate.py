@@ -31,7 +31,7 @@ from graphshare.rewrite.choices import (
     match_shared_inputs,
     note_unknown_roles,
 )
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
 
 _BARRIER_OP, _BARRIER_KEY = BARRIER
@@ -62,7 +62,7 @@ def plan_duplicate(
     """
     if not prefixes:
         raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
-    check_variable_names(graph, {"`as_input`": as_input, "`as_parameter`": as_parameter})
+    check_variable_names(graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     tied = _choose_tied(graph, roles, mode, choices)
     used_by_all = match_shared_inputs(roles, share_inputs)
@@ -97,7 +97,9 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         states = [found for found in implied if matches(found.name)]
         implied.update((found, choice.mode) for found in states)
         if not hit and not states:
-            faults.append(Fault(f"{option} matches no variable", hint=did_you_mean(choice.pattern, [n.name for n in decided])))
+            faults.append(
+                Fault(f"{option} matches no variable", hint=suggest(choice.pattern, [n.name for n in decided], "parameters"))
+            )
         for node in wrong:
             hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
             faults.append(Fault(f"{option} matches {node.name!r}, which is not a parameter ({roles[node].reason})", hint=hint))

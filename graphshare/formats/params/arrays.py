@@ -60,7 +60,8 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise RefusedError(Fault(f"is not an array: {error}", path=format_record(key, None))) from None
+        message = f"is not an array: {error}"
+        raise RefusedError(Fault(message, path=format_record(key, None), hint="give an array of numbers")) from None
     if not hasattr(value, "dtype") and array.dtype.kind in "fiub":
         array = array.astype("float32" if default_dtype == "bfloat16" else default_dtype)
     dtype = str(array.dtype.newbyteorder("="))

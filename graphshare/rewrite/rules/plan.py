@@ -13,7 +13,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.format import format_count
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
 
 
@@ -211,7 +211,7 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str])
             notes.append(f"{rule.place}: a later rule decides about every name that it speaks of")
         else:
             what = "parameter" if rule.kind in SHARING else "name"
-            near = did_you_mean(rule.literal or rule.text, known) if rule.kind != "scope" else ""
+            near = suggest(rule.literal or rule.text, known, f"{what}s") if rule.kind != "scope" else ""
             faults.append(Fault(f"speaks of no {what} of the graph", where=rule.place, hint=near))
     if faults:
         raise RefusedError(faults)
