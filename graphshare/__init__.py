@@ -65,27 +65,21 @@ if TYPE_CHECKING:
     from graphshare.rewrite.rules.model import Rule, Ruleset
 
 # Public name: the module that holds it, and its name there where that is another one.
+_ERRORS = "DisprovedError Fault GraphshareError InputError OutputError RefusedError SelfCheckError UsageError"
 _HOMES = {
+    **dict.fromkeys(_ERRORS.split(), "errors"),
     "Bound": "execute.bind",
     "Checkpoint": "checkpoint.model",
-    "DisprovedError": "errors",
     "Entry": "ir.graph",
-    "Fault": "errors",
     "Graph": "ir.graph",
-    "GraphshareError": "errors",
     "GraphvizError": "drawing.graphviz",
-    "InputError": "errors",
     "Node": "ir.graph",
-    "OutputError": "errors",
-    "RefusedError": "errors",
     "Rewrite": "ir.graph",
     "Rule": "rewrite.rules.model",
     "Ruleset": "rewrite.rules.model",
     "SchedulerError": "fleet.records",
-    "SelfCheckError": "errors",
     "Sgd": "execute.sgd",
     "UnsupportedError": "execute.plan",
-    "UsageError": "errors",
     "bind": "api.run",
     "check": "api.check",
     "check_rules": "api.rules",
@@ -131,7 +125,13 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module  # start-up: see above
 
     module, _, original = _HOMES[name].partition(":")
-    value = globals()[name] = getattr(import_module(f"graphshare.{module}"), original or name)
+    value = getattr(import_module(f"graphshare.{module}"), original or name)
+    if name[0].islower():  # a function
+        from graphshare.arguments import checked
+
+        value = checked(value)
+        value.__module__ = __name__  # where pickle finds it
+    globals()[name] = value
     return value
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from graphshare.api.models import Names, Shapes, as_names, as_path, as_shapes
-from graphshare.arguments import Natural, Positive, checked
+from graphshare.arguments import Natural, Positive
 from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.check import check as check_targets
@@ -18,7 +18,6 @@ from graphshare.reports.model import FindingsReport
 Checkable = Checkpoint | StrPath
 
 
-@checked
 def check(
     models: Checkable | Iterable[Checkable],
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
-from graphshare.arguments import NotNegative, checked
+from graphshare.arguments import NotNegative
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.differences.diff import Difference
@@ -11,7 +11,6 @@ from graphshare.differences.diff import diff as diff_models
 from graphshare.errors import Fault, UsageError
 
 
-@checked
 def diff(
     left: Model,
     right: Model,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.arguments import Natural, checked
+from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
@@ -18,7 +18,6 @@ Theme = Literal["auto", "light", "dark"]
 Direction = Literal["TB", "LR", "BT", "RL"]
 
 
-@checked
 def draw(
     model: Model,
     *,

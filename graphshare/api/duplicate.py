@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
-from graphshare.arguments import Natural, checked
+from graphshare.arguments import Natural
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -18,7 +18,6 @@ from graphshare.rewrite.choices import Choice, Mode, ModeOrBatch
 from graphshare.rewrite.duplicate import plan_duplicate
 
 
-@checked
 def duplicate(
     model: Model,
     prefixes: Names,

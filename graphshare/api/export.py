@@ -13,7 +13,7 @@ import msgspec
 from graphshare.analysis.bodies import draws_numbers
 from graphshare.analysis.twins import spread_inputs
 from graphshare.api.fold import fold as fold_model
-from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.api.onnx_translation import (
     DynamicShapes,
     Instance,
@@ -24,12 +24,12 @@ from graphshare.api.onnx_translation import (
     translate_instance,
     translate_sizes,
 )
-from graphshare.arguments import Natural, NotNegative, Seconds, checked
+from graphshare.arguments import Natural, NotNegative, Seconds
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.variable_values import as_arrays, check_shapes
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
@@ -39,7 +39,6 @@ from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, nam
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.paths import base_name, extend
 from graphshare.resources import resource_limits
-from graphshare.rewrite.choices import check_variable_names
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
 from graphshare.verification.compare import tolerate_export
@@ -70,7 +69,6 @@ class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
     proof: ExportReport | None
 
 
-@checked
 def export(
     model: Model,
     out: StrPath | None = None,
@@ -128,7 +126,7 @@ def export(
         source = fold_model(source)
     inputs, targets = as_names(as_input), as_names(upto)
     with locate_refusals(source):
-        check_variable_names(source.graph.variables(), {"`as_input`": inputs})
+        check_roles(source.graph.variables(), inputs)
         arrays, sizes, spread_notes = spread_inputs(
             source.graph,
             as_arrays(feeds),
@@ -144,7 +142,10 @@ def export(
         name, domain = _name(source), custom_domain
         request = Request(source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source))
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
-        translated = instances[0].translated
+        translated, inference = instances[0].translated, instances[0].static.inference
+        check_shapes(
+            {node: arrays[node.name] for node in inference.nodes if node.is_variable and node.name in arrays}, inference
+        )
         proves = verify and not translated.custom
         if proves:
             _refuse_random(instances[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
-from graphshare.arguments import checked
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -11,7 +10,6 @@ from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.rewrite.extract import extract as cut_out
 
 
-@checked
 def extract(model: Model, targets: Names, *, cuts: Names = ()) -> Checkpoint:
     """Cut out the minimal graph that computes ``targets``, with the parameters that it needs.
 

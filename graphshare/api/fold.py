@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from graphshare.api.models import Model, as_checkpoint
-from graphshare.arguments import checked
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -13,7 +12,6 @@ from graphshare.formats.model_format import Capability, require
 from graphshare.rewrite.fold.fold import fold as fold_layers
 
 
-@checked
 def fold(model: Model) -> Checkpoint:
     """Work each BatchNorm into the weight and bias of the Convolution, FullyConnected or Deconvolution before it.
 

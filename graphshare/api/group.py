@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names
-from graphshare.arguments import checked
+from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, check_roles
 from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.rewrite.choices import check_variable_names
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
 from graphshare.text.format import format_count, format_names
@@ -22,7 +20,6 @@ _LISTED = 6
 _EXPORTED = "an MXNet model in a group with an ONNX model is exported first: give the shapes of its inputs with `shapes`"
 
 
-@checked
 def group(
     models: Iterable[Model],
     *,
@@ -48,14 +45,11 @@ def group(
             are listed.
     """
     sources = [as_checkpoint(model) for model in models]
-    if len(sources) < 2:
-        hint = "graphshare group trunk.json head.json --connect OUT=IN"
-        raise UsageError(Fault("a group takes two graphs at least", hint=hint))
-    if prefixes and len(prefixes) != len(sources):
-        hint = "give `prefixes` once for each graph, in their order; '' for none"
-        raise UsageError(Fault(f"there are {len(prefixes)} `prefixes` for {format_count(len(sources), 'graph')}", hint=hint))
+    faults = find_count_faults(len(sources), {"`prefixes`": prefixes})
+    if faults:
+        raise UsageError(faults)
     variables = (node for source in sources for node in source.graph.variables())
-    check_variable_names(variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)})
+    check_roles(variables, as_input, as_parameter)
     if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes or {}, as_names(as_input))
     elif shapes:
@@ -79,6 +73,18 @@ def group(
     notes += _without_file(sources, report)
     notes += _describe_forgotten_inputs(report)
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
+
+
+def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:
+    """Return what is wrong with the number of graphs, and of the options that have one value for each graph."""
+    faults = []
+    if count < 2:
+        faults.append(Fault("a group takes two graphs at least", hint="graphshare group trunk.json head.json --connect OUT=IN"))
+    for option, values in options.items():
+        if values and len(values) != count:
+            hint = f"give {option} once for each graph, in their order; '' for none"
+            faults.append(Fault(f"there are {len(values)} {option} for {format_count(count, 'graph')}", hint=hint))
+    return faults
 
 
 def _is_exportable(source: Checkpoint) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from graphshare.arguments import Positive, checked
+from graphshare.arguments import Positive
 from graphshare.checkpoint.load import StrPath
 from graphshare.formats.images.images import Images, open_image_files
 from graphshare.formats.images.settings import make_settings
 
 
-@checked
 def open_images(
     paths: StrPath | Iterable[StrPath],
     *,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.arguments import checked
+from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.folder import find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -18,13 +17,11 @@ from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.inspection.folder import ModelFacts, inspect_models
 from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
-from graphshare.rewrite.choices import check_variable_names
 
 if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped
 
 
-@checked
 def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()) -> Inspection:
     """List arguments, states, outputs, operators and roles; the lists are MXNet's own, in MXNet's order.
 
@@ -38,9 +35,7 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     """
     source = as_checkpoint(model)
     with locate_refusals(source):
-        check_variable_names(
-            source.graph.variables(), {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
-        )
+        check_roles(source.graph.variables(), as_input, as_parameter)
     found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
     if shapes:
         require(source.graph, Capability.SHAPES, where=source.where)
@@ -59,7 +54,6 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     return msgspec.structs.replace(found, shaped=shaped)
 
 
-@checked
 def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()) -> Shaped:
     """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer and operator.
 
@@ -75,7 +69,7 @@ def _infer_shapes(
     from graphshare.execute.shape_report import shape_graph  # brings numpy along
 
     with locate_refusals(source):
-        check_variable_names(source.graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter})
+        check_roles(source.graph.variables(), as_input, as_parameter)
         return shape_graph(
             source.graph,
             as_shapes(shapes),
@@ -86,7 +80,6 @@ def _infer_shapes(
         )
 
 
-@checked
 def inspect_folder(folder: StrPath) -> Iterator[ModelFacts]:
     """Inspect every ``*-symbol.json`` below a folder with its newest parameters, one model in memory at a time.
 

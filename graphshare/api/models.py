@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, load
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Graph, Node
+from graphshare.rewrite.choices import check_variable_names
 
 Model = Checkpoint | Graph | str | os.PathLike[str]
 """A model, a graph without parameters, or what :func:`graphshare.load` takes: a path or a stem."""
@@ -31,6 +32,11 @@ def as_checkpoint(model: Model) -> Checkpoint:
 def as_names(names: Names) -> tuple[str, ...]:
     """Return one name or several as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def check_roles(variables: Iterable[Node], as_input: Names, as_parameter: Names = ()) -> None:
+    """Check that the names of inputs and parameters are those of variables. Raises RefusedError with all that are not."""
+    check_variable_names(variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)})
 
 
 def as_shapes(shapes: Shapes | None) -> dict[str, Shape]:

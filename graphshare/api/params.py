@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from graphshare.api.models import Names, as_names
-from graphshare.arguments import Natural, NotNegative, checked
+from graphshare.arguments import Natural, NotNegative
 from graphshare.checkpoint.load import StrPath, find_both_params, find_params
 from graphshare.formats.params import convert as conversion
 from graphshare.formats.params import diff as difference
 
 
-@checked
 def convert(
     source: StrPath,
     target: StrPath,
@@ -56,7 +55,6 @@ def convert(
     )
 
 
-@checked
 def diff_params(
     left: StrPath,
     right: StrPath,

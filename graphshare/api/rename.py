@@ -7,7 +7,6 @@ from types import MappingProxyType
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
-from graphshare.arguments import checked
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import (
@@ -28,7 +27,6 @@ from graphshare.rewrite.rename import rename_by_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
 
 
-@checked
 def rename(
     model: Model,
     rules: Ruleset | StrPath | None = None,
@@ -93,7 +91,7 @@ def rename(
 
 def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> None:
     """Refuse calls that give names in no way, or in two that exclude each other."""
-    hint = "give `prefix` and `strip_prefix`, `match={PATTERN: NAME}`, scopes, `rules=FILE`, or `map=FILE`"
+    hint = "give `prefix` and `strip_prefix`, `match={PATTERN:NAME}`, scopes, `rules=FILE`, or `map=FILE`"
     if mapped and (affixes or by_rule):
         raise UsageError(Fault("a map excludes prefixes and rules", hint=hint))
     if inverse and not mapped:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import msgspec
 
 from graphshare.api.models import Model, as_checkpoint
-from graphshare.arguments import checked
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.rewrite.rules.explain import Explanation, NameKind, RulesReport
 from graphshare.rewrite.rules.explain import check_rules as check_rules_file
@@ -18,7 +17,6 @@ from graphshare.rewrite.rules.load import read_file
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 
 
-@checked
 def load_rules(path: StrPath) -> Ruleset:
     """Load sharing and naming rules from a file, JSON or TOML.
 
@@ -41,7 +39,6 @@ def ruleset_of(
     return msgspec.structs.replace(ruleset, **changes).then(more)
 
 
-@checked
 def explain(name: str, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
     """Explain what rules make of a name, step by step.
 
@@ -60,7 +57,6 @@ def explain(name: str, rules: Ruleset | StrPath, *, kind: NameKind = "parameter"
         return explain_name(name, ruleset, graph=source.graph, params=source.parameter_file)
 
 
-@checked
 def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
     """Check a rules file, alone or against a model: errors, and rules that never fire or are shadowed by later ones.
 

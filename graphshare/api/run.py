@@ -7,7 +7,7 @@ from typing import Any
 
 from graphshare.analysis.twins import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.arguments import Natural, Positive, Seconds, checked
+from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.bind import Bound
@@ -27,7 +27,6 @@ _CALLS = 100
 """How often a bound graph is called, as ``auto`` estimates."""
 
 
-@checked
 def run(
     model: Model,
     *,
@@ -111,13 +110,10 @@ def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
         faults.append(Fault("`profile` measures one pass and does not go with `batch`"))
     if all_outputs:
         faults.append(Fault("`all_outputs` keeps the outputs of one pass and does not go with `batch`"))
-    if batch < 1:
-        faults.append(Fault(f"`batch` {batch} is below 1"))
     if faults:
         raise UsageError(faults)
 
 
-@checked
 def bind(
     model: Model,
     *,
@@ -153,7 +149,6 @@ def bind(
         )
 
 
-@checked
 def train(
     model: Model,
     *,

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.api.models import Model, Names, as_checkpoint, as_names, check_roles
 from graphshare.api.rules import ruleset_of
-from graphshare.arguments import checked
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
-from graphshare.rewrite.choices import check_variable_names
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
 from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_doctor
@@ -23,8 +21,9 @@ from graphshare.rewrite.share import plan_share
 from graphshare.rewrite.untie import plan_untie
 from graphshare.text.format import format_count
 
+PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `untie`, `doctor`"
 
-@checked
+
 def share(
     model: Model,
     rules: Ruleset | StrPath | None = None,
@@ -54,16 +53,13 @@ def share(
     has_rules = rules is not None or bool(aliases or overrides)
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None))
     if purposes != 1:
-        message = "several purposes exclude each other" if purposes else "nothing says what to share"
-        raise UsageError(Fault(message, hint="give rules, overrides or aliases, or one of untie and doctor"))
+        raise UsageError(Fault("only one at a time" if purposes else "nothing says what to share", hint=PURPOSES))
     source = as_checkpoint(model)
     given = [Rule("scope", old, new, place=f"--override {old}={new}", option=True) for old, new in overrides.items()]
     given += [Rule("alias", old, new, place=f"--alias {old}={new}", option=True) for old, new in aliases.items()]
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
-        check_variable_names(
-            source.graph.variables(), {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
-        )
+        check_roles(source.graph.variables(), as_input, as_parameter)
         roles: dict[str, Any] = {
             "params": source.parameter_file,
             "as_input": as_names(as_input),
@@ -92,7 +88,6 @@ def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]
     ]
 
 
-@checked
 def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> list[Candidates]:
     """Find parameters that may be meant to be one: by equal values, or by equal form and related names.
 
@@ -102,9 +97,7 @@ def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> l
     source = as_checkpoint(model)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
-        check_variable_names(
-            source.graph.variables(), {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
-        )
+        check_roles(source.graph.variables(), as_input, as_parameter)
         return find_candidates(
             source.graph, params=source.parameter_file, as_input=as_names(as_input), as_parameter=as_names(as_parameter)
         )

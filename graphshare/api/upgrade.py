@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from graphshare.api.models import Model, as_checkpoint
-from graphshare.arguments import checked
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -14,7 +13,6 @@ from graphshare.ir.graph import Branch, Kept, Rewrite
 from graphshare.rewrite.upgrade import upgrade_checkpoint
 
 
-@checked
 def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
     """Make the graph what MXNet 1.9.1 would write after loading its file.
 
@@ -32,7 +30,6 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
     return follow_rewrite(source, rewrite, notes=notes_on(source.parameter_file, rewrite.graph))
 
 
-@checked
 def format(model: Model, layout: str | None = None) -> Checkpoint:
     """Give the graph's file another layout: ``mxnet``, ``compact`` or ``indent:N``; None writes its own layout anew.
 

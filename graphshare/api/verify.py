@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
-from graphshare.arguments import Natural, NotNegative, Positive, Seconds, checked
+from graphshare.arguments import Natural, NotNegative, Positive, Seconds
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
@@ -21,7 +21,6 @@ from graphshare.verification.report import Report
 from graphshare.verification.verify import verify as verify_sides
 
 
-@checked
 def verify(
     model: Model,
     *,

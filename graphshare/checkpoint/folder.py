@@ -12,7 +12,6 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.model_format import load_format
 from graphshare.formats.model_names import FORMAT_NAMES
-from graphshare.formats.nearby import suggest_existing
 from graphshare.formats.paths import base_name, is_folder, is_surely_file, join, split
 from graphshare.text.urls import is_url
 
@@ -69,8 +68,7 @@ def list_models(folder: str) -> list[ModelFiles]:
     visited: set[tuple[int, int]] = set()
 
     def note(error: OSError) -> None:
-        where = str(error.filename)
-        faults.append(Fault(f"cannot be read: {error.strerror}", where=where, hint=suggest_existing(where, error)))
+        faults.append(Fault(f"cannot be read: {error.strerror}", where=str(error.filename)))
 
     _is_new(folder, visited)
     for parent, folders, files in os.walk(folder, onerror=note, followlinks=True):

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from graphshare.arguments import Natural, checked
+from graphshare.arguments import Natural
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.model_file import open_model_file
@@ -25,7 +25,6 @@ from graphshare.text.urls import is_url, local_path, redact
 StrPath = str | os.PathLike[str]
 
 
-@checked
 def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | None = None) -> Checkpoint:
     """Load the model that ``source`` names: a symbol file, an ONNX model, the stem of a checkpoint, or ``-`` for stdin.
 

@@ -11,7 +11,6 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.model_format import find_format
-from graphshare.formats.nearby import suggest_existing
 from graphshare.formats.open_source import read_file
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
@@ -73,9 +72,7 @@ def read_map(path: str | os.PathLike[str]) -> MapFile:
     try:
         data = read_file(where)
     except OSError as error:
-        raise InputError(
-            Fault(f"cannot be read: {error.strerror}", where=where, hint=suggest_existing(where, error))
-        ) from error
+        raise InputError(Fault(f"cannot be read: {error.strerror}", where=where)) from error
     return parse_map(data, where)
 
 

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
-from graphshare.arguments import checked
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
@@ -28,7 +27,6 @@ from graphshare.ir.graph import Graph
 _NO_OPTIONS = SaveOptions()
 
 
-@checked
 def save(
     model: Checkpoint,
     out: StrPath,

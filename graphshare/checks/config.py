@@ -14,7 +14,6 @@ import msgspec
 
 from graphshare.checks.registry import select_codes
 from graphshare.errors import Fault, InputError, UsageError
-from graphshare.formats.nearby import suggest_existing
 from graphshare.formats.open_source import read_file
 from graphshare.formats.paths import relative_path
 from graphshare.formats.schema import explain
@@ -122,6 +121,4 @@ def _read_bytes(path: str) -> bytes:
     try:
         return read_file(path)
     except OSError as error:
-        raise InputError(
-            Fault(f"cannot be read: {error.strerror or error}", where=path, hint=suggest_existing(path, error))
-        ) from error
+        raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path)) from error

@@ -21,39 +21,22 @@ _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "no
 
 
 _KEYWORDS = """
-    against as_input as_parameter batch connect crop depth dtype dynamic dynamic_batch engine epoch fix fold force ignore
-    in_place inverse keep layers layout manifest map match max_memory mode no_copy on_collision only opset params prefix
-    preset profile recorded resize retry reuse rounds rules scheduler select shared_filesystem strict_engine strip_prefix
-    time_limit to train_step untie upto values_only weights
+    against as_input as_parameter batch connect crop depth detect doctor dtype dynamic dynamic_batch engine epoch fix fold
+    force ignore in_place inverse keep layers layout manifest map match max_memory mode no_copy on_collision only opset
+    params prefix preset profile recorded resize retry reuse rounds rules scheduler select shared_filesystem strict_engine
+    strip_prefix time_limit to train_step untie upto values_only weights
 """
-OPTIONS = {
-    **{keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()},
-    "aliases": "--alias",
-    "all_outputs": "--all",
-    "batch_axes": "--batch-axis",
-    "cuts": "--cut",
-    "feeds": "--feed",
-    "head_gradients": "--head-gradient",
-    "out": "-o",
-    "params_seed": "--random-params",
-    "prefixes": "--prefix",
-    "seed": "--random",
-    "shapes": "--shape",
-    "share_inputs": "--share-input",
-    "targets": "--target",
-    "choices": "--tie and --copy",
-    "choices=[('tie', PATTERN)]": "--tie",
-    "color='gray'": "--gray",
-    "expect_tied": "--expect tied",
-    "gs.upgrade(model)": "--upgrade",
-    "match={PATTERN: NAME}": "--match and --to",
-    "save(map=...)": "--map-out",
-    "name_scopes": "--name-scope",
-    "variable_scopes": "--variable-scope",
-    "save(params=...)": "--params-out",
-    "save(params=FILE)": "--params-out FILE",
-    "verify=False": "--no-verify",
-}
+_QUOTES = "'\""
+_OTHERS = """
+    aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; head_gradients: --head-gradient;
+    name_scopes: --name-scope; out: -o; params_seed: --random-params; prefixes: --prefix; seed: --random; shapes: --shape;
+    share_inputs: --share-input; targets: --target; variable_scopes: --variable-scope; verify=False: --no-verify;
+    choices: --tie and --copy; choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied;
+    gs.upgrade(model): --upgrade; match={PATTERN:NAME}: --match and --to; save(map=...): --map-out;
+    save(params=...): --params-out; save(params=FILE): --params-out FILE
+"""
+OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
+OPTIONS |= dict(re.findall(r"([^;\s][^;]*?): (-[^;\n]*)", _OTHERS))
 """The option of each keyword of the library that messages name, and of some whole phrases."""
 
 
@@ -64,9 +47,8 @@ def name_options(text: str) -> str:
 
 def _name_option(phrase: str) -> str:
     keyword, _, value = phrase.partition("=")
-    option = OPTIONS.get(phrase) or OPTIONS.get(keyword, "")
-    if phrase in OPTIONS or not option:
-        return option
+    if phrase in OPTIONS or keyword not in OPTIONS:
+        return OPTIONS.get(phrase, "")
     pair = re.fullmatch(r"\{(.*?): (.*)\}|\('(\w+)', (.*)\)", value)
     if pair is not None and pair[3]:  # one of the choices between modes
         return f"--{pair[3]} {pair[4]}"
@@ -74,10 +56,7 @@ def _name_option(phrase: str) -> str:
         sizes = re.fullmatch(r"\((.*?),?\)", pair[2])
         value = sizes[1].replace(", ", ",").replace("None", "?") if sizes else pair[2].replace("None", "?")
         value = f"{pair[1].strip(_QUOTES)}={value.strip(_QUOTES)}"
-    return f"{option} {value.strip(_QUOTES)}"
-
-
-_QUOTES = "'\""
+    return f"{OPTIONS[keyword]} {value.strip(_QUOTES)}"
 
 
 def say(message: str, *, style: str = "note") -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import click
 
-from graphshare.arguments import Natural, Positive, Seconds, checked
+from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import StrPath
 from graphshare.cli.app import CONTEXT, cli
 from graphshare.cli.captured import prepare_worker, run_captured
@@ -34,7 +34,6 @@ _OWN = {"-o": "foreach names the outputs itself", "--in-place": "foreach does no
         "--fix": "foreach does not replace its inputs", "--format": "foreach prints one report for all models"}  # fmt: skip
 
 
-@checked
 def foreach(
     patterns: StrPath | Sequence[StrPath],
     command: Sequence[str],

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.arguments import Positive, checked
+from graphshare.arguments import Positive
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.variable_values import as_array
 from graphshare.formats.open_source import open_source
@@ -36,7 +36,6 @@ class Ranking(msgspec.Struct, frozen=True):
     classes: tuple[ClassScore, ...]
 
 
-@checked
 def rank_classes(
     outputs: Mapping[str, Any],
     top: Positive = 5,

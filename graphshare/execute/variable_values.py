@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from graphshare.analysis.roles import Role
@@ -124,13 +123,7 @@ def as_array(value: Any) -> Array:
 
 def as_arrays(feeds: Mapping[str, Any] | None) -> dict[str, Array]:
     """Return what is fed by name as arrays: images are decoded, lists converted. Raises RefusedError as :func:`as_array`."""
-    arrays = {}
-    for name, value in (feeds or {}).items():
-        try:
-            arrays[name] = as_array(value)
-        except RefusedError as error:
-            raise RefusedError(msgspec.structs.replace(error.faults[0], node=name)) from None
-    return arrays
+    return {name: as_array(value) for name, value in (feeds or {}).items()}
 
 
 def random_stream(seed: int) -> np.random.Generator:

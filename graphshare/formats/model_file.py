@@ -15,7 +15,6 @@ from graphshare.formats.byte_source import SAMPLE, ByteSource, HeldBytes, read_w
 from graphshare.formats.gzip_file import MAGIC as GZIP
 from graphshare.formats.gzip_file import MAX_UNPACKED, unpack, unpack_start
 from graphshare.formats.model_names import FILE_ENDINGS
-from graphshare.formats.nearby import suggest_existing
 from graphshare.formats.open_source import open_source, suggest_others
 from graphshare.formats.output_paths import STDIN
 from graphshare.text.format import format_bytes
@@ -183,7 +182,6 @@ def _locate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(Fault(f"cannot be read: {reason}", where=path, hint=suggest_existing(path, error))) from error
+        raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
     except MemoryError:
         raise InputError(Fault("does not fit in memory", where=path, hint="is this a symbol file?")) from None

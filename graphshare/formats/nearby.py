@@ -22,11 +22,6 @@ def refuse_missing(path: str, hint: str) -> Fault:
     return Fault("does not exist", where=path, hint=hint or "a URL has two slashes behind its colon, as in s3://models/nin")
 
 
-def suggest_existing(path: str, error: Exception) -> str:
-    """Return a hint for a file that cannot be read because it is not there: files near it; else an empty text."""
-    return suggest_files(path, ("",)) if isinstance(error, FileNotFoundError) else ""
-
-
 def suggest_files(path: str, ends: tuple[str, ...], *, stems: bool = False) -> str:
     """Return a hint with files near ``path``, or an empty text: those that start like it, else those of similar spelling.
 

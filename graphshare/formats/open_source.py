@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.formats.byte_source import BUSY, ByteSource, HeldBytes, Identity, raise_shrunk
-from graphshare.formats.nearby import refuse_missing, suggest_existing, suggest_files
+from graphshare.formats.nearby import refuse_missing, suggest_files
 from graphshare.formats.output_paths import STDIN
 from graphshare.text.urls import is_url, local_path
 
@@ -175,8 +175,7 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def _unreadable(path: str, error: Exception) -> InputError:
-    reason = getattr(error, "strerror", None) or error
-    return InputError(Fault(f"cannot be read: {reason}", where=path, hint=suggest_existing(path, error)))
+    return InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path))
 
 
 def _open_stdin(accepts: Callable[[bytes], bool] | None) -> int:

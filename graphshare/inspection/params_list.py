@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from graphshare.arguments import Natural, checked
+from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, find_params
 from graphshare.errors import Fault
 from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
@@ -49,7 +49,6 @@ class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(title, tables=[Table(("name", "shape", "dtype", "size"), rows)])
 
 
-@checked
 def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterListing:
     """Return the records of a parameter file, with remarks; no array is read.
 

@@ -9,7 +9,7 @@ import click
 
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Kind
-from graphshare.api.group import group
+from graphshare.api.group import find_count_faults, group
 from graphshare.checkpoint.load import load
 from graphshare.cli import options
 from graphshare.cli.command import Command
@@ -132,13 +132,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
     Raises:
         UsageError: their number is another, or stdin is named twice; all are listed.
     """
-    faults = []
-    if len(graphs) < 2:
-        faults.append(Fault("a group takes two graphs at least", hint="graphshare group trunk.json head.json --connect OUT=IN"))
-    for option, given in (("--prefix", prefixes), ("--params", params)):
-        if given and len(given) != len(graphs):
-            hint = f"give {option} once for each graph, in their order; '' for none"
-            faults.append(Fault(f"there are {len(given)} {option} for {format_count(len(graphs), 'graph')}", hint=hint))
+    faults = find_count_faults(len(graphs), {"`prefixes`": prefixes, "`params`": params})
     if graphs.count("-") > 1:
         faults.append(Fault("stdin can be read only once", hint="name files for the other graphs"))
     if faults:
