@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from graphshare.analysis.twins import spread_inputs
@@ -139,11 +140,14 @@ def bind(
     source = as_checkpoint(model)
     require(source.graph, Capability.RUN, where=source.where)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
+    names = as_names(targets)
+    again = partial(bind, source, targets=names, seed=seed, engine=engine, strict_engine=strict_engine, max_memory=max_memory)
     with locate_refusals(source):
         return bind_graph(
             source.graph,
+            again=again,
             params=source.parameter_file,
-            targets=as_names(targets),
+            targets=names,
             seed=seed,
             max_memory=size,
             executor=executor,
