@@ -53,8 +53,6 @@ class Parameters(Mapping[str, "Array"]):
     def __eq__(self, other: object) -> bool:
         return have_equal_values(self, other) if isinstance(other, Mapping) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"<Parameters: {format_count(len(self), 'array')}>"
 

@@ -30,7 +30,7 @@ from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.progress import task
-from graphshare.text.format import format_bytes, format_dims, format_number
+from graphshare.text.format import format_bytes, format_count, format_dims, format_number
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
@@ -45,8 +45,6 @@ class NumericResult(ShortRepr):
             return NotImplemented
         names = [name for name in getattr(self, "__struct_fields__", ()) if name not in ("seconds", "timings")]
         return all(have_equal_values(getattr(self, name), getattr(other, name)) for name in names)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class Computed(NumericResult, msgspec.Struct, eq=False):
@@ -63,11 +61,13 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
     timings: list[Timing]
     notes: list[str]
 
+    def _summary(self) -> str:
+        return f"{format_count(len(self.outputs), 'output')}, {self.seconds:.3g} s, at most {format_bytes(self.peak_bytes)}"
+
     def _repr_html_(self) -> str:
         """Return a summary of each output as a table, which notebooks show."""
-        facts = [("time", f"{self.seconds:.3g} s"), ("peak memory", format_bytes(self.peak_bytes))]
-        notes = [("note", note) for note in self.notes]
-        return format_html(self._summary(), facts=[*facts, *notes], tables=[tabulate_outputs(self.outputs)])
+        facts = [("note", note) for note in self.notes]
+        return format_html(self._summary(), facts=facts, tables=[tabulate_outputs(self.outputs)])
 
 
 class OutputSummary(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
-from graphshare.text.format import format_names, format_number
+from graphshare.text.format import format_count, format_names, format_number
 from graphshare.text.html import Table, format_html
 from graphshare.text.names import did_you_mean, join_key
 
@@ -88,13 +88,15 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
     notes: list[str]
     losses: list[LossHistory]
 
+    def _summary(self) -> str:
+        return f"{format_count(self.steps, 'step')}, {format_count(len(self.updated), 'updated array')}, {self.seconds:.3g} s"
+
     def _repr_html_(self) -> str:
         """Return the losses and a summary of each output after the last step as tables, which notebooks show."""
-        ends = [(loss, loss.values[:1] + loss.values[-1:]) for loss in self.losses]
-        rows = [(loss.name, loss.measure, *(format_number(value) for value in values)) for loss, values in ends if values]
+        rows = [(a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:])) for a in self.losses if a.values]
         losses = Table(("head", "measure", "before the first step", "before the last step"), rows)
-        notes = [("note", note) for note in self.notes]
-        return format_html(self._summary(), facts=notes, tables=[losses, tabulate_outputs(self.outputs)])
+        facts = [("note", note) for note in self.notes]
+        return format_html(self._summary(), facts=facts, tables=[losses, tabulate_outputs(self.outputs)])
 
 
 def train(
