@@ -197,16 +197,6 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         facts.append(("heads", format_names(entry.node.name for entry in self.heads)))
         return format_html(self._summary(), facts=facts, tables=[self.make_table()])
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from graphshare.ir.walk import post_order  # it imports this module
-
-        return _restore_graph, (post_order(self.nodes), *(getattr(self, name) for name in self.__struct_fields__))
-
-
-def _restore_graph(inputs_first: list[Node], *fields: Any) -> Graph:
-    """Return a pickled or copied graph; the order of ``inputs_first`` has spared the pickler a recursion over the graph."""
-    return Graph(*fields)
-
 
 class Branch(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """What one branch of a rewrite made of one source graph.
