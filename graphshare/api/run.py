@@ -156,7 +156,7 @@ def bind(
 def train(
     model: Model,
     *,
-    steps: Positive,
+    steps: Natural,
     settings: Sgd | None = None,
     rescale: float | None = None,
     head_gradients: Mapping[str, Any] | None = None,

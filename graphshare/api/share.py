@@ -85,7 +85,7 @@ def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]
     repeated = {} if doctor else find_repeated_names(source.graph)
     return [
         f"{name!r} is the name of {format_count(len(nodes), 'variable')}, "
-        "which MXNet's Module refuses; --doctor tie or separate settles it"
+        "which MXNet's Module refuses; `doctor='tie'` or separate settles it"
         for name, nodes in repeated.items()
     ]
 

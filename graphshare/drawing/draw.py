@@ -134,12 +134,12 @@ def _format_picture(picture: Picture, form: _Form) -> str:
 
 def _remark(graph: Graph, picture: Picture, to: str, *, is_depth_given: bool) -> Iterator[str]:
     if not is_depth_given and picture.depth is not None and to != "html":
-        yield f"scopes are open to depth {picture.depth}; --depth N opens more or fewer"
+        yield f"scopes are open to depth {picture.depth}; `depth=N` opens more or fewer"
     left_out = len(graph.nodes) - len(reachable(graph))
     if left_out:
         yield f"left out: {format_count(left_out, 'node')} that no output needs"
     if to == "mermaid" and len(picture.lines) > MAX_LINES:
-        yield f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has {len(picture.lines)} (see --depth)"
+        yield f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has {len(picture.lines)} (see `depth`)"
 
 
 def _find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ RESULTS = {
     "run's outputs": (lambda: gs.run(LENET, feeds={"data": X}), lambda: gs.run(LENET, feeds={"data": X}, targets="fc1")),
     "train": (lambda: gs.train(LENET, steps=1, feeds={"data": X}), lambda: gs.train(LENET, steps=2, feeds={"data": X})),
     "shapes": (lambda: gs.infer_shapes(LENET, SHAPES), lambda: gs.infer_shapes(LENET, OTHER_SHAPES)),
-    "params": (lambda: gs.load(LENET).params, lambda: gs.load(LENET).with_params({"fc2_bias": np.zeros(10)}).params),
+    "params": (lambda: gs.load(LENET).params, lambda: gs.load(LENET).with_params({"fc2_bias": np.zeros(10, "float32")}).params),
     "verify": (lambda: verify_changed(1), lambda: verify_changed(2)),
     "diff": (lambda: diff_changed(1), lambda: diff_changed(2)),
     "check": (lambda: gs.check(LENET), lambda: gs.check(ROOT / "fixtures" / "blog")),
