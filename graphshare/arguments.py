@@ -25,6 +25,7 @@ Natural = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 _NUMBERS: dict[object, type] = {int: Integral, float: Real}
 _PRINTED = (str, int, float, list, tuple, dict, set, NoneType)  # the text of others, such as arrays, is long
@@ -36,8 +37,8 @@ Misfit = tuple[Any, Any]
 def checked(function: F) -> F:
     """Return ``function`` with a check of its arguments against its annotations: UsageError lists all that do not fit.
 
-    An empty text fits only as the default, and a list of names has each of them once. An iterator becomes a list. Missing and
-    unknown arguments stay Python's own TypeError.
+    A name or path is not empty, unless that is the default, and a list of names has each of them once. An iterator becomes a
+    list. Missing and unknown arguments stay Python's own TypeError.
     """
 
     @wraps(function)
@@ -51,9 +52,8 @@ def checked(function: F) -> F:
         for name, value in bound.arguments.items():
             if isinstance(value, Iterator):
                 value = bound.arguments[name] = list(value)
-            misfit = _find_misfit(value, hints.get(name, Any))
-            if misfit is None and isinstance(value, str) and not value and signature.parameters[name].default != "":
-                misfit = value, _ONCE
+            is_default = value is signature.parameters[name].default
+            misfit = None if is_default else _find_misfit(value, hints.get(name, Any))
             if misfit is not None:
                 faults.append(_describe(name, value, *misfit))
         if faults:
@@ -69,7 +69,7 @@ def _inspect(function: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
     import inspect  # start-up: few functions are called by a command
 
     own = SimpleNamespace(__annotations__={**function.__annotations__, "return": None})
-    return inspect.signature(function), get_type_hints(own, getattr(function, "__globals__", {}), include_extras=True)
+    return inspect.signature(function), get_type_hints(own, inspect.unwrap(function).__globals__, include_extras=True)
 
 
 def _find_misfit(value: Any, hint: Any) -> Misfit | None:
@@ -79,13 +79,14 @@ def _find_misfit(value: Any, hint: Any) -> Misfit | None:
     if origin in (Union, UnionType):
         misfits = [_find_misfit(value, option) for option in options]
         inner = [misfit for misfit in misfits if misfit is not None and misfit[0] is not value]
-        is_path = any(get_origin(option) is os.PathLike for option in options)
-        if None in misfits and not (is_path and isinstance(value, str) and "\0" in value):
+        is_name = any(get_origin(option) in (os.PathLike, Iterable) for option in options)
+        if None in misfits and not (is_name and isinstance(value, str) and (not value or "\0" in value)):
             return None
         return inner[0] if inner else (value, hint)
     if origin is Annotated:
         least, above = options[1].ge, options[1].gt
-        fits = _find_misfit(value, options[0]) is None and bool(value >= least if above is None else value > above)
+        fits = _find_misfit(value, options[0]) is None
+        fits = fits and bool(value if least is above else value >= least if above is None else value > above)
     elif origin is Literal:
         fits = isinstance(value, str) and value in options
     elif origin is bool:
@@ -140,7 +141,9 @@ def _format(hint: Any) -> str:
         *parts, last = dict.fromkeys(repr(each) if origin is Literal else _format(each) for each in options)
         return f"{', '.join(parts)} or {last}" if parts else last
     if origin is Annotated:
-        return f"{_format(options[0])} {f'from {options[1].ge} on' if options[1].gt is None else f'above {options[1].gt}'}"
+        least, above = options[1].ge, options[1].gt
+        limit = "that is not empty" if least is above else f"from {least} on" if above is None else f"above {above}"
+        return f"{_format(options[0])} {limit}"
     if origin is Mapping:
         return f"a mapping of {_format(options[0])} to {_format(options[1])}"
     if options and isinstance(origin, type) and issubclass(origin, Iterable):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.arguments import Natural
+from graphshare.arguments import Natural, Text
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
@@ -27,7 +27,7 @@ def draw(
     prefixes: Names = (),
     highlight: StrPath | None = None,
     all_parameters: bool = False,
-    separator: str | None = None,
+    separator: Text | None = None,
     theme: Theme = "auto",
     direction: Direction = "TB",
 ) -> Drawing:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
+from graphshare.arguments import Text
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import (
@@ -39,7 +40,7 @@ def rename(
     match: Mapping[str, str] = MappingProxyType({}),
     variable_scopes: Names = (),
     name_scopes: Names = (),
-    separator: str | None = None,
+    separator: Text | None = None,
     only: Only | Iterable[Only] = (),
 ) -> Checkpoint:
     """Give nodes other names, parameters along.

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names, check_roles
 from graphshare.api.rules import ruleset_of
+from graphshare.arguments import Text
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -30,7 +31,7 @@ def share(
     *,
     aliases: Mapping[str, str] = MappingProxyType({}),
     overrides: Mapping[str, str] = MappingProxyType({}),
-    separator: str | None = None,
+    separator: Text | None = None,
     reuse: Reuse | None = None,
     untie: Names = (),
     doctor: Repair | None = None,

@@ -81,6 +81,8 @@ def convert_params(
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
     source, target = local_path(os.fspath(source)), local_path(os.fspath(target))
+    if to not in (None, *FORMATS):
+        raise UsageError(Fault(f"there is no format {to!r}", hint=f"the formats are {', '.join(FORMATS)}"))
     target = place_output(target, base_name(source) if to is None else name_of_file(source) + FORMATS[to].suffix)
     format_ = choose_format(target) if to is None else FORMATS[to]
     refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(source, "parameters")], in_place=in_place)

@@ -24,7 +24,7 @@ MODEL = {"model": "lenet"}
 #: Messages without a hint that say what is allowed, or what the two are that do not go together.
 _ALLOWED = "|".join(
     ("expected", "would fit", "where .* fits", "is for `", "and it has", "would both become", "cannot be one: they have",
-     "the output has", "No such file", "does not exist")
+     "the output has", "No such file", "does not exist", "is none of")
 )  # fmt: skip
 #: The arguments of a call of each function that is right; those that are not here need none but a model.
 RIGHT: dict[str, dict[str, Any]] = {
@@ -82,6 +82,12 @@ WRONG: dict[str, list[Any]] = {
     "outputs": [{"scores": None}, {"scores": "text"}, {"scores": np.ones(3)}, {}],
     "overrides": [{"a": 3}, {3: "a"}],
     "recorded": [{"fc1_output": None}],
+    "to": ["npx", ""],
+    "dtype": ["float23", ""],
+    "preset": ["insihgtface", ""],
+    "color": ["rbg"],
+    "layout": ["NHWCN"],
+    "engine": ["nmupy"],
     "shapes": [
         *({"dta": (1, 1, 28, 28)}, {"data": (1,)}, {"data": (1, 2, 28, 28)}),
         *({"data": "1,1,28,28"}, {"data": (-1, 1, 28, 28)}),
@@ -131,7 +137,7 @@ def list_wrong_values(function: str, keyword: str, hint: Any, default: Any) -> I
         if get_origin(leaf) is Literal:
             yield from (get_args(leaf)[0] + "x", get_args(leaf)[0].swapcase(), "", 3)
         elif get_origin(leaf) is Annotated:
-            yield from (-1, "two", float("nan"), [1])
+            yield from (("", 3) if get_args(leaf)[0] is str else (-1, "two", float("nan"), [1]))
         elif leaf in (int, float):
             yield from ("two", ["two"])
         elif leaf is bool:
