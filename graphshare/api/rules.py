@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from graphshare.api.models import Model, as_checkpoint
+from graphshare.arguments import Text
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.rewrite.rules.explain import Explanation, NameKind, RulesReport
 from graphshare.rewrite.rules.explain import check_rules as check_rules_file
@@ -39,7 +40,7 @@ def ruleset_of(
     return msgspec.structs.replace(ruleset, **changes).then(more)
 
 
-def explain(name: str, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
+def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
     """Explain what ``rules`` (a file, or what :func:`load_rules` gives) make of ``name``, step by step.
 
     With ``model``, the name is that of one of its nodes or a key of its parameter file, which tells the kind, and the answer
