@@ -26,6 +26,7 @@ def check(
     ignore: Names = (),
     config: StrPath | None = None,
     isolated: bool = False,
+    exclude: Names = (),
     fix: bool = False,
     baseline: StrPath | None = None,
     jobs: int = 1,
@@ -33,9 +34,9 @@ def check(
     """Check models, or the files that paths, stems, folders and globs name, and report every finding with its place.
 
     ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``, else the
-    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``fix`` first fixes in place what is safe to fix.
-    Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a time. ``report.findings`` is empty, and
-    ``report.exit_code()`` 0, where nothing is wrong.
+    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``exclude`` are globs of what is left out of folders and
+    globs. ``fix`` first fixes in place what is safe to fix. Findings in the file ``baseline`` are not reported. ``jobs`` files
+    are checked at a time. ``report.findings`` is empty, and ``report.exit_code()`` 0, where nothing is wrong.
 
     Raises:
         InputError: files that cannot be read; all are listed.
@@ -45,7 +46,7 @@ def check(
     paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
     options = check_options(config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes)
     return check_targets(
-        find_targets(paths, params=as_path(params), epoch=epoch),
+        find_targets(paths, params=as_path(params), epoch=epoch, exclude=as_names(exclude))[0],
         options,
         models=[item for item in items if isinstance(item, Checkpoint)],
         jobs=jobs,

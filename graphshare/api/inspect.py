@@ -77,12 +77,12 @@ def _infer_shapes(
         )
 
 
-def inspect_folder(folder: StrPath) -> Iterator[ModelFacts]:
-    """Inspect every ``*-symbol.json`` below a folder with its newest parameters, one model in memory at a time.
+def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
+    """Inspect every model below a folder with its newest parameters, one model in memory at a time.
 
-    A model that cannot be read is among the results, with its faults.
+    A model that cannot be read is among the results, with its faults. ``exclude`` are globs of what is left out.
 
     Raises:
         InputError: there is no model; folders cannot be read.
     """
-    return inspect_models(find_models(os.fspath(folder)))
+    return inspect_models(find_models(os.fspath(folder), as_names(exclude)).models)

@@ -44,6 +44,7 @@ def foreach(
     manifest: StrPath | None = None,
     retry: bool = False,
     force: bool = False,
+    exclude: Sequence[str] = (),
     time_limit: float | None = None,
     max_memory: int | str | None = None,
 ) -> FleetRun:
@@ -54,7 +55,7 @@ def foreach(
     where the model is below the fixed part of its pattern. Up to ``jobs`` worker processes run at a time, or with ``scheduler``
     the workers of a Dask cluster. ``manifest`` is a file of JSON lines: unchanged models that are finished in it are not run
     again, unless ``force`` says so; with ``retry`` only those that have failed are. ``time_limit`` (seconds) and ``max_memory``
-    (bytes, or a text such as ``2G``) hold for each model.
+    (bytes, or a text such as ``2G``) hold for each model. ``exclude`` are globs of what folders and globs leave out.
 
     The worker processes import the script that calls this, so its own work must be under ``if __name__ == "__main__":``.
 
@@ -66,7 +67,8 @@ def foreach(
     names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     settings = FleetOptions(
         out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
-        manifest=os.fspath(manifest or ""), retry=retry, force=force, time_limit=time_limit, max_memory=max_memory,
+        manifest=os.fspath(manifest or ""), retry=retry, force=force, exclude=exclude,
+        time_limit=time_limit, max_memory=max_memory,
     )  # fmt: skip
     return run_fleet(
         [os.fspath(name) for name in names], make_template(command), run_captured, settings, prepare=prepare_worker

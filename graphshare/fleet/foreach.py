@@ -35,6 +35,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     manifest: str = ""
     retry: bool = False
     force: bool = False
+    exclude: Sequence[str] = ()
     time_limit: float | None = None
     max_memory: str | int | None = None
 
@@ -42,7 +43,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
 class FleetRun:
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
-    ``template`` is the command that is run, ``out`` the folder of the outputs.
+    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` say what the patterns left out.
 
     Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
     iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with
@@ -50,11 +51,18 @@ class FleetRun:
     """
 
     def __init__(
-        self, template: Template, out: str, total: int, results: Generator[Result, None, None], manifest: Manifest | None
+        self,
+        template: Template,
+        out: str,
+        total: int,
+        results: Generator[Result, None, None],
+        manifest: Manifest | None,
+        notes: Sequence[str] = (),
     ) -> None:
         self.template = template
         self.out = out
         self.total = total
+        self.notes = notes
         self._results = results
         self._manifest = manifest
 
@@ -101,7 +109,8 @@ def foreach(
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
-    models = list_models(patterns)
+    notes: list[str] = []
+    models = list_models(patterns, settings.exclude, notes)
     template = note_exports(template, models) if template.outputs else template
     refuse_escapes(template, models, settings.out)
     refuse_collisions(template, models, settings.out)
@@ -118,7 +127,9 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
-    return FleetRun(template, settings.out, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
+    return FleetRun(
+        template, settings.out, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest, notes
+    )
 
 
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:

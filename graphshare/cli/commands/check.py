@@ -41,6 +41,7 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @options.shapes
+@options.exclude
 @click.option("--select", multiple=True, metavar="CODES", help="Only these rules: codes, their beginnings (GS4) or names.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Not these rules.")
 @click.option("--config", metavar="FILE", help="The configuration [the nearest graphshare.toml or pyproject.toml].")
@@ -60,6 +61,7 @@ def command(
     epoch: int | None,
     params: str | None,
     shapes: tuple[str, ...],
+    exclude: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     config: str | None,
@@ -92,7 +94,9 @@ def command(
         ignore=_split_codes(ignore),
         shapes=_parse_shapes(shapes),
     )
-    targets = find_targets(graphs, params=params, epoch=epoch)
+    targets, notes = find_targets(graphs, params=params, epoch=epoch, exclude=exclude)
+    for note in notes:
+        say(note)
     if diff:
         return _show_fixes(targets, checked)
     inputs = _list_inputs(targets, baseline)

@@ -50,6 +50,7 @@ EXAMPLES = {
 @options.as_input
 @options.as_parameter
 @options.shapes
+@options.exclude
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 def command(
@@ -60,6 +61,7 @@ def command(
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
     shapes: tuple[str, ...],
+    exclude: tuple[str, ...],
     names: bool,
     module: bool,
 ) -> int:
@@ -76,7 +78,9 @@ def command(
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, given in single.items() if given], graph)
-        return _put_folder(graph, format_)
+        return _put_folder(graph, format_, exclude)
+    if exclude:
+        raise UsageError(Fault(f"--exclude is for folders, and {graph} is one model"))
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
     if module:
@@ -109,13 +113,14 @@ def _refuse_options(given: Sequence[str], folder: str) -> None:
         raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in given])
 
 
-def _put_folder(folder: str, format_: str) -> int:
+def _put_folder(folder: str, format_: str, exclude: Sequence[str]) -> int:
     """Print the facts of the models below ``folder``; return 2 if one of them cannot be read, else 0.
 
     Raises:
         InputError: there is no model; a folder cannot be read.
     """
-    models = find_models(folder)
+    listing = find_models(folder, exclude)
+    models = listing.models
     width = min(_WIDEST, max(len(_name(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
@@ -131,6 +136,8 @@ def _put_folder(folder: str, format_: str) -> int:
             collected.append(facts)
     if format_ == "json":
         put_json({"folder": folder, "models": collected})
+    if listing.rest:
+        say(listing.rest)
     if format_ == "text" or broken:
         say(format_count(len(models), "model") + (f", {broken} cannot be read" if broken else ""))
     return 2 if broken else 0
