@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
+import msgspec
 
 from graphshare.api.check import check_options
 from graphshare.checkpoint.save import write_text
@@ -79,7 +80,8 @@ def command(
 ) -> int:
     """Find faults in graphs and their parameter files.
 
-    GRAPH may be a symbol file, a stem (its parameter file is checked too), a folder or a glob. Every finding has a code;
+    GRAPH may be a model, a stem (its parameter file is checked too), a parameter file (with its graph), a folder (every model
+    with all parameter files beside it) or a glob. Every finding has a code;
     --explain CODE tells more. The node attribute __graphshare_ignore__ = "GS104" suppresses findings. The exit code is 1 if
     there is an error, with --strict also for a warning.
     """
@@ -105,8 +107,9 @@ def command(
         report = check_targets(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
         if write_baseline is not None:
             return _write_baseline(report.findings, write_baseline, inputs, stage)
+        report = msgspec.structs.replace(report, strict=strict or checked.config.strict)
         put_report(report, format_, out=out, inputs=inputs, stage=stage)
-    return report.exit_code(strict=strict or checked.config.strict)
+    return report.exit_code()
 
 
 def _split_codes(texts: Iterable[str]) -> tuple[str, ...]:

@@ -71,8 +71,8 @@ def command(
     each layer. --names adds MXNet's lists of names, in MXNet's order, and why a variable is an input or a parameter. As JSON
     everything is printed.
 
-    Of a folder each `*-symbol.json` below it gets a line, with the newest of its parameter files; the exit code is 2 if one of
-    them cannot be read.
+    Of a folder each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one of
+    its parameter files cannot be read.
     """
     if _is_folder(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
