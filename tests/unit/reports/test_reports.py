@@ -99,7 +99,9 @@ def test_junit_counts_its_cases(found: FindingsReport, strict: bool) -> None:
     assert bool(failed) == found.exit_code()
     assert len(root.findall(".//failure")) == len(failed) == int(root.attrib["failures"])
     passed = [case for case in root.iter("testcase") if case.find("failure") is None]
-    assert {case.attrib["classname"] for case in passed} == set(found.files) - {f.where for f in failed}
+    assert {case.attrib["classname"] for case in passed} == {*found.files, *(f.where for f in found.findings)} - {
+        f.where for f in failed
+    }
 
 
 # What the formats' readers agree on: the element names, their children in order, and the attributes that must be there.
