@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from graphshare.api.models import Names, Shapes, as_names, as_path, as_shapes
+from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.check import check as check_targets
@@ -34,8 +35,8 @@ def check(
     """Check models, or the files that paths, stems, folders and globs name, and report every finding with its place.
 
     ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``, else the
-    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``exclude`` are globs of what is left out of folders and
-    globs. ``fix`` first fixes in place what is safe to fix. Findings in the file ``baseline`` are not reported. ``jobs`` files
+    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``exclude`` are globs of what is left out of folders.
+    ``fix`` first fixes in place what is safe to fix. Findings in the file ``baseline`` are not reported. ``jobs`` files
     are checked at a time. ``report.findings`` is empty, and ``report.exit_code()`` 0, where nothing is wrong.
 
     Raises:
@@ -46,7 +47,7 @@ def check(
     paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
     options = check_options(config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes)
     return check_targets(
-        find_targets(paths, params=as_path(params), epoch=epoch, exclude=as_names(exclude))[0],
+        find_targets(paths, params=as_path(params), epoch=epoch, sieve=Sieve(as_names(exclude))),
         options,
         models=[item for item in items if isinstance(item, Checkpoint)],
         jobs=jobs,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.folder import find_models
+from graphshare.checkpoint.folder import Sieve, find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
@@ -85,4 +85,4 @@ def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFac
     Raises:
         InputError: there is no model; folders cannot be read.
     """
-    return inspect_models(find_models(os.fspath(folder), as_names(exclude)).models)
+    return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude))))

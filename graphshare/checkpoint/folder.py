@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from graphshare.checkpoint.load import find_by_stem
-from graphshare.errors import Fault, InputError
+from graphshare.errors import Fault, InputError, UsageError
 from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.model_format import load_format
 from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
@@ -45,63 +45,59 @@ def is_folder_of_models(path: str) -> bool:
     return is_folder(path) and not find_by_stem(path)
 
 
-class Folder(msgspec.Struct, frozen=True):
-    """The models below a folder and the ``loose`` parameter files, which by their names belong to none, by path.
-
-    ``rest`` says what was left out; it is empty where nothing was.
-    """
-
-    models: list[ModelFiles]
-    loose: list[str]
-    rest: str
-
-
 class Sieve:
-    """Which files and folders below a folder count; the others are counted, each once.
+    """Leaves out of folders what is hidden or of an environment, and what globs match; each path is counted.
 
-    ``exclude`` are globs of a path, of its part below the folder, or of its last name. With ``skips`` hidden folders and those
-    of environments do not count either.
+    The globs are of paths below the folder that a user named, or of last names.
     """
 
-    def __init__(self, folder: str, exclude: Sequence[str], *, skips: bool = True) -> None:
-        self._folder, self._globs, self._skips = folder, [os.path.normpath(glob) for glob in exclude], skips
-        self.skipped: set[str] = set()
-        self._excluded: set[str] = set()
+    def __init__(self, exclude: Sequence[str] = ()) -> None:
+        self._globs = [os.path.normpath(glob) for glob in exclude]
+        self._is_used = False
+        self._excluded: set[tuple[str, str]] = set()
+        self.skipped: set[tuple[str, str]] = set()
 
-    def admits(self, relative: str) -> bool:
-        """Return whether the path of a file below the folder counts, or with a slash at its end that of a folder."""
-        for end in (i for i, c in enumerate(f"{relative}/") if c == "/"):
+    def admits(self, folder: str, relative: str) -> bool:
+        """Return whether a file below a folder is to be read, or with a slash at the end of its path a folder."""
+        self._is_used = True
+        for end in (i for i, c in enumerate(f"{relative.removesuffix('/')}/") if c == "/"):
             path, name = relative[:end], os.path.basename(relative[:end])
-            if self._skips and end < len(relative) and (name[:1] == "." or name in _ENVIRONMENTS):
-                self.skipped.add(path)
+            if end < len(relative) and (name[:1] == "." or name in _ENVIRONMENTS):
+                self.skipped.add((folder, path))
                 return False
-            if any(match_path(text, glob) for glob in self._globs for text in (path, name, self._name(path))):
-                self._excluded.add(path)
+            if any(match_path(path, glob) or match_path(name, glob) for glob in self._globs):
+                self._excluded.add((folder, path))
                 return False
         return True
 
-    def describe(self) -> str:
-        """Return what was left out, in words."""
-        skipped = f"skipped {format_count(len(self.skipped), 'folder')} (hidden or of an environment)"
-        excluded = f"excluded {format_count(len(self._excluded), 'path')}"
-        return ", ".join([skipped] * bool(self.skipped) + [excluded] * bool(self._globs))
+    def notes(self) -> Iterator[str]:
+        """Yield what was left out."""
+        if self.skipped:
+            yield f"skipped {format_count(len(self.skipped), 'folder')} (hidden or of an environment)"
+        if self._globs:
+            yield f"excluded {format_count(len(self._excluded), 'path')}"
 
-    def _name(self, relative: str) -> str:
-        return os.path.normpath(os.path.join(self._folder, relative))
-
-
-def find_models(folder: str, exclude: Sequence[str] = (), *, or_parameters: bool = False) -> Folder:
-    """Return what :func:`list_models` does. Raises InputError also without models (and with ``or_parameters``, loose files)."""
-    listing = list_models(folder, exclude)
-    if not listing.models and not (or_parameters and listing.loose):
-        endings = [names.suffix for names in FORMAT_NAMES.values()] + list(PARAMETER_ENDINGS) * or_parameters
-        hint = f"{listing.rest}{'; ' if listing.rest else ''}name symbol files, ONNX models, stems, folders or globs"
-        raise InputError(Fault(f"contains no {' or '.join(f'*{ending}' for ending in endings)}", where=folder, hint=hint))
-    return listing
+    def refuse_unused(self) -> None:
+        """Raise UsageError if there are globs and no folder was read."""
+        if self._globs and not self._is_used:
+            raise UsageError(Fault("--exclude leaves something out of a folder, and none is given"))
 
 
-def list_models(folder: str, exclude: Sequence[str] = ()) -> Folder:
-    """Return the models below ``folder`` (or a URL), without hidden ones and what a :class:`Sieve` leaves out.
+def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
+    """Return the models below ``folder`` (or a URL): see :func:`list_models`. Raises InputError also when there is none."""
+    sieve = sieve or Sieve()
+    models = list_models(folder, sieve, loose=loose)
+    if not models:
+        endings = " or ".join(f"*{names.suffix}" for names in FORMAT_NAMES.values())
+        hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
+        raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
+    return models
+
+
+def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
+    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and what ``sieve`` leaves out.
+
+    With ``loose`` each parameter file that by its name belongs to none follows, as a model without a graph.
 
     Links to folders are followed, each folder is read once, and only regular files count (and links to nothing, which cannot be
     read), so that neither a loop of links nor a pipe stops the search.
@@ -109,23 +105,23 @@ def list_models(folder: str, exclude: Sequence[str] = ()) -> Folder:
     Raises:
         InputError: folders that cannot be read, all of them are listed.
     """
-    sieve = Sieve(folder, exclude)
+    list_files = _list_remote if is_url(folder) else _list_local
     models: list[ModelFiles] = []
-    loose: list[str] = []
-    for parent, names in (_find_remote(folder, sieve) if is_url(folder) else _find_local(folder, sieve)).items():
+    rest: list[str] = []
+    for parent, names in list_files(folder, sieve or Sieve()).items():
         group = group_models(parent, names)
         used = {path for model in group for path in model.params.values()}
         models += group
-        paths = (join(parent, name) for name in names if name.endswith(PARAMETER_ENDINGS) and name[:1] != ".")
-        loose += [path for path in paths if path not in used and _is_readable(path)]
-    return Folder(sorted(models, key=lambda model: model.graph), sorted(loose), sieve.describe())
+        paths = (join(parent, name) for name in names if loose and name.endswith(PARAMETER_ENDINGS) and name[:1] != ".")
+        rest += [path for path in paths if path not in used and _is_readable(path)]
+    return sorted(models, key=lambda model: model.graph) + [ModelFiles("", {0: path}) for path in sorted(rest)]
 
 
 _Files = Mapping[str, Mapping[str, ListedFile | None]]
 """The names of files by folder, each with what a listing of URLs says of it."""
 
 
-def _find_local(folder: str, sieve: Sieve) -> _Files:
+def _list_local(folder: str, sieve: Sieve) -> _Files:
     names: dict[str, dict[str, ListedFile | None]] = {}
     faults: list[Fault] = []
     visited: set[tuple[int, int]] = set()
@@ -137,24 +133,24 @@ def _find_local(folder: str, sieve: Sieve) -> _Files:
     for parent, folders, files in os.walk(folder, onerror=note, followlinks=True):
         below = os.path.join(parent, "")[len(os.path.join(folder, "")) :]
         if below and _ENVIRONMENT_FILE in files:
-            sieve.skipped.add(below)
+            sieve.skipped.add((folder, below))
             folders.clear()
             continue
         folders[:] = [
-            name for name in folders if sieve.admits(f"{below}{name}/") and _is_new(os.path.join(parent, name), visited)
+            name for name in folders if sieve.admits(folder, f"{below}{name}/") and _is_new(os.path.join(parent, name), visited)
         ]
-        names[parent] = dict.fromkeys(name for name in files if sieve.admits(below + name))
+        names[parent] = dict.fromkeys(name for name in files if sieve.admits(folder, below + name))
     if faults:
         raise InputError(faults)
     return names
 
 
-def _find_remote(url: str, sieve: Sieve) -> _Files:
+def _list_remote(url: str, sieve: Sieve) -> _Files:
     from graphshare.formats.remote.listing import find_files  # start-up: only URLs need it
 
     head, last, _ = split_url(url)
     start = len(f"{head}{last}/" if last else head)
-    return _group_by_folder(file for file in find_files(url) if sieve.admits("".join(split_url(file.path)[:2])[start:]))
+    return _group_by_folder(file for file in find_files(url) if sieve.admits(url, "".join(split_url(file.path)[:2])[start:]))
 
 
 def _group_by_folder(files: Iterable[ListedFile]) -> dict[str, dict[str, ListedFile]]:

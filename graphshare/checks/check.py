@@ -108,17 +108,18 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
 
 
 def _merge_findings(results: Sequence[TargetResult]) -> list[Finding]:
-    """Return all findings, those of a graph once, and with the name of the parameter file where they are not of its first."""
-    findings: dict[Finding, None] = {}
-    graphs: set[str] = set()
+    """Return the findings, those of a graph with several parameter files once; what one of them adds to it names that file."""
+    findings: list[Finding] = []
+    known: dict[str, tuple[Finding, ...]] = {}
     for result in results:
         graph, params = result.target.graph, result.target.params
+        first = known.setdefault(graph, result.findings) if params and graph else result.findings
         for finding in result.findings:
-            if graph in graphs and finding.where == redact(graph) and finding not in findings:
-                finding = msgspec.structs.replace(finding, message=f"{finding.message} ({redact(params)})")
-            findings[finding] = None
-        graphs.add(graph)
-    return list(findings)
+            if first is result.findings or finding.where == redact(params):
+                findings.append(finding)
+            elif finding not in first:
+                findings.append(msgspec.structs.replace(finding, message=f"{finding.message} ({redact(params)})"))
+    return findings
 
 
 def check(

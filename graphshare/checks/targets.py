@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -19,7 +19,7 @@ from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
 from graphshare.formats.output_paths import STDIN
 from graphshare.formats.path_matches import is_pattern, match_paths
 from graphshare.formats.paths import base_name, list_names, split
-from graphshare.text.urls import is_url, local_path, redact
+from graphshare.text.urls import is_url, local_path
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -34,45 +34,40 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def find_targets(
-    arguments: Iterable[str], *, params: str | None = None, epoch: int | None = None, exclude: Sequence[str] = ()
-) -> tuple[list[Target], list[str]]:
-    """Return the files to check, each once, in order, and notes on which folders and files were left out.
+    arguments: Iterable[str], *, params: str | None = None, epoch: int | None = None, sieve: Sieve | None = None
+) -> list[Target]:
+    """Return the files to check, each once, in order.
 
     A stem includes its parameter file, and a parameter file its graph; a folder means every model below it with each of its
     parameter files, the newest first, and the parameter files of no model; a glob its matches.
 
     Raises:
         InputError: arguments that name no file; all are listed.
-        UsageError: ``params`` or ``epoch`` with several graphs; a stem with several parameter files and no ``epoch``;
-            ``exclude`` without a folder or glob.
+        UsageError: ``params`` or ``epoch`` with several graphs; a stem with several parameter files and no ``epoch``.
     """
+    sieve = sieve or Sieve()
     targets: dict[tuple[str, str], Target] = {}
-    notes: list[str] = []
     faults: list[Fault] = []
     graphs: dict[str, dict[str, str]] = {}
     for argument in map(local_path, arguments):
         try:
-            named, rest = _list_pattern(argument, exclude) or (_find_targets(argument, params, epoch), "")
+            for target in _find_targets(argument, params, epoch, sieve):
+                if target.graph.endswith(PARAMETER_ENDINGS) and not target.params:
+                    target = Target(_find_graph(target.graph, graphs), target.graph)
+                targets.setdefault((_normalize(target.graph), _normalize(target.params)), target)
         except UsageError:
             raise
         except GraphshareError as error:
             faults += error.faults
-            continue
-        notes += [f"{redact(argument)}: {rest}"] * bool(rest)
-        for target in named:
-            if target.params == target.graph:
-                target = Target(_find_graph(target.params, graphs), target.params)
-            targets.setdefault((_normalize(target.graph), _normalize(target.params)), target)
     if faults:
         raise InputError(faults)
-    if exclude and not notes:
-        raise UsageError(Fault("--exclude is for folders and globs, and none is given"))
+    sieve.refuse_unused()
     paired = {graph for graph, beside in targets if beside}
     found = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
     if len(found) > 1 and (params is not None or epoch is not None):
         option = "--params" if params is not None else "--epoch"
         raise UsageError(Fault(f"{option} needs a single graph, and there are {len(found)}", hint="check them one at a time"))
-    return found, notes
+    return found
 
 
 def _normalize(path: str) -> str:
@@ -88,32 +83,15 @@ def _find_graph(params: str, known: dict[str, dict[str, str]]) -> str:
     return known[folder].get(params, "")
 
 
-def _list_pattern(argument: str, exclude: Sequence[str]) -> tuple[list[Target], str] | None:
-    """Return the targets of a glob or folder, and what was left out; None for any other argument."""
+def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
     if is_pattern(argument):
-        sieve = Sieve("", exclude, skips=False)
-        paths = [path for path in match_paths(argument) if sieve.admits(path)]
-        if not paths:
-            raise InputError(Fault("matches no file", where=argument, hint=sieve.describe()))
-        return [_name_file(path) for path in paths], sieve.describe()
-    if not is_folder_of_models(argument):
-        return None
-    folder = find_models(argument, exclude, or_parameters=True)
-    pairs = [(model.graph, path) for model in folder.models for path in reversed([*model.params.values()] or [""])]
-    return [Target(graph, path) for graph, path in (*pairs, *(("", path) for path in folder.loose))], folder.rest
-
-
-def _name_file(path: str) -> Target:
-    """Return the target of a file; a parameter file stands in the place of its graph, which is still to be found."""
-    return Target(path, path if path.endswith(PARAMETER_ENDINGS) else "")
-
-
-def _find_targets(argument: str, params: str | None, epoch: int | None) -> list[Target]:
+        return [Target(path) for path in match_paths(argument)]
+    if is_folder_of_models(argument):
+        models = find_models(argument, sieve, loose=True)
+        return [Target(model.graph, path) for model in models for path in reversed([*model.params.values()] or [""])]
     path, stem = graph_path(argument)
     if path == STDIN:
         return [Target("-", params or "", "--params" if params else "")]
-    if params is None and epoch is None and not stem:
-        return [_name_file(path)]
     beside = sibling_params(stem, epoch) if stem and params is None else params
     if not stem and epoch is not None and params is None:
         hint = "name the parameter file with --params"

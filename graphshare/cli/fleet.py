@@ -55,7 +55,7 @@ def foreach(
     where the model is below the fixed part of its pattern. Up to ``jobs`` worker processes run at a time, or with ``scheduler``
     the workers of a Dask cluster. ``manifest`` is a file of JSON lines: unchanged models that are finished in it are not run
     again, unless ``force`` says so; with ``retry`` only those that have failed are. ``time_limit`` (seconds) and ``max_memory``
-    (bytes, or a text such as ``2G``) hold for each model. ``exclude`` are globs of what folders and globs leave out.
+    (bytes, or a text such as ``2G``) hold for each model. ``exclude`` are globs of what is left out of folders.
 
     The worker processes import the script that calls this, so its own work must be under ``if __name__ == "__main__":``.
 

@@ -71,7 +71,7 @@ strict = _option("--strict", is_flag=True, help="Refuse where there would be a w
 format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
 
 exclude = _option(
-    "--exclude", metavar="PATTERN", multiple=True, help="Leave these out of folders and globs: globs of paths or names."
+    "--exclude", metavar="PATTERN", multiple=True, help="Leave out of folders what a glob of paths or names matches."
 )
 feeds = _option(
     "--feed",

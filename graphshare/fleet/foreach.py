@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
 
+from graphshare.checkpoint.folder import Sieve
 from graphshare.errors import Fault, UsageError
 from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
@@ -43,7 +44,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
 class FleetRun:
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
-    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` say what the patterns left out.
+    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` say what was left out of folders.
 
     Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
     iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with
@@ -57,7 +58,7 @@ class FleetRun:
         total: int,
         results: Generator[Result, None, None],
         manifest: Manifest | None,
-        notes: Sequence[str] = (),
+        notes: Sequence[str],
     ) -> None:
         self.template = template
         self.out = out
@@ -109,8 +110,8 @@ def foreach(
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
-    notes: list[str] = []
-    models = list_models(patterns, settings.exclude, notes)
+    sieve = Sieve(settings.exclude)
+    models = list_models(patterns, sieve)
     template = note_exports(template, models) if template.outputs else template
     refuse_escapes(template, models, settings.out)
     refuse_collisions(template, models, settings.out)
@@ -127,9 +128,8 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
-    return FleetRun(
-        template, settings.out, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest, notes
-    )
+    results = _run(map(make, models), run, prepare, settings, manifest)
+    return FleetRun(template, settings.out, len(models), results, manifest, tuple(sieve.notes()))
 
 
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:

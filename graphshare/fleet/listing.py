@@ -20,70 +20,53 @@ from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, stem_of
 from graphshare.formats.path_matches import find_root, is_pattern, list_candidates, match_path
 from graphshare.formats.paths import is_file, is_folder, split
-from graphshare.text.urls import extend_url, is_url, local_path, redact, split_url
+from graphshare.text.urls import extend_url, is_url, local_path, split_url
 
 _SUFFIXES = tuple(names.suffix for names in FORMAT_NAMES.values())
 
 
-def list_models(patterns: Iterable[str], exclude: Sequence[str] = (), notes: list[str] | None = None) -> list[FleetModel]:
+def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[FleetModel]:
     """Return the models that match any of ``patterns``, in the order of the patterns and then of their paths, each once.
-
-    ``exclude`` are globs (:class:`graphshare.checkpoint.folder.Sieve`). What they and folders leave out is added to ``notes``.
 
     Raises:
         InputError: a pattern matches no model, or a URL cannot be listed; all of these are listed.
     """
+    sieve = sieve or Sieve()
     models: list[FleetModel] = []
     faults: list[Fault] = []
     for pattern in map(local_path, patterns):
         try:
-            found, rest = _list_pattern(pattern, exclude)
+            found = _list_remote(pattern, sieve) if is_url(pattern) else _list_local(pattern, sieve)
         except InputError as error:
             faults += error.faults
             continue
         known = {model.graph for model in models}
         models += [model for model in found if model.graph not in known] if known else found
-        if rest and notes is not None:
-            notes.append(f"{redact(pattern)}: {rest}")
         if not found:
             hint = "a pattern matches symbol files, .onnx files, stems or folders; quote it, so that the shell leaves it alone"
-            faults.append(Fault("matches no model", where=pattern, hint=f"{rest}; {hint}" if rest else hint))
+            faults.append(Fault("matches no model", where=pattern, hint="; ".join([*sieve.notes(), hint])))
     if faults:
         raise InputError(faults)
+    sieve.refuse_unused()
     return models
 
 
-def _list_pattern(pattern: str, exclude: Sequence[str]) -> tuple[list[FleetModel], str]:
-    """Return the models of a pattern, and what was left out. Raises InputError for what cannot be listed."""
-    models = _list_remote(pattern) if is_url(pattern) else _list_local(pattern)
-    if is_pattern(pattern) if is_url(pattern) else glob.has_magic(pattern):
-        sieve = Sieve("", exclude, skips=False)
-        return [model for model in models if sieve.admits(_without_tail(model.graph))], sieve.describe()
-    if models or not is_folder(pattern):
-        return models, ""
-    folder = list_folder_models(pattern, exclude)
-    start = len(os.path.join(_without_tail(pattern), ""))
-    return [_make_model(model, start) for model in folder.models], folder.rest
-
-
-def _list_local(pattern: str) -> list[FleetModel]:
-    """Return the models of a file, stem or glob without a scheme."""
+def _list_local(pattern: str, sieve: Sieve) -> list[FleetModel]:
+    """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read."""
     if glob.has_magic(pattern):
         graphs = sorted(_match_graphs(pattern))
     elif graph := pattern if is_file(pattern) else find_by_stem(pattern):
         graphs = [graph]
     else:
-        return []
+        models = list_folder_models(pattern, sieve) if is_folder(pattern) else []
+        return [FleetModel(model.graph, model.newest, len(os.path.join(pattern, ""))) for model in models]
     start = len(_find_fixed_folder(pattern))
     matches = []
     last, params = None, dict[str, str]()
     for graph in graphs:
         folder = os.path.dirname(graph)
         if folder != last:
-            last, params = (
-                folder,
-                {model.graph: model.newest for model in group_models(folder, dict.fromkeys(_list_names(folder)))},
-            )
+            last, params = folder, {model.graph: model.newest for model in group_models(folder, _list_names(folder))}
         matches.append(FleetModel(graph, params.get(graph, ""), start))
     return matches
 
@@ -112,16 +95,16 @@ def _find_fixed_folder(pattern: str) -> str:
     return before[: len(before) - len(os.path.basename(before))]
 
 
-def _list_names(folder: str) -> Sequence[str]:
+def _list_names(folder: str) -> dict[str, None]:
     """Return the names in a folder; none where it cannot be read."""
     try:
-        return os.listdir(folder or ".")
+        return dict.fromkeys(os.listdir(folder or "."))
     except OSError:
-        return ()
+        return {}
 
 
-def _list_remote(pattern: str) -> list[FleetModel]:
-    """Return the models of a URL: of a glob, a file or a stem. Raises InputError when it cannot be listed."""
+def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
+    """Return the models of a URL: of a glob, a file, a stem or a folder. Raises InputError when it cannot be listed."""
     if is_pattern(pattern):
         start = len(_without_tail(find_root(pattern)))
         wanted = _without_tail(pattern)[start:]
@@ -140,7 +123,10 @@ def _list_remote(pattern: str) -> list[FleetModel]:
             file = next((file for file in files if file.path == graph), None)
             if file is not None:
                 return [_make_model(_models_by_path(files).get(graph, ModelFiles(graph, {}, file)), start)]
-    return []
+    if not is_folder(pattern):
+        return []
+    head, last, _ = split_url(pattern)
+    return [_make_model(model, len(f"{head}{last}/" if last else head)) for model in list_folder_models(pattern, sieve)]
 
 
 def _select(files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int) -> list[FleetModel]:
@@ -163,9 +149,7 @@ def _make_model(files: ModelFiles, start: int) -> FleetModel:
 
 
 def _without_tail(url: str) -> str:
-    """Return a URL without its query and further links, and a path as it is."""
-    if not is_url(url):
-        return url
+    """Return a URL without its query and further links."""
     head, name, _ = split_url(url)
     return head + name
 

@@ -195,6 +195,7 @@ def test_a_damaged_model_in_a_folder_is_inspected_as_a_fault(models: Path) -> No
     assert [name for name in MODELS if facts[name]["faults"]] == [
         "broken-symbol.json",
         "sub/cut.onnx",
+        "sub/newest sound-symbol.json",
         "sub/newest torn-symbol.json",
         "sub/torn-symbol.json",
         "unread.onnx",

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from graphshare.api.check import check_options
+from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline
 from graphshare.checks.check import check as check_targets
@@ -96,8 +97,9 @@ def command(
         ignore=_split_codes(ignore),
         shapes=_parse_shapes(shapes),
     )
-    targets, notes = find_targets(graphs, params=params, epoch=epoch, exclude=exclude)
-    for note in notes:
+    sieve = Sieve(exclude)
+    targets = find_targets(graphs, params=params, epoch=epoch, sieve=sieve)
+    for note in sieve.notes():
         say(note)
     if diff:
         return _show_fixes(targets, checked)

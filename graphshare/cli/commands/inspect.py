@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.inspect import inspect
-from graphshare.checkpoint.folder import find_models, is_folder_of_models
+from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import notes_on
@@ -78,9 +78,8 @@ def command(
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, given in single.items() if given], graph)
-        return _put_folder(graph, format_, exclude)
-    if exclude:
-        raise UsageError(Fault(f"--exclude is for folders, and {graph} is one model"))
+        return _put_folder(graph, format_, Sieve(exclude))
+    Sieve(exclude).refuse_unused()
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
     if module:
@@ -113,14 +112,13 @@ def _refuse_options(given: Sequence[str], folder: str) -> None:
         raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in given])
 
 
-def _put_folder(folder: str, format_: str, exclude: Sequence[str]) -> int:
+def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
     """Print the facts of the models below ``folder``; return 2 if one of them cannot be read, else 0.
 
     Raises:
         InputError: there is no model; a folder cannot be read.
     """
-    listing = find_models(folder, exclude)
-    models = listing.models
+    models = find_models(folder, sieve)
     width = min(_WIDEST, max(len(_name(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
@@ -136,8 +134,8 @@ def _put_folder(folder: str, format_: str, exclude: Sequence[str]) -> int:
             collected.append(facts)
     if format_ == "json":
         put_json({"folder": folder, "models": collected})
-    if listing.rest:
-        say(listing.rest)
+    for note in sieve.notes():
+        say(note)
     if format_ == "text" or broken:
         say(format_count(len(models), "model") + (f", {broken} cannot be read" if broken else ""))
     return 2 if broken else 0
