@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import click
 
+from graphshare.api.models import Names, as_names
 from graphshare.checkpoint.load import StrPath
 from graphshare.cli.app import CONTEXT, cli
 from graphshare.cli.captured import prepare_worker, run_captured
@@ -44,7 +45,7 @@ def foreach(
     manifest: StrPath | None = None,
     retry: bool = False,
     force: bool = False,
-    exclude: Sequence[str] = (),
+    exclude: Names = (),
     time_limit: float | None = None,
     max_memory: int | str | None = None,
 ) -> FleetRun:
@@ -68,7 +69,7 @@ def foreach(
     names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     settings = FleetOptions(
         out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
-        manifest=os.fspath(manifest or ""), retry=retry, force=force, exclude=exclude,
+        manifest=os.fspath(manifest or ""), retry=retry, force=force, exclude=as_names(exclude),
         time_limit=time_limit, max_memory=max_memory,
     )  # fmt: skip
     return run_fleet(

@@ -72,7 +72,7 @@ def test_an_empty_folder_is_an_error(command: str, cwd: Path) -> None:
 def test_the_library_excludes_too(cwd: Path) -> None:
     assert not gs.check(cwd / "models", exclude="old").findings
     assert [Path(facts.graph).name for facts in gs.inspect_folder(cwd / "models", exclude=["old"])] == ["net-symbol.json"]
-    assert gs.foreach(cwd / "models", ["format", "{}", "--check"], exclude=["old"]).total == 1
+    assert gs.foreach(cwd / "models", ["format", "{}", "--check"], exclude="old").total == 1
 
 
 @pytest.mark.parametrize("words", [["check"], ["inspect"], ["foreach"]])
