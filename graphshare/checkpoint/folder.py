@@ -88,7 +88,8 @@ def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
     sieve = sieve or Sieve()
     models = list_models(folder, sieve, loose=loose)
     if not models:
-        endings = " or ".join(f"*{names.suffix}" for names in FORMAT_NAMES.values())
+        suffixes = [*(names.suffix for names in FORMAT_NAMES.values()), *(PARAMETER_ENDINGS if loose else ())]
+        endings = " or ".join(f"*{suffix}" for suffix in suffixes)
         hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
         raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models

@@ -116,6 +116,7 @@ Tree = tuple[Path, list[str]]
 
 
 def write(folder: Path, stem: str, files: Files) -> list[str]:
+    assert len(stem) == len("STEM")  # the name of the data is in a field of that length
     for end, data in files.items():
         (folder / f"{stem}{end}").write_bytes(data.replace(b"STEM.onnx.data", f"{stem}.onnx.data".encode()) if end == ".onnx"
                                               and b"STEM" in data else data)  # fmt: skip
