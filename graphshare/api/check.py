@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from graphshare.api.models import Names, Shapes, as_names, as_path, as_shapes
 from graphshare.arguments import Natural, Positive
+from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.check import check as check_targets
@@ -28,6 +29,7 @@ def check(
     ignore: Names = (),
     config: StrPath | None = None,
     isolated: bool = False,
+    exclude: Names = (),
     fix: bool = False,
     baseline: StrPath | None = None,
     jobs: Positive = 1,
@@ -36,8 +38,9 @@ def check(
 
     ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``, else the
     nearest graphshare.toml or pyproject.toml unless ``isolated``. ``epoch`` and ``params`` are those of one model, as for
-    :func:`load`. ``fix`` first fixes in place what is safe to fix. Findings in the file ``baseline`` are not reported. ``jobs``
-    files are checked at a time. ``report.findings`` is empty, and ``report.exit_code()`` 0, where nothing is wrong.
+    :func:`load`. ``exclude`` are globs of what is left out of folders. ``fix`` first fixes in place what is safe to fix.
+    Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a time. ``report.findings`` is empty, and
+    ``report.exit_code()`` 0, where nothing is wrong.
 
     Raises:
         InputError: files that cannot be read; all are listed.
@@ -49,7 +52,7 @@ def check(
     paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
     options = check_options(config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes)
     return check_targets(
-        find_targets(paths, params=as_path(params), epoch=epoch),
+        find_targets(paths, params=as_path(params), epoch=epoch, sieve=Sieve(as_names(exclude))),
         options,
         models=[item for item in items if isinstance(item, Checkpoint)],
         jobs=jobs,

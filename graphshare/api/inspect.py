@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
-from graphshare.checkpoint.folder import find_models
+from graphshare.checkpoint.folder import Sieve, find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
@@ -80,12 +80,12 @@ def _infer_shapes(
         )
 
 
-def inspect_folder(folder: StrPath) -> Iterator[ModelFacts]:
-    """Inspect every ``*-symbol.json`` below ``folder`` with its newest parameters, one model in memory at a time.
+def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
+    """Inspect every model below ``folder`` with its newest parameters, one model in memory at a time.
 
-    A model that cannot be read is among the results, with its faults.
+    A model that cannot be read is among the results, with its faults. ``exclude`` are globs of what is left out.
 
     Raises:
         InputError: there is no model; folders cannot be read.
     """
-    return inspect_models(find_models(os.fspath(folder)))
+    return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude))))

@@ -114,7 +114,7 @@ def sibling_params(stem: str, epoch: int | None) -> str | None:
         if not exists(path):
             raise InputError(Fault("does not exist", where=path, hint=_epochs_hint(stem)))
         return path
-    paths = _siblings(stem)
+    paths = list_siblings(stem)
     if len(paths) > 1:
         raise UsageError(Fault(f"has {format_count(len(paths), 'parameter file')}", where=stem, hint=_epochs_hint(stem)))
     return paths[0] if paths else None
@@ -162,7 +162,8 @@ def _is_parameter_file(path: str) -> bool:
     return path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path)
 
 
-def _siblings(stem: str) -> list[str]:
+def list_siblings(stem: str) -> list[str]:
+    """Return the parameter files of a stem, those that cannot be listed left out."""
     folder, name = split(stem)
     try:
         entries = list_names(folder, prefix=f"{name}-")
@@ -174,7 +175,7 @@ def _siblings(stem: str) -> list[str]:
 
 
 def _epochs_hint(stem: str) -> str:
-    paths = _siblings(stem)
+    paths = list_siblings(stem)
     epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
     choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
     return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {extend(stem, '-NNNN.params')} is there"

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import StrPath, list_siblings
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import Capability, ModelFormat, find_format, load_format
-from graphshare.formats.model_names import FORMAT_NAMES, params_path
+from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, params_path, stem_of
 from graphshare.formats.output_paths import (
     STDIN,
     Content,
@@ -22,7 +22,7 @@ from graphshare.formats.output_paths import (
     refuse_inputs_as_outputs,
 )
 from graphshare.formats.paths import base_name, extend, find_identity, join
-from graphshare.text.urls import local_path
+from graphshare.text.urls import is_url, local_path
 
 _CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map": "map", "arrays": "arrays"}
 
@@ -125,6 +125,25 @@ def resolve_run_outputs(
     outputs = Outputs(params=params, arrays=place_result(arrays, model, ".npz"), in_place=in_place, inputs=tuple(inputs))
     check_outputs(outputs, model)
     return outputs
+
+
+def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
+    """Yield a note on each parameter file beside the new symbol file that is not written with it and does not fit it."""
+    stem = stem_of(outputs.graph)
+    if is_url(stem) or find_format(model.graph).holds_parameters or extend(stem, STEM_END) != outputs.graph:
+        return
+    from graphshare.checkpoint.parameter_plan import notes_on  # start-up: most outputs have no such file beside them
+    from graphshare.formats.params.registry import read_index
+
+    for path in list_siblings(stem):
+        if find_identity(path) != find_identity(outputs.params):
+            try:
+                notes = notes_on(read_index(path), model.graph)
+            except GraphshareError as error:
+                notes = [str(error.faults[0])]
+            if notes:
+                fault = notes[0].removeprefix(f"{path}: ")
+                yield f"{path} is from before and does not fit the new {base_name(outputs.graph)}: it {fault}"
 
 
 def check_outputs(outputs: Outputs, model: Checkpoint) -> None:

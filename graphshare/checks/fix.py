@@ -62,7 +62,7 @@ def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
 
 def _plan_fix(target: Target, options: CheckOptions) -> Fix | None:
     context = read_context(target, options)
-    if not context.format.is_text:
+    if not context.format.is_text or not target.graph:
         return None
     if is_gzip(target.graph):
         hint = "unpack it with gunzip, and name the unpacked file"

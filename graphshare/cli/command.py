@@ -35,7 +35,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         READS: (
             *("--params", "--epoch", "--against", "--against-params", "--recorded", "--graph", "--feed", "--shape", "--labels"),
             *("--random", "--random-params", "--seed", "--rules", "--map", "--inverse", "--highlight"),
-            *("--config", "--baseline"),
+            *("--config", "--baseline", "--exclude"),
         ),
         WRITES: (
             *("--out", "--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--overwrite"),

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import click
 
+from graphshare.api.models import Names, as_names
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import StrPath
 from graphshare.cli.app import CONTEXT, cli
@@ -45,6 +46,7 @@ def foreach(
     manifest: StrPath | None = None,
     retry: bool = False,
     force: bool = False,
+    exclude: Names = (),
     time_limit: Seconds | None = None,
     max_memory: Natural | str | None = None,
 ) -> FleetRun:
@@ -56,7 +58,7 @@ def foreach(
     the workers of a Dask cluster, which see the same files under the same paths if ``shared_filesystem``. ``manifest`` is a
     file of JSON lines: unchanged models that are finished in it are not run again, unless ``force`` says so; with ``retry``
     only those that have failed are. ``time_limit`` (seconds) and ``max_memory`` (bytes, or a text such as ``2G``) hold for each
-    model.
+    model. ``exclude`` are globs of what is left out of folders.
 
     The worker processes import the script that calls this, so its own work must be under ``if __name__ == "__main__":``.
 
@@ -68,7 +70,8 @@ def foreach(
     names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     settings = FleetOptions(
         out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
-        manifest=os.fspath(manifest or ""), retry=retry, force=force, time_limit=time_limit, max_memory=max_memory,
+        manifest=os.fspath(manifest or ""), retry=retry, force=force, exclude=as_names(exclude),
+        time_limit=time_limit, max_memory=max_memory,
     )  # fmt: skip
     return run_fleet(
         [os.fspath(name) for name in names], make_template(command), run_captured, settings, prepare=prepare_worker

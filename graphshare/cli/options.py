@@ -71,6 +71,9 @@ no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external
 strict = _option("--strict", is_flag=True, help="Refuse where there would be a warning.")
 format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
 
+exclude = _option(
+    "--exclude", metavar="PATTERN", multiple=True, help="Leave out of folders what a glob of paths or names matches."
+)
 feeds = _option(
     "--feed",
     "feeds",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
 
+from graphshare.checkpoint.folder import Sieve
 from graphshare.errors import Fault, UsageError
 from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
@@ -39,6 +40,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     manifest: str = ""
     retry: bool = False
     force: bool = False
+    exclude: Sequence[str] = ()
     time_limit: float | None = None
     max_memory: str | int | None = None
 
@@ -46,7 +48,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
 class FleetRun(ShortRepr):
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
-    ``template`` is the command that is run, ``out`` the folder of the outputs.
+    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` say what was left out of folders.
 
     Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
     iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with
@@ -54,11 +56,18 @@ class FleetRun(ShortRepr):
     """
 
     def __init__(
-        self, template: Template, out: str, total: int, results: Generator[Result, None, None], manifest: Manifest | None
+        self,
+        template: Template,
+        out: str,
+        total: int,
+        results: Generator[Result, None, None],
+        manifest: Manifest | None,
+        notes: Sequence[str],
     ) -> None:
         self.template = template
         self.out = out
         self.total = total
+        self.notes = notes
         self._results = results
         self._manifest = manifest
         self._counts: Counter[str] = Counter()
@@ -121,7 +130,8 @@ def foreach(
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
-    models = list_models(patterns)
+    sieve = Sieve(settings.exclude)
+    models = list_models(patterns, sieve)
     template = note_exports(template, models) if template.outputs else template
     refuse_escapes(template, models, settings.out)
     refuse_collisions(template, models, settings.out)
@@ -138,7 +148,8 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
-    return FleetRun(template, settings.out, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
+    results = _run(map(make, models), run, prepare, settings, manifest)
+    return FleetRun(template, settings.out, len(models), results, manifest, tuple(sieve.notes()))
 
 
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:

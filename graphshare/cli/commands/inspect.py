@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.inspect import inspect
-from graphshare.checkpoint.folder import find_models, is_folder_of_models
+from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import notes_on
@@ -50,6 +50,7 @@ EXAMPLES = {
 @options.as_input
 @options.as_parameter
 @options.shapes
+@options.exclude
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 def command(
@@ -60,6 +61,7 @@ def command(
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
     shapes: tuple[str, ...],
+    exclude: tuple[str, ...],
     names: bool,
     module: bool,
 ) -> int:
@@ -69,14 +71,15 @@ def command(
     each layer. --names adds MXNet's lists of names, in MXNet's order, and why a variable is an input or a parameter. As JSON
     everything is printed.
 
-    Of a folder each `*-symbol.json` below it gets a line, with the newest of its parameter files; the exit code is 2 if one of
-    them cannot be read.
+    Of a folder each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one of
+    its parameter files cannot be read.
     """
     if _is_folder(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, given in single.items() if given], graph)
-        return _put_folder(graph, format_)
+        return _put_folder(graph, format_, Sieve(exclude))
+    Sieve(exclude).refuse_unused()
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
     if module:
@@ -109,13 +112,13 @@ def _refuse_options(given: Sequence[str], folder: str) -> None:
         raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in given])
 
 
-def _put_folder(folder: str, format_: str) -> int:
+def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
     """Print the facts of the models below ``folder``; return 2 if one of them cannot be read, else 0.
 
     Raises:
         InputError: there is no model; a folder cannot be read.
     """
-    models = find_models(folder)
+    models = find_models(folder, sieve)
     width = min(_WIDEST, max(len(_name(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
@@ -131,6 +134,8 @@ def _put_folder(folder: str, format_: str) -> int:
             collected.append(facts)
     if format_ == "json":
         put_json({"folder": folder, "models": collected})
+    for note in sieve.notes():
+        say(note)
     if format_ == "text" or broken:
         say(format_count(len(models), "model") + (f", {broken} cannot be read" if broken else ""))
     return 2 if broken else 0
