@@ -126,7 +126,7 @@ def export(
         arrays, sizes, spread_notes = spread_inputs(
             source.graph,
             as_arrays(feeds),
-            as_shapes(shapes),
+            as_shapes(shapes, source.graph),
             targets=targets,
             option="--upto",
             held=source.held,

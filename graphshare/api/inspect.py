@@ -69,7 +69,7 @@ def _infer_shapes(
     with locate_refusals(source):
         return shape_graph(
             source.graph,
-            as_shapes(shapes),
+            as_shapes(shapes, source.graph),
             params=source.parameter_file,
             as_input=as_input,
             as_parameter=as_parameter,

@@ -50,7 +50,7 @@ class ParameterValues:
             RefusedError: it has another shape, or a dtype that does not convert.
         """
         inference = self._infer_alone(var)
-        check_shapes({var.node: array}, inference)
+        check_shapes({var.node: array.shape}, inference)
         return convert_feed(var.node, array, inference.types[var.node][0])
 
     def complete(self, plan: Plan, targets: Sequence[Var], fed: Mapping[Node, Array]) -> tuple[dict[Node, Array], Inference]:
@@ -94,7 +94,7 @@ class ParameterValues:
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)
         without_feed = infer(graph, known, dtypes, nodes=graph.nodes, default_type="float32")
-        check_shapes(fed, without_feed)
+        check_shapes({node: array.shape for node, array in fed.items()}, without_feed)
         return infer(graph, {**known, **{node: array.shape for node, array in fed.items()}}, dtypes, nodes=graph.nodes)
 
     def _collect_shapes(self, nodes: Iterable[Node]) -> dict[Node, tuple[int | None, ...]]:

@@ -78,7 +78,7 @@ feeds = _option(
     help="Values from a .npy file, an image or a folder of images; a bare .npz holds several.",
 )
 shapes = _option(
-    "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="A variable's shape; ? is a size to be found."
+    "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="Shape of a variable or pattern; ? is a size to be found."
 )
 max_memory = _option(
     "--max-memory",
