@@ -118,14 +118,16 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
     is_given = bool(words)
     if not is_given:
         starts = (i for i in range(1, len(before)) if not before[i].startswith("-") and not before[i - 1].startswith("-"))
-        at = next((i for i in starts if _correct(before[i:]) and any("{" in word for word in before[i + 1 :])), len(before))
+        starts_of_commands = [i for i in starts if _correct(before[i:])] or [len(before)]
+        at = next((i for i in starts_of_commands if any("{" in word for word in before[i + 1 :])), starts_of_commands[-1])
         before, words = before[:at], before[at:]
     fixed = _correct(words)
     if not fixed or (is_given and fixed == list(words)):
         return
     wrong = [word for word, right in zip(words, fixed, strict=True) if word != right]
     message = f"no such command {wrong[0]!r}" if is_given else "no command is given after --"
-    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed])
+    model = [] if any("{" in word for word in fixed) else ["{}"]
+    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed, *model])
     raise UsageError(Fault(message, hint=f"write `{line}`"))
 
 
@@ -149,7 +151,7 @@ def _correct(words: Sequence[str]) -> list[str]:
 def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     """Return a command, its name and the words after that. Raises UsageError."""
     if not words:
-        hint = "write it after --, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
+        hint = "write it after --, as in: graphshare foreach 'models/*' -o out -- duplicate {} --prefix sha-"
         raise UsageError(Fault("no command is given", hint=hint))
     command: click.Command = cli
     name, rest = "", list(words)

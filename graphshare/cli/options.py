@@ -75,7 +75,7 @@ feeds = _option(
     "feeds",
     metavar="NAME=FILE",
     multiple=True,
-    help="Values from a .npy file, an image or a folder of images; a bare .npz holds several.",
+    help="Values from a .npy file, an image or a folder of images, or a number; a bare .npz holds several.",
 )
 shapes = _option(
     "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="Shape of a variable or pattern; ? is a size to be found."

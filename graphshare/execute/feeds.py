@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, UsageError
 from graphshare.formats.content_tests import is_image
@@ -88,7 +90,7 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = None) -> dict[str, Any]:
-    """Load the arrays by variable name. A file for one name holds one array, or one of that name.
+    """Load the arrays by variable name. A file for one name holds one array, or one of that name; a number is itself.
 
     Images, and folders of them, are prepared by ``images`` (by default not at all) and decoded when their array is wanted.
 
@@ -101,7 +103,8 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
     unreadable: list[Fault] = []
     for name, path in feeds:
         try:
-            arrays = _read_images(path, images or ImageSettings()) or read_arrays(path)
+            arrays = _read_value(path) if name and not os.path.exists(path) else {}
+            arrays = arrays or _read_images(path, images or ImageSettings()) or read_arrays(path)
         except GraphshareError as error:
             unreadable += error.faults
             continue
@@ -122,6 +125,15 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
     if faults:
         raise UsageError(faults)
     return loaded
+
+
+def _read_value(text: str) -> dict[str, Any]:
+    """Return the number, or list of numbers, that a text is under an empty name; nothing where it is none."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {}
+    return {"": value} if isinstance(value, int | float | list) else {}
 
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:

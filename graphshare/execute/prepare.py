@@ -147,7 +147,7 @@ def assign_values(
     variables = [node for node in nodes if node.is_variable]
     assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
     for node, array in feeds.items():
-        assigned.values[node] = convert_feed(node, array, assigned.inference.types[node][0])
+        assigned.values[node] = convert_feed(node.name, array, assigned.inference.types[node][0])
         if assigned.values[node] is not array:
             assigned.converted[node] = array.dtype
     missing = [node for node in variables if node not in assigned.values]

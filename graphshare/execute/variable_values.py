@@ -128,7 +128,7 @@ def infer_given(
         raise RefusedError(faults) from None
 
 
-def convert_feed(node: Node, array: Array, dtype: str | None) -> Array:
+def convert_feed(name: str, array: Array, dtype: str | None) -> Array:
     """Return ``array`` in the dtype of its variable; the array itself where it has that dtype, or where none is known.
 
     Raises:
@@ -138,8 +138,8 @@ def convert_feed(node: Node, array: Array, dtype: str | None) -> Array:
         return array
     result = array.astype(dtype)
     if np.dtype(dtype).kind in "iub" and not np.array_equal(result, array):
-        message = f"{node.name!r} is {array.dtype}, and not all of its values are {dtype}"
-        raise RefusedError(Fault(message, node=node.name, hint=f"give it as {dtype}"))
+        message = f"{name!r} is {array.dtype}, and not all of its values are {dtype}"
+        raise RefusedError(Fault(message, node=name, hint=f"give it as {dtype}"))
     return result
 
 

@@ -598,6 +598,17 @@ def test_an_option_of_one_value_has_no_second_one(words: tuple[str, ...], messag
     assert message in refused(in_process(*words, cwd=ROOT / "fixtures"))
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("duplicat", "my net", "--prefix", "b-"), "graphshare duplicate 'my net' --prefix b-"),
+        (("params", "lits", "lenet"), "graphshare params list lenet"),
+    ],
+)
+def test_a_misspelt_command_is_answered_with_the_line_to_type(words: tuple[str, ...], line: str) -> None:
+    assert f"hint: write `{line}`\n" in refused(in_process(*words), "no such command")
+
+
 def test_an_option_may_repeat_its_value_and_lists_take_several() -> None:
     done(in_process("run", "lenet", "--random", "1", "--random", "1", "--shape", "data=1,1,28,28", cwd=ROOT / "fixtures"))
     plan = ("duplicate", "lenet", "-p", "a-", "-p", "b-", "--strict", "--strict", "--dry-run")

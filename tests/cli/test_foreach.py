@@ -150,7 +150,9 @@ def test_an_unknown_option_is_refused_once(models: Path, tmp_path: Path) -> None
     text = refused(run, "--selekt", "--select")
     assert text.count("--selekt") == 1
     refused(graphshare("foreach", "models/*", "--", "chekc", "{}", cwd=tmp_path), "chekc", "check")
-    refused(graphshare("foreach", "models/*", cwd=tmp_path), "no command is given", "write it after --")
+    refused(
+        graphshare("foreach", "models/*", cwd=tmp_path), "no command is given", "write it after --, as in: graphshare foreach "
+    )
 
 
 def test_two_models_in_one_place_are_refused(models: Path, inline: list[Task]) -> None:
@@ -453,6 +455,7 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
     [
         (["models/*", "check", "{}"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
         (["models/*", "-o", "out", "chekc", "{}"], "no command is given", "graphshare foreach 'models/*' -o out -- check '{}'"),
+        (["models/*", "chekc"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
         (["models/*", "--", "chekc", "{}"], "no such command 'chekc'", "graphshare foreach 'models/*' -- check '{}'"),
         (
             ["models/*", "--", "params", "lits", "{}"],

@@ -181,6 +181,18 @@ def test_a_shape_holds_for_a_pattern(command: tuple[str, ...], tmp_path: Path) -
     assert wrong.returncode == (1 if name == "check" else 2)
 
 
+def test_a_number_is_a_feed(folder: Path) -> None:
+    base = ("run", "lenet", "--random", "0", "--shape", "data=1,1,28,28")
+    run = done(graphshare(*base, "--feed", "softmax_label=[3]", cwd=ROOT / "fixtures"))
+    assert b"'softmax_label' is fed as int64 and was converted to float32" in run.stderr
+    refused(graphshare(*base, "--feed", "softmax_label=3", cwd=ROOT / "fixtures"), "has the shape (), where (1) fits")
+    refused(graphshare(*base, "--feed", 'softmax_label=["a"]', cwd=ROOT / "fixtures"), "is not an array of numbers")
+    refused(graphshare(*base, "--feed", "softmax_label=three", cwd=ROOT / "fixtures"), "three: does not exist")
+    np.save(folder / "7.npy", np.ones((1,), "float32"))
+    (folder / "7.npy").rename(folder / "7")  # a file of that name is still the file
+    done(graphshare("run", ROOT / "fixtures/lenet", *base[2:], "--feed", "softmax_label=7", cwd=folder))
+
+
 def test_names_and_shapes_that_do_not_fit(folder: Path) -> None:
     np.savez(folder / "wrong.npz", data=np.ones((1, 2, 5, 5), "float32"), conv_weight=np.ones((2, 1, 3, 3), "float32"))
     base = ["run", "siamese.json", "--params", "siamese.params"]

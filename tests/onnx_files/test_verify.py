@@ -11,7 +11,11 @@ from onnx import helper, numpy_helper
 
 import graphshare as gs
 from graphshare.execute.engines import onnx_session
+from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.variable_values import as_arrays
 from graphshare.verification.compare import Tolerance
+from graphshare.verification.declared_inputs import InputDrawer
 from tests.onnx_files.made import MADE
 from tests.processes import ROOT
 
@@ -106,6 +110,21 @@ def test_without_onnxruntime_values_are_not_compared(tmp_path: Path, monkeypatch
     report = gs.verify(siamese(tmp_path, "dense", "tie"))
     assert report.verdict == "EQUAL: b_ and the original, values not compared"
     assert "pip install 'graphshare[onnx]'" in report.branches[0].stages[-1].details[0]
+
+
+@pytest.mark.parametrize(("text", "value"), [("16000", 16000), ("-2.0", -2), ("true", 1)])
+def test_a_number_is_fed_as_the_dtype_that_is_declared(text: str, value: int, tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(name, 7, []) for name in ("sr", "y")]
+    nodes = [helper.make_node("Identity", ["sr"], ["y"])]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+    path = write(tmp_path, "rate", model)
+    feeds = load_feeds(parse_feeds([f"sr={text}"]))
+    drawn = InputDrawer(Session(str(path)), as_arrays(feeds), {}, 0).draw(1)
+    assert (drawn["sr"].dtype, drawn["sr"].shape, drawn["sr"]) == (np.int64, (), value)
+    assert gs.verify(path, against=path, feeds=feeds)
+    with pytest.raises(gs.GraphshareError, match="'sr' is float64, and not all of its values are int64"):
+        gs.verify(path, against=path, feeds={"sr": 0.5})
 
 
 def free(name: str, outputs: tuple[str, ...] = ("y", "z"), inputs: str = "x") -> onnx.ModelProto:
