@@ -61,15 +61,9 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
 def load_both(
     left: str, right: str, *, epoch: int | None = None, params: str | None = None, other_params: str | None = None
 ) -> tuple[Checkpoint, Checkpoint]:
-    """Load two models that are compared; ``epoch`` is that of each which is a stem. Errors as in :func:`load`.
-
-    Raises:
-        UsageError: ``epoch`` is given with two files.
-    """
-    if epoch is None:
-        return load(left, params=params), load(right, params=other_params)
-    one, other = (epoch if graph_path(local_path(source))[1] else None for source in (left, right))
-    if one is other is None:
+    """Load two models that are compared; ``epoch`` is that of each which is a stem. Errors as in :func:`load`."""
+    one, other = (epoch if epoch is not None and graph_path(local_path(path))[1] else None for path in (left, right))
+    if one is other is None and epoch is not None:
         raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {left!r} and {right!r} are files"))
     return load(left, epoch=one, params=params), load(right, epoch=other, params=other_params)
 

@@ -69,10 +69,10 @@ class _OneValue(click.Command):
 
     def make_parser(self, ctx: click.Context) -> Any:
         parser: Any = super().make_parser(ctx)  # of a class that click keeps to itself
-        single = [each for each in (*parser._long_opt.values(), *parser._short_opt.values()) if each.action in _KEPT_IN_LIST]
-        names = dict.fromkeys(option.dest for option in single)
-        for option in dict.fromkeys(single):
-            option.action = _KEPT_IN_LIST[option.action]
+        names: dict[str, None] = {}
+        for option in (*parser._long_opt.values(), *parser._short_opt.values()):
+            if option.action in _KEPT_IN_LIST:
+                names[option.dest], option.action = None, _KEPT_IN_LIST[option.action]
         parse = parser.parse_args
 
         def parse_args(args: list[str]) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:

@@ -1,4 +1,4 @@
-"""The user's values for a graph: ``--feed`` and ``--shape`` as plain data, and parameters by variable node.
+"""The user's values for a graph: ``--feed`` as plain data, and parameters by variable node.
 
 Several variables may have one name; a value for it holds for each of them.
 """
@@ -6,7 +6,6 @@ Several variables may have one name; a value for it holds for each of them.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -32,52 +31,6 @@ from graphshare.text.urls import is_url
 T = TypeVar("T")
 GivenShape = tuple[int | None, ...]
 _ENDINGS = (*ARRAY_ENDINGS, *IMAGE_ENDINGS)
-_SHAPE = re.compile(r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?")
-
-
-def parse_shapes(texts: Iterable[str]) -> dict[str, GivenShape]:
-    """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, an empty shape that of a scalar.
-
-    Raises:
-        UsageError: texts that are not shapes, or several shapes of one name; all are listed.
-    """
-    shapes: dict[str, GivenShape] = {}
-    faults = []
-    for text in texts:
-        name, value = split_pair(text) or ("", "")
-        match = _SHAPE.fullmatch(value.strip())
-        if not name or match is None:
-            faults.append(
-                Fault(f"--shape {text!r} is not a shape", hint="write --shape data=1,3,224,224; ? is a size to be found")
-            )
-            continue
-        parts = [part.strip() for part in match[1].split(",") if part.strip()]
-        shape = tuple(None if part == "?" else int(part) for part in parts)
-        if shapes.setdefault(name, shape) != shape:
-            faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}"))
-    if faults:
-        raise UsageError(faults)
-    return shapes
-
-
-def parse_dynamic(texts: Iterable[str]) -> dict[str, tuple[int | str | None, ...]]:
-    """Parse ``data=n,3,h,w`` into shapes by name, in which a text is a size that has a name.
-
-    Raises:
-        UsageError: texts that are not such shapes; all are listed.
-    """
-    shapes: dict[str, tuple[int | str | None, ...]] = {}
-    faults = []
-    for text in texts:
-        name, value = split_pair(text) or ("", "")
-        parts = [part.strip() for part in value.strip("() ").split(",") if part.strip()]
-        if not name or not parts or not all(part.isdecimal() or part == "?" or part.isidentifier() for part in parts):
-            faults.append(Fault(f"--dynamic {text!r} names no sizes", hint="write --dynamic data=n,3,h,w"))
-            continue
-        shapes[name] = tuple(int(part) if part.isdecimal() else None if part == "?" else part for part in parts)
-    if faults:
-        raise UsageError(faults)
-    return shapes
 
 
 def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:

@@ -152,10 +152,11 @@ def assign_values(
             assigned.converted[node] = array.dtype
     missing = [node for node in variables if node not in assigned.values]
     refuse_missing(missing, roles, seed, params_seed, params)
-    chosen = _choose_sizes(assigned, part, nodes, shapes)
-    if chosen is not None and seed is not None:
-        assigned.inference, assigned.sized = chosen[0], list(chosen[1])
-    examples = chosen[1] if chosen is not None else {}
+    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
+    types = {node: str(array.dtype) for node, array in assigned.values.items()}
+    chosen, examples = choose_sizes(part, known, types, nodes, assigned.inference)
+    if examples and seed is not None:
+        assigned.inference, assigned.sized = chosen, list(examples)
     faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)
     faults = faults or unknown_shapes(assigned.inference, missing, examples)
     if faults:
@@ -249,7 +250,7 @@ def infer_variables(
         return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding)
     except RefusedError:
         check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
-        return infer_given(part, held, {**shapes, **fed}, types, nodes=nodes, yielding=yielding)
+        raise
 
 
 def refuse_missing(
@@ -301,15 +302,6 @@ def _by_variable(
     unknown = [name for name in rest if name not in needed]
     for_variables(dict.fromkeys(unknown), [*graph.variables(), *variables], option=option)
     return for_variables(rest, variables, option=option)
-
-
-def _choose_sizes(
-    assigned: Assignment, part: Graph, nodes: Sequence[Node], shapes: Mapping[Node, GivenShape]
-) -> tuple[Inference, dict[Node, tuple[int, ...]]] | None:
-    """Return sizes of inputs that nothing determines, with the inference; None where none fit."""
-    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
-    types = {node: str(array.dtype) for node, array in assigned.values.items()}
-    return choose_sizes(part, known, types, nodes, assigned.inference)
 
 
 def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:

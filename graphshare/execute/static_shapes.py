@@ -62,11 +62,10 @@ def infer_part(
     types_held = {node: dtype for node, (_, dtype) in held.items()}
     shapes_held = {node: shape for node, (shape, _) in held.items()}
     inference = infer_given(part, shapes_held, given, types_held, nodes=nodes, yielding=stated)
-    chosen = choose_sizes(part, {**shapes_held, **given}, types_held, nodes, inference)
-    if chosen is not None and any(None in shape for shape in given.values()):
-        inference = infer(part, {**shapes_held, **given, **chosen[1]}, types_held, nodes=nodes, yielding=stated)
-        notes += describe_sizes(chosen[1])
-    examples = chosen[1] if chosen is not None else {}
+    _, examples = choose_sizes(part, {**shapes_held, **given}, types_held, nodes, inference)
+    if examples and any(None in shape for shape in given.values()):
+        inference = infer(part, {**shapes_held, **given, **examples}, types_held, nodes=nodes, yielding=stated)
+        notes += describe_sizes(examples)
     faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label], examples)
     faults = faults or unknown_shapes(inference, variables, examples)
     if faults:

@@ -68,10 +68,9 @@ def unknown_shapes(
         if not is_known(shape):
             if node in examples:
                 hint = f"choose its sizes, as in --shape {node.name}={','.join(map(str, examples[node]))}"
-            elif shape is not None:
-                hint = f"--shape {node.name}={format_shape(shape).strip('()')} with a size that you choose for each ?"
             else:
-                hint = f"--shape {node.name}=SIZES with all of its sizes, as in 1,3,224,224"
+                sizes = "?,..." if shape is None else format_shape(shape).strip("()")
+                hint = f"--shape {node.name}={sizes} with a size that you choose for each ?, as in 1,3,224,224"
             faults.append(Fault(f"the shape of {node.name!r} does not follow from what is known", node=node.name, hint=hint))
     return faults
 
@@ -118,8 +117,7 @@ def infer_given(
         if not given:
             raise
         free = infer(part, held, types, nodes=nodes, default_type=None)
-        chosen = choose_sizes(part, held, types, nodes, free)
-        fitting = chosen[1] if chosen is not None else {}
+        _, fitting = choose_sizes(part, held, types, nodes, free)
         hint = " ".join(f"--shape {node.name}={','.join(map(str, fitting[node]))}" for node in given if node in fitting)
         hint = f"sizes that fit: {hint}" if hint else ""
         sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in given.items()), 4)

@@ -99,9 +99,12 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
         identical = all(o.comparison.identical for o in outputs)
-        how = "values not compared" if not outputs else "bit for bit" if identical else "within the tolerance"
         without = "; parameters not compared" if "parameters" in skipped else ""
-        return f"EQUAL: {names} and {self.branches[0].reference or 'the original'}, {how}{without}{self._fate()}"
+        compared = f"{names} and {self.branches[0].reference or 'the original'}"
+        if "values" in skipped or not outputs:
+            return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
+        how = "bit for bit" if identical else "within the tolerance"
+        return f"EQUAL: {compared}, {how}{without}{self._fate()}"
 
     def _repr_html_(self) -> str:
         """Return the stages of each branch as a table, which notebooks show."""
@@ -150,12 +153,8 @@ def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool) -> Stage:
 
 def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
-    details = [
-        f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}"
-        for values in rounds
-        for o in values.outputs
-        if not o.comparison
-    ]
+    apart = [(values, output) for values in rounds for output in values.outputs if not output.comparison]
+    details = [f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}" for values, o in apart]
     if not details and any(values.outputs for values in rounds):
         owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
         sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
@@ -169,12 +168,8 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
     """Return the stage of engine against engine, over all rounds."""
-    details = [
-        f"{o.output} in {of.engine} and {of.reference}: {_difference(o.comparison)}"
-        for of in compared
-        for o in of.outputs
-        if not o.comparison
-    ]
+    apart = [(of, output) for of in compared for output in of.outputs if not output.comparison]
+    details = [f"{o.output} in {of.engine} and {of.reference}: {_difference(o.comparison)}" for of, o in apart]
     names = " and ".join(dict.fromkeys(name for of in compared for name in (of.reference, of.engine)))
     if not details:
         return Stage("engines", "holds", f"{names}: {_summarize((of.outputs for of in compared), 'output')}")

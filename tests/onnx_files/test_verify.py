@@ -14,10 +14,11 @@ from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.variable_values import as_arrays
+from graphshare.verification import onnx_checker
 from graphshare.verification.compare import Tolerance
 from graphshare.verification.declared_inputs import InputDrawer
 from tests.onnx_files.made import MADE
-from tests.processes import ROOT
+from tests.processes import ROOT, done, in_process, refused
 
 
 def write(folder: Path, name: str, model: onnx.ModelProto | None = None) -> Path:
@@ -105,11 +106,39 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
     assert "--shape" in raised.value.faults[0].hint
 
 
-def test_without_onnxruntime_values_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
-    report = gs.verify(siamese(tmp_path, "dense", "tie"))
-    assert report.verdict == "EQUAL: b_ and the original, values not compared"
-    assert "pip install 'graphshare[onnx]'" in report.branches[0].stages[-1].details[0]
+    model = siamese(tmp_path, "dense", "copy")
+    hint = "hint: pip install onnx onnxruntime gives it"
+    for command in (
+        ("verify", model),
+        ("verify", model, "--against", model),
+        ("duplicate", model, "--verify", "-p", "c_", "-o", "x"),
+    ):
+        refused(in_process(*command, cwd=tmp_path), "onnxruntime, which computes ONNX models, is not installed", hint)
+    monkeypatch.setattr(onnx_checker, "find_spec", lambda name: None)
+    refused(
+        in_process("export", ROOT / "fixtures/lenet", "-o", "x.onnx", cwd=tmp_path), "so nothing can be proved", "--no-verify"
+    )
+    values = numpy_helper.to_array(next(t for t in onnx.load(model).graph.initializer if t.name == "b_w"))
+    changed = onnx.load(model)
+    next(t for t in changed.graph.initializer if t.name == "b_w").CopyFrom(numpy_helper.from_array(values + 1, "b_w"))
+    report = gs.verify(write(tmp_path, "other", changed))
+    assert report.verdict == "NOT EQUAL: parameters of b_"
+
+
+def test_values_that_may_be_left_out_are_named_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
+    model, verdict = siamese(tmp_path, "dense", "tie"), "STRUCTURE EQUAL: b_ and the original, values not compared"
+    report = gs.verify(model, allow_unsupported=True)
+    assert (bool(report), report.verdict) == (True, verdict)
+    assert verdict in report._repr_html_()
+    for format_ in ("text", "json", "junit", "sarif", "github"):
+        run = done(in_process("verify", model, "--allow-unsupported", "--format", format_))
+        assert verdict.replace("&", "&amp;") in run.stdout.decode()
+        assert b" EQUAL: b_" not in run.stdout.replace(b"STRUCTURE EQUAL", b"")
+    (skipped,) = (stage for stage in report.branches[0].stages if stage.verdict == "skipped")
+    assert "pip install onnx onnxruntime" in skipped.details[0]
 
 
 @pytest.mark.parametrize(("text", "value"), [("16000", 16000), ("-2.0", -2), ("true", 1)])

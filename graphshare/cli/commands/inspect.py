@@ -84,12 +84,7 @@ def command(
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
         put_json(found_names, lines=format_ == "jsonl") if format_ != "text" else put(lines)
         return 0
-    given = {}
-    if shapes:
-        from graphshare.execute.feeds import parse_shapes  # brings numpy along
-
-        given = parse_shapes(shapes)
-    found = inspect(model, shapes=given, as_input=as_input, as_parameter=as_parameter)
+    found = inspect(model, shapes=options.parse_shapes(shapes), as_input=as_input, as_parameter=as_parameter)
     if format_ != "text":
         put_json(_list_fields(found), lines=format_ == "jsonl")
         return 0
