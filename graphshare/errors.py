@@ -63,6 +63,9 @@ class GraphshareError(Exception):
         named = (fault if fault.where else msgspec.structs.replace(fault, where=where) for fault in self.faults)
         return type(self)(list(named))
 
+    def __reduce__(self) -> tuple[type[GraphshareError], tuple[tuple[Fault, ...]]]:
+        return type(self), (self.faults,)  # what a worker process raises arrives with its places and hints
+
 
 class InputError(GraphshareError):
     """A file cannot be read, or its content is not valid."""

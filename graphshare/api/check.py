@@ -33,9 +33,9 @@ def check(
     """Check models, or the files that paths, stems, folders and globs name, and report every finding with its place.
 
     ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``, else the
-    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``fix`` first fixes in place what is safe to fix.
-    Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a time. ``report.findings`` is empty, and
-    ``report.exit_code()`` 0, where nothing is wrong.
+    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``epoch`` and ``params`` are those of one model, as for
+    :func:`load`. ``fix`` first fixes in place what is safe to fix. Findings in the file ``baseline`` are not reported. ``jobs``
+    files are checked at a time. ``report.findings`` is empty, and ``report.exit_code()`` 0, where nothing is wrong.
 
     Raises:
         InputError: files that cannot be read; all are listed.

@@ -26,11 +26,13 @@ def draw(
     theme: Literal["auto", "light", "dark"] = "auto",
     direction: Literal["TB", "LR", "BT", "RL"] = "TB",
 ) -> Drawing:
-    """Draw a graph as a page (``html``), as SVG, in Graphviz's language, in Mermaid, or by Graphviz as PNG or PDF.
+    """Draw a graph: ``to`` a page (``html``), ``svg``, Graphviz's ``dot``, ``mermaid``, or by Graphviz ``png`` or ``pdf``.
 
-    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it.
-    ``depth`` levels of scopes are open (all that fit, without it). ``prefixes`` name branches; without any they are found from
-    the outputs. ``highlight`` is the map file of the rewrite that made the graph.
+    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it. ``separator`` parts scopes in
+    names (else ``/``, or ``_`` where that makes sense); ``depth`` levels of them are open (all that fit, without it).
+    ``all_parameters`` draws each parameter as a box. ``direction`` is where the data flow (``TB``: from top to bottom),
+    ``theme`` the colours; ``auto`` suits both in SVG. ``prefixes`` name branches; without any they are found from the outputs.
+    ``highlight`` is the map file of the rewrite that made the graph.
 
     Raises:
         InputError: the map cannot be read or is of another graph.

@@ -31,12 +31,12 @@ def duplicate(
     as_input: Names = (),
     as_parameter: Names = (),
 ) -> Checkpoint:
-    """Add a branch for each prefix, with parameters of its own or on one set of parameters.
+    """Add a branch for each of ``prefixes``, with parameters of its own or on one set of parameters.
 
-    Mode ``copy`` gives every branch its own parameters, which start equal; ``tie`` makes all branches use one set; ``batch``
-    runs the graph once on the inputs of all branches, concatenated along ``batch_axes`` (axis 0 unless named). ``choices``
-    (pairs such as ``("tie", "conv*")``) change the mode of some parameters; the last match wins. ``share_inputs`` are
-    patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies hold what these need.
+    The ``mode`` ``copy`` gives every branch its own parameters, which start equal; ``tie`` makes all branches use one set;
+    ``batch`` runs the graph once on the inputs of all branches, concatenated along ``batch_axes`` (axis 0 unless named).
+    ``choices`` (pairs such as ``("tie", "conv*")``) change the mode of some parameters; the last match wins. ``share_inputs``
+    are patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies hold what these need.
     ``drop_original`` leaves only the copies. ``force`` allows a batch over operators that mix its samples. ``as_input`` and
     ``as_parameter`` name variables whose role cannot be inferred.
 

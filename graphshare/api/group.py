@@ -31,13 +31,13 @@ def group(
     as_input: Names = (),
     as_parameter: Names = (),
 ) -> Checkpoint:
-    """Join several models in one, with the heads of all of them.
+    """Join ``models`` in one, with the heads of all of them.
 
     ``prefixes`` has one for each model, ``""`` for none. ``connect`` has pairs of an output and the input that it feeds; that
-    input is gone from the result. ``share_inputs`` are patterns of inputs and labels that all models use together. A name
-    that two models have is an ``error``; ``prefix`` gives the later model the name of its file as a prefix; ``tie-if-equal``
-    makes parameters of one name and equal value one node. An MXNet model beside an ONNX model is exported first, for which
-    ``shapes`` are those of its inputs; values then have the names of its outputs.
+    input is gone from the result. ``share_inputs`` are patterns of inputs and labels that all models use together. What becomes
+    of a name that two models have is ``on_collision``: ``error`` refuses it; ``prefix`` gives the later model the name of its
+    file as a prefix; ``tie-if-equal`` makes parameters of one name and equal value one node. An MXNet model beside an ONNX
+    model is exported first, for which ``shapes`` are those of its inputs; values then have the names of its outputs.
 
     Raises:
         UsageError: there are fewer than two models, or more or fewer prefixes than models.

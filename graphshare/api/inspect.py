@@ -78,7 +78,7 @@ def _infer_shapes(
 
 
 def inspect_folder(folder: StrPath) -> Iterator[ModelFacts]:
-    """Inspect every ``*-symbol.json`` below a folder with its newest parameters, one model in memory at a time.
+    """Inspect every ``*-symbol.json`` below ``folder`` with its newest parameters, one model in memory at a time.
 
     A model that cannot be read is among the results, with its faults.
 

@@ -46,7 +46,8 @@ def rename(
 
     Either ``strip_prefix`` is removed and ``prefix`` put before; or ``names`` (old to new; or a node to its new name) or the
     file ``map`` give the names, ``inverse`` the other way round; or ``rules`` do (a file, or what :func:`load_rules` gives),
-    followed by ``match`` (pattern to name, each ``*`` in the name is what the pattern's next ``*`` matched) and scopes.
+    followed by ``match`` (pattern to name, each ``*`` in the name is what the pattern's next ``*`` matched) and scopes around
+    all names (``variable_scopes``) or all but parameters' (``name_scopes``), whose parts ``separator`` separates (``/``).
     ``only`` limits it to ``variables``, ``ops``, ``inputs`` or ``parameters``. Names inside subgraphs stay: they bind by
     position.
 

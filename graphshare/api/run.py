@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from graphshare.analysis.twins import spread_inputs
@@ -46,14 +47,14 @@ def run(
 
     ``feeds`` are arrays, or images (:func:`graphshare.open_images`), by variable name, parameters too; an array of another
     dtype is converted where the dtypes of the others determine its variable's. With ``batch`` the images are decoded and
-    computed that many at a time, and there is no ``profile``. ``seed`` draws the inputs that are not fed (random operators use
-    it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
-    ``all_outputs`` returns every inner output that the targets need as well, in topological order, and the inputs: what
-    :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference, ``"onnxruntime"``, ``"auto"``
-    (onnxruntime where that is faster, its opening included), or that of an installed package. Nodes that it cannot take are
-    computed with numpy, which a note says; with ``strict_engine`` they are refused. What would take more than ``max_memory``
-    (bytes, or a text such as ``"2G"``; without it what is available) is refused before it runs, and work ends with an error
-    after ``time_limit`` seconds.
+    computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
+    not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
+    that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
+    and the inputs: what :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference,
+    ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or that of an installed package.
+    Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are refused. What would
+    take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without it what is available) is refused before it runs,
+    and work ends with an error after ``time_limit`` seconds.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
@@ -140,11 +141,14 @@ def bind(
     source = as_checkpoint(model)
     require(source.graph, Capability.RUN, where=source.where)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
+    names = as_names(targets)
+    again = partial(bind, source, targets=names, seed=seed, engine=engine, strict_engine=strict_engine, max_memory=max_memory)
     with locate_refusals(source):
         return bind_graph(
             source.graph,
+            again=again,
             params=source.parameter_file,
-            targets=as_names(targets),
+            targets=names,
             seed=seed,
             max_memory=size,
             executor=executor,
@@ -167,7 +171,7 @@ def train(
     max_memory: int | str | None = None,
     time_limit: float | None = None,
 ) -> Trained:
-    """Train the parameters of a model for some steps, all on the same inputs, as MXNet's Module does it.
+    """Train the parameters of a model for a number of ``steps``, all on the same inputs, as MXNet's Module does it.
 
     ``settings`` are those of SGD. ``rescale`` multiplies the gradients; without it they are divided by the batch size of the
     first data input. Heads that are not losses start from ``head_gradients``, by output name, or from ones. The other arguments

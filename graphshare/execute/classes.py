@@ -41,7 +41,7 @@ def rank_classes(
     labels: str | os.PathLike[str] | Sequence[str] | None = None,
     images: Sequence[str] = (),
 ) -> list[Ranking]:
-    """Return the ``top`` classes of each sample in every output (N, classes), also (N, classes, 1, 1); ties by number.
+    """Return the ``top`` classes of each sample in each of ``outputs`` (N, classes), also (N, classes, 1, 1); ties by number.
 
     ``labels`` are the names of the classes, or a file with one a line; then outputs with another number of classes are left
     out. ``images`` are the files of the samples.

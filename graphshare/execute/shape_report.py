@@ -16,10 +16,12 @@ from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_sh
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgrade_part
 from graphshare.execute.variable_values import infer_given
-from graphshare.formats.mxnet.document import operator_text
+from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.text.format import format_dims, format_names
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
 
@@ -42,6 +44,16 @@ class Shaped(ShortRepr, msgspec.Struct, frozen=True):
     totals: Totals
     unsupported: list[str]
     samples: list[str] = []
+
+    def _repr_html_(self) -> str:
+        """Return the shape of every output as a table, which notebooks show."""
+        counts = [("parameters", self.totals.parameters), ("multiply-adds", self.totals.multiply_adds)]
+        facts = [(what, "unknown" if count is None else f"{count:,}") for what, count in counts]
+        facts += [("operators of unknown shape", format_names(self.unsupported)), ("batch of 1", format_names(self.samples))]
+        rows = [
+            (o.name, "variable" if o.op == VARIABLE_OP else o.op, format_dims(o.shape), o.dtype or "?") for o in self.outputs
+        ]
+        return format_html(self._summary(), facts=facts, tables=[Table(("output", "operator", "shape", "dtype"), rows)])
 
 
 def shape_graph(

@@ -14,6 +14,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.memory import check_memory
 from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.run import NumericResult, tabulate_outputs
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.tape import needs_head_gradient
 from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
@@ -24,12 +25,12 @@ from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
-from graphshare.text.format import format_names
+from graphshare.text.format import format_count, format_names, format_number
+from graphshare.text.html import Table, format_html
 from graphshare.text.names import did_you_mean, join_key
-from graphshare.text.short_repr import ShortRepr
 
 
-class LossHistory(ShortRepr, msgspec.Struct, eq=False):
+class LossHistory(NumericResult, msgspec.Struct, eq=False):
     """The loss of one head before each step: the mean over samples of ``measure`` (``cross entropy``, ``squared error``...).
 
     ``mean`` is that of the output, for a head that is the loss itself, and for one that is not a loss.
@@ -69,12 +70,12 @@ def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
     return canonical(node.op), signature.parse(node.attrs)[0], label if label is not None and label.is_variable else None
 
 
-class Trained(ShortRepr, msgspec.Struct, eq=False):
+class Trained(NumericResult, msgspec.Struct, eq=False):
     """The result of training. ``before`` and ``outputs`` are those of inference before the first step and after the last.
 
     Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states by their key in a parameter
     file. ``losses`` has the loss of each head, step by step, on the values that the step started from. ``seconds`` are those of
-    the steps alone. ``settings`` are those that were used, ``rescale`` filled in.
+    the steps alone. ``settings`` are those that were used, ``rescale`` filled in. Results are compared without that time.
     """
 
     before: dict[str, Any]
@@ -86,6 +87,16 @@ class Trained(ShortRepr, msgspec.Struct, eq=False):
     variable_bytes: int
     notes: list[str]
     losses: list[LossHistory]
+
+    def _summary(self) -> str:
+        return f"{format_count(self.steps, 'step')}, {format_count(len(self.updated), 'updated array')}, {self.seconds:.3g} s"
+
+    def _repr_html_(self) -> str:
+        """Return the losses and a summary of each output after the last step as tables, which notebooks show."""
+        rows = [(a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:])) for a in self.losses if a.values]
+        losses = Table(("head", "measure", "before the first step", "before the last step"), rows)
+        facts = [("note", note) for note in self.notes]
+        return format_html(self._summary(), facts=facts, tables=[losses, tabulate_outputs(self.outputs)])
 
 
 def train(

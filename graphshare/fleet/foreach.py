@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
@@ -16,6 +17,9 @@ from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_col
 from graphshare.fleet.work import make_unfinished
 from graphshare.formats.staged_file import may_overwrite
 from graphshare.resources import parse_size
+from graphshare.text.format import format_count
+from graphshare.text.html import MOST_ROWS, Table, format_html
+from graphshare.text.short_repr import ShortRepr
 from graphshare.text.urls import is_url, local_path
 
 Outcomes = Iterator[tuple[Task, Result | Killed]]
@@ -39,7 +43,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_memory: str | int | None = None
 
 
-class FleetRun:
+class FleetRun(ShortRepr):
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
     ``template`` is the command that is run, ``out`` the folder of the outputs.
@@ -57,16 +61,32 @@ class FleetRun:
         self.total = total
         self._results = results
         self._manifest = manifest
+        self._counts: Counter[str] = Counter()
+        self._rows: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}  # of results that are done, and of others
+
+    def _summary(self) -> str:
+        counts = "".join(f", {count:,} {answer}" for answer, count in self._counts.items())
+        return f"{' '.join(self.template.words)}: {self._counts.total():,} of {format_count(self.total, 'model')}{counts}"
+
+    def _repr_html_(self) -> str:
+        """Return the results so far as a table, which notebooks show, those first that are not done."""
+        rows = [*self._rows[False], *self._rows[True]][:MOST_ROWS]
+        return format_html(self._summary(), tables=[Table(("model", "result", "seconds", "reason"), rows)])
 
     def __iter__(self) -> Iterator[Result]:
         return self
 
     def __next__(self) -> Result:
         try:
-            return next(self._results)
+            result = next(self._results)
         except StopIteration:
             self.close()
             raise
+        self._counts[result.result] += 1
+        rows = self._rows[bool(result)]
+        if len(rows) < MOST_ROWS:
+            rows.append((result.source, result.result, f"{result.seconds:.3g}", result.reason))
+        return result
 
     def __enter__(self) -> FleetRun:
         return self

@@ -15,7 +15,7 @@ from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import name_inputs, signature_of
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import tie
@@ -198,8 +198,7 @@ def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, ob
 
 
 def _formal(user: Node, slot: int) -> str:
-    signature = signature_of(user)
-    names = signature.input_names(user.attrs, len(user.inputs), subgraphs=user.subgraphs) if signature else None
+    names = name_inputs(user)
     return names[slot] if names and slot < len(names) else ""
 
 
