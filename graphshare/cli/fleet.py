@@ -171,8 +171,11 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
 
 
 def _parse_options(command: click.Command, context: click.Context, rest: list[str]) -> tuple[dict[str, Any], set[str]]:
-    """Return the values of a command's options, and the options that the words give. Raises click's UsageError."""
-    values, _, order = command.make_parser(context).parse_args(list(rest))
+    """Return the values of a command's options, and the options that the words give. Raises UsageError."""
+    try:
+        values, _, order = command.make_parser(context).parse_args(list(rest))
+    except click.UsageError as error:
+        raise UsageError(Fault(error.format_message(), hint=f"see `{context.command_path} --help`")) from None
     used = {flag for parameter in order if isinstance(parameter, click.Option) for flag in parameter.opts}
     return {"to": None, **values}, used
 

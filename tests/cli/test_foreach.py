@@ -69,6 +69,12 @@ def faults_of(error: GraphshareError) -> list[str]:
     return [str(fault) for fault in error.faults]
 
 
+def test_a_wrong_option_is_an_error_of_the_library(tmp_path: Path) -> None:
+    with pytest.raises(gs.GraphshareError, match="No such option '--strct'") as raised:
+        gs.foreach(tmp_path, ["check", "{}", "--strct"])
+    assert raised.value.faults[0].hint == "see `graphshare check --help`"
+
+
 def test_the_outputs_are_those_of_the_command_one_by_one(models: Path, tmp_path: Path) -> None:
     run = done(graphshare("foreach", "models/*-symbol.json", "-o", "out", "--jobs", "2", "--", *DUPLICATE, cwd=tmp_path))
     assert b"3 models: 3 done" in run.stdout
