@@ -12,6 +12,13 @@ import msgspec
 
 from graphshare.text.urls import redact
 
+_PACKAGES = {"onnx": "onnx onnxruntime", "images": "Pillow", "dask": "distributed", "remote": "fsspec aiohttp s3fs"}
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra, by their own names: this package's may be a stranger's."""
+    return f"pip install {_PACKAGES[extra]}"
+
 
 class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong.

@@ -54,7 +54,7 @@ def draw(
             to=to,
             depth=depth,
             params=source.parameter_file,
-            shapes=as_shapes(shapes),
+            shapes=as_shapes(shapes, source.graph),
             prefixes=as_names(prefixes),
             highlight=map_file,
             all_parameters=all_parameters,

@@ -130,7 +130,7 @@ def export(
         arrays, sizes, spread_notes = spread_inputs(
             source.graph,
             as_arrays(feeds),
-            as_shapes(shapes),
+            as_shapes(shapes, source.graph),
             targets=targets,
             option="`upto`",
             held=source.held,
@@ -143,9 +143,8 @@ def export(
         request = Request(source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source))
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
         translated, inference = instances[0].translated, instances[0].static.inference
-        check_shapes(
-            {node: arrays[node.name] for node in inference.nodes if node.is_variable and node.name in arrays}, inference
-        )
+        fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]
+        check_shapes({node: arrays[node.name].shape for node in fed}, inference)
         proves = verify and not translated.custom
         if proves:
             _refuse_random(instances[0])

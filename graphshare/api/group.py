@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, check_roles
+from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
@@ -99,9 +99,13 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
         UsageError: the operator set version is not supported.
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
+    from graphshare.execute.feeds import for_variables
     from graphshare.export_onnx.opsets import DEFAULT
 
     versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
+    variables = [node for source in sources for node in source.graph.variables()]
+    shapes = as_shapes(shapes, *(source.graph for source in sources))
+    for_variables(shapes, variables, option="`shapes`")
     opset = next((version for version in versions if version is not None), DEFAULT)
     members = []
     for source in sources:

@@ -72,7 +72,7 @@ def _infer_shapes(
         check_roles(source.graph.variables(), as_input, as_parameter)
         return shape_graph(
             source.graph,
-            as_shapes(shapes),
+            as_shapes(shapes, source.graph),
             params=source.parameter_file,
             as_input=as_input,
             as_parameter=as_parameter,

@@ -91,7 +91,8 @@ def run(
     limits = resource_limits(max_memory, time_limit)
     with locate_refusals(source), suggest_preparation(feeds or {}), limits:
         names = as_names(targets)
-        values, sizes, notes = spread_inputs(source.graph, feeds or {}, as_shapes(shapes), targets=names, held=source.held)
+        given = as_shapes(shapes, source.graph)
+        values, sizes, notes = spread_inputs(source.graph, feeds or {}, given, targets=names, held=source.held)
         computed = compute(values) if batch is None else run_batches(source.graph, batch, compute, feeds=values, targets=names)
     computed.notes[:0] = [*describe_images(feeds or {}), *notes]
     return computed
@@ -184,7 +185,7 @@ def train(
     limits = resource_limits(max_memory, time_limit)
     with locate_refusals(source), suggest_preparation(feeds or {}), limits:
         values, sizes, notes = spread_inputs(
-            source.graph, feeds or {}, as_shapes(shapes), targets=as_names(targets), held=source.held
+            source.graph, feeds or {}, as_shapes(shapes, source.graph), targets=as_names(targets), held=source.held
         )
         trained = train_graph(
             source.graph,

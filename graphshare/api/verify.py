@@ -75,13 +75,16 @@ def verify(
     """
     by_branch = bool(as_names(prefixes) or map)
     _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied, values_only)
+    source = as_checkpoint(model)
+    other = None if against is None else as_checkpoint(against)
+    graphs = [each.graph for each in (source, other) if each is not None]
     options = VerifyOptions(
         seed=seed,
         rounds=rounds,
         atol=atol,
         rtol=rtol,
         feeds=as_arrays(feeds),
-        shapes=as_shapes(shapes),
+        shapes=as_shapes(shapes, *graphs),
         params_seed=params_seed,
         as_input=as_names(as_input),
         allow_unsupported=allow_unsupported,
@@ -92,8 +95,6 @@ def verify(
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
-    source = as_checkpoint(model)
-    other = None if against is None else as_checkpoint(against)
     wanted = {
         "`recorded`": Capability.RECORDED if recorded is not None else None,
         "`train_step`": Capability.TRAINING if train_step else None,

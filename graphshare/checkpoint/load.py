@@ -59,6 +59,16 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
     return Checkpoint(graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0)
 
 
+def load_both(
+    left: str, right: str, *, epoch: int | None = None, params: str | None = None, other_params: str | None = None
+) -> tuple[Checkpoint, Checkpoint]:
+    """Load two models that are compared; ``epoch`` is that of each which is a stem. Errors as in :func:`load`."""
+    one, other = (epoch if epoch is not None and graph_path(local_path(path))[1] else None for path in (left, right))
+    if one is other is None and epoch is not None:
+        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {left!r} and {right!r} are files"))
+    return load(left, epoch=one, params=params), load(right, epoch=other, params=other_params)
+
+
 def _refuse_parameters(format_: ModelFormat, params: str | None, epoch: int | None, path: str) -> None:
     """Refuse options that name a parameter file of a model that holds its parameters."""
     for option, value in (("`params`", params), ("`epoch`", epoch)):

@@ -123,14 +123,16 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
     is_given = bool(words)
     if not is_given:
         starts = (i for i in range(1, len(before)) if not before[i].startswith("-") and not before[i - 1].startswith("-"))
-        at = next((i for i in starts if _correct(before[i:]) and any("{" in word for word in before[i + 1 :])), len(before))
+        starts_of_commands = [i for i in starts if _correct(before[i:])] or [len(before)]
+        at = next((i for i in starts_of_commands if any("{" in word for word in before[i + 1 :])), starts_of_commands[-1])
         before, words = before[:at], before[at:]
     fixed = _correct(words)
     if not fixed or (is_given and fixed == list(words)):
         return
     wrong = [word for word, right in zip(words, fixed, strict=True) if word != right]
     message = f"no such command {wrong[0]!r}" if is_given else "no command is given after --"
-    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed])
+    model = [] if any("{" in word for word in fixed) else ["{}"]
+    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed, *model])
     raise UsageError(Fault(message, hint=f"write `{line}`"))
 
 
@@ -154,7 +156,7 @@ def _correct(words: Sequence[str]) -> list[str]:
 def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     """Return a command, its name and the words after that. Raises UsageError."""
     if not words:
-        hint = "write it after --, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
+        hint = "write it after --, as in: graphshare foreach 'models/*' -o out -- duplicate {} --prefix sha-"
         raise UsageError(Fault("no command is given", hint=hint))
     command: click.Command = cli
     name, rest = "", list(words)
@@ -173,8 +175,11 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
 
 
 def _parse_options(command: click.Command, context: click.Context, rest: list[str]) -> tuple[dict[str, Any], set[str]]:
-    """Return the values of a command's options, and the options that the words give. Raises click's UsageError."""
-    values, _, order = command.make_parser(context).parse_args(list(rest))
+    """Return the values of a command's options, and the options that the words give. Raises UsageError."""
+    try:
+        values, _, order = command.make_parser(context).parse_args(list(rest))
+    except click.UsageError as error:
+        raise UsageError(Fault(error.format_message(), hint=f"see `{context.command_path} --help`")) from None
     used = {flag for parameter in order if isinstance(parameter, click.Option) for flag in parameter.opts}
     return {"to": None, **values}, used
 

@@ -140,7 +140,7 @@ class Bound:
         case = self._settle(fed)
         inference = case.inference
         values = {**self._parameters, **case.zeros}
-        values.update((node, convert_feed(node, array, inference.types[node][0])) for node, array in fed.items())
+        values.update((node, convert_feed(node.name, array, inference.types[node][0])) for node, array in fed.items())
         program = self._find_program(values, inference)
         if program is not None:
             done = program.run(values, self._rng)

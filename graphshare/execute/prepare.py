@@ -20,7 +20,14 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
-from graphshare.execute.variable_values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
+from graphshare.execute.variable_values import (
+    check_shapes,
+    convert_feed,
+    draw_inputs,
+    draw_parameters,
+    infer_given,
+    unknown_shapes,
+)
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
@@ -140,15 +147,18 @@ def assign_values(
     variables = [node for node in nodes if node.is_variable]
     assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
     for node, array in feeds.items():
-        assigned.values[node] = convert_feed(node, array, assigned.inference.types[node][0])
+        assigned.values[node] = convert_feed(node.name, array, assigned.inference.types[node][0])
         if assigned.values[node] is not array:
             assigned.converted[node] = array.dtype
     missing = [node for node in variables if node not in assigned.values]
     refuse_missing(missing, roles, seed, params_seed, params)
-    if seed is not None:
-        _choose_sizes(assigned, part, nodes, shapes)
-    faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label])
-    faults = faults or unknown_shapes(assigned.inference, missing)
+    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
+    types = {node: str(array.dtype) for node, array in assigned.values.items()}
+    chosen, examples = choose_sizes(part, known, types, nodes, assigned.inference)
+    if examples and seed is not None:
+        assigned.inference, assigned.sized = chosen, list(examples)
+    faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)
+    faults = faults or unknown_shapes(assigned.inference, missing, examples)
     if faults:
         raise RefusedError(faults)
     check_memory(nodes, part.heads, assigned.inference, assigned.values)
@@ -228,18 +238,18 @@ def infer_variables(
     """Infer shapes and dtypes from arrays and ``shapes``; the dtype of a feed counts where no other determines it.
 
     Raises:
-        RefusedError: shapes contradict each other; feeds that do not fit are listed where they are the reason.
+        RefusedError: shapes contradict each other; feeds and ``shapes`` that do not fit are named where they are the reason.
     """
-    known = {**shapes, **{node: array.shape for node, array in parameters.items()}}
+    held = {node: array.shape for node, array in parameters.items()}
+    fed = {node: array.shape for node, array in feeds.items()}
     types = {node: str(array.dtype) for node, array in parameters.items()}
-    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in {**known, **shapes}.items()}
+    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in {**held, **shapes}.items()}
     yielding = {node: str(array.dtype) for node, array in feeds.items()}
+    check_shapes({**held, **fed}, Inference(list(stated), stated, {}))
     try:
-        check_shapes({**parameters, **feeds}, Inference(list(stated), stated, {}))
-        fed_shapes = {node: array.shape for node, array in feeds.items()}
-        return infer(part, {**known, **fed_shapes}, types, nodes=nodes, yielding=yielding)
+        return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding)
     except RefusedError:
-        check_shapes(feeds, infer(part, known, types, nodes=nodes, default_type=None))
+        check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
         raise
 
 
@@ -292,15 +302,6 @@ def _by_variable(
     unknown = [name for name in rest if name not in needed]
     for_variables(dict.fromkeys(unknown), [*graph.variables(), *variables], option=option)
     return for_variables(rest, variables, option=option)
-
-
-def _choose_sizes(assigned: Assignment, part: Graph, nodes: Sequence[Node], shapes: Mapping[Node, GivenShape]) -> None:
-    """Choose sizes for inputs that nothing determines."""
-    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
-    types = {node: str(array.dtype) for node, array in assigned.values.items()}
-    chosen = choose_sizes(part, known, types, nodes, assigned.inference)
-    if chosen is not None:
-        assigned.inference, assigned.sized = chosen[0], list(chosen[1])
 
 
 def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:

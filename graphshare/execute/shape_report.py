@@ -9,12 +9,13 @@ import msgspec
 from graphshare.analysis.cost import Totals, totals
 from graphshare.analysis.name_lists import internals
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.shapes import Inference
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgrade_part
+from graphshare.execute.variable_values import infer_given
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
@@ -126,8 +127,8 @@ def _infer(
     variables = [node for node in nodes if node.is_variable]
     given = for_variables(shapes, variables, option="`shapes`")
     held = read_recorded_shapes(variables, params, roles)
-    known = {**{node: shape for node, (shape, _) in held.items()}, **given}
-    return infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes)
+    types = {node: dtype for node, (_, dtype) in held.items()}
+    return infer_given(part, {node: shape for node, (shape, _) in held.items()}, given, types, nodes=nodes)
 
 
 def _outputs(inference: Inference) -> list[ShapedOutput]:

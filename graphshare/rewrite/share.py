@@ -89,8 +89,13 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
         raise RefusedError(faults)
     rewrite = tie(graph, plan.ties, plan.names)
     check_isomorphic(rewrite, tied=plan.ties.keys())
+    report = _report(plan, roles, rewrite)
     warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan.ties, roles))
-    return Sharing(rewrite, roles, _report(plan, roles, rewrite), warnings)
+    rules = {plan.why[node] for node in plan.ties if node in plan.why}
+    if len(rules) == 1 and not report.separate and all(rule.kind == "alias" and rule.literal is None for rule in rules):
+        count, kept = len(plan.ties), len(set(plan.ties.values()))
+        warnings = (*warnings, f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more")
+    return Sharing(rewrite, roles, report, warnings)
 
 
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:

@@ -11,6 +11,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.engines.registry import ONNXRUNTIME
 from graphshare.execute.feeds import GivenShape
+from graphshare.execute.variable_values import convert_feed
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
 from graphshare.verification.inputs import BranchInputs, add_notes, describe_input, describe_seed
@@ -99,7 +100,8 @@ class InputDrawer:
         for name in self._session.inputs:
             dtype = _DTYPES.get(self._session.dtypes[name], "")
             if name in self._feeds:
-                drawn[name] = _convert(self._feeds[name], dtype)
+                array = self._feeds[name]
+                drawn[name] = array if array.dtype.kind == "O" else convert_feed(name, array, dtype or None)
             else:
                 sizes = (self._choose(name, place, size) for place in range(len(self._sizes(name))))
                 drawn[name] = _draw(rng, tuple(sizes), dtype)
@@ -142,10 +144,6 @@ class InputDrawer:
                     return int(n)
         batches = {shape[0] for shape in self._session.inputs.values() if shape}
         return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
-
-
-def _convert(array: Array, dtype: str) -> Array:
-    return array.astype(dtype) if dtype and array.dtype != dtype and array.dtype.kind != "O" else array
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:

@@ -71,7 +71,8 @@ class ExportReport(Report, frozen=True, kw_only=True):
             return f"NOT EQUAL in onnxruntime: {format_names(wrong)}{first}"
         largest = max(output.comparison.max_abs for output in outputs)
         worst = max(output.of_largest or 0.0 for output in outputs)
-        count = format_count(len(outputs), "output")
+        rounds = self.model.rounds
+        count = format_count(len(rounds[0].outputs), "output") + (f" at {len(rounds)} sizes" if len(rounds) > 1 else "")
         text = f"EQUAL in onnxruntime: {count}, max abs {largest:.3g}, {worst:.3g} of the largest value"
         branches = ", ".join(branch.branch for branch in self.branches)
         return f"{text}; bit for bit in the branches {branches}" if branches else text
@@ -97,7 +98,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
                 {
                     "reference": branch.reference,
                     "branch": branch.branch,
-                    "outputs": sum(len(values.outputs) for values in branch.rounds),
+                    "outputs": max(len(values.outputs) for values in branch.rounds),
                     "differ": _list_differing(branch),
                 }
                 for branch in self.branches

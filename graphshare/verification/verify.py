@@ -52,7 +52,7 @@ from graphshare.verification.report import (
 from graphshare.verification.runners import GraphRunner, Round, Runner, has_kernels
 from graphshare.verification.training import train_branches
 
-NO_RUNTIME = f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
+_NO_RUNTIME = "onnxruntime, which computes ONNX models, is not installed"
 
 
 def verify(
@@ -244,12 +244,13 @@ def _verify_branch(
     parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in inputs.parameters)
     kernels = has_kernels(sides.graphs[0])
     assigned: list[RoundValues] = []
-    reasons = _find_obstacles(pairing, options, kernels=kernels)
+    differs = stages[-1].verdict == "fails"
+    reasons = _find_obstacles(pairing, options, kernels=kernels, differs=differs)
     if kernels and not reasons:
         try:
             assigned = inputs.rounds(notes)
         except RefusedError as error:
-            if stages[-1].verdict != "fails":
+            if not differs:
                 raise
             reasons = [str(fault) for fault in error.faults]
     if reasons:
@@ -278,10 +279,18 @@ def _verify_branch(
     return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
 
 
-def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool) -> list[str]:
-    """Return why values cannot be compared. Raises UnsupportedError for operators without a kernel, unless that is allowed."""
+def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool, differs: bool) -> list[str]:
+    """Return why values cannot be compared, where that is allowed, or where parameters differ anyway.
+
+    Raises:
+        UnsupportedError: operators without a kernel, unless that is allowed.
+        UsageError: onnxruntime is not installed, unless that is allowed.
+    """
     if not kernels:
-        return [] if has_runtime() else [NO_RUNTIME]
+        if not (has_runtime() or differs or options.allow_unsupported):
+            hint = f"{EXTRA.format('it')}; --allow-unsupported accepts structure and parameters alone"
+            raise UsageError(Fault(_NO_RUNTIME, hint=hint))
+        return [] if has_runtime() else [f"{_NO_RUNTIME}: {EXTRA.format('it')}"]
     faults = unsupported_operators([a for a, _ in pairing.pairs])
     if faults and not options.allow_unsupported:
         raise UnsupportedError(faults)

@@ -95,7 +95,7 @@ def command(
         isolated=isolated,
         select=_split_codes(select),
         ignore=_split_codes(ignore),
-        shapes=_parse_shapes(shapes),
+        shapes=options.parse_shapes(shapes),
     )
     sieve = Sieve(exclude)
     targets = find_targets(graphs, params=params, epoch=epoch, sieve=sieve)
@@ -116,14 +116,6 @@ def command(
 
 def _split_codes(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(code for text in texts for code in text.replace(",", " ").split())
-
-
-def _parse_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int | None, ...]]:
-    if not texts:
-        return {}
-    from graphshare.execute.feeds import parse_shapes  # start-up: most checks get no shapes
-
-    return parse_shapes(texts)
 
 
 def _show_fixes(targets: list[Target], options: CheckOptions) -> int:

@@ -16,7 +16,6 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.feeds import parse_shapes
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.paths import base_name
 from graphshare.text.format import format_count
@@ -84,7 +83,7 @@ def command(
         model,
         to=language,
         depth=depth,
-        shapes=parse_shapes(shapes),
+        shapes=options.parse_shapes(shapes),
         prefixes=prefixes,
         highlight=highlight,
         all_parameters=all_parameters,

@@ -95,7 +95,7 @@ def command(
         connect=pairs,
         share_inputs=share_inputs,
         on_collision=on_collision,
-        shapes=_parse_shapes(shapes),
+        shapes=options.parse_shapes(shapes),
         as_input=as_input,
         as_parameter=as_parameter,
     )
@@ -103,15 +103,6 @@ def command(
     if outputs is not None:
         _say_group(result.report)
         say_written(outputs)
-
-
-def _parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int | None, ...]]:
-    """Return the shapes by name. Raises UsageError."""
-    if not texts:
-        return {}
-    from graphshare.execute.feeds import parse_shapes  # start-up: it brings numpy along
-
-    return parse_shapes(texts)
 
 
 def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:

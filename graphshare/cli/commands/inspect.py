@@ -87,12 +87,7 @@ def command(
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
         put_json(found_names, lines=format_ == "jsonl") if format_ != "text" else put(lines)
         return 0
-    given = {}
-    if shapes:
-        from graphshare.execute.feeds import parse_shapes  # brings numpy along
-
-        given = parse_shapes(shapes)
-    found = inspect(model, shapes=given, as_input=as_input, as_parameter=as_parameter)
+    found = inspect(model, shapes=options.parse_shapes(shapes), as_input=as_input, as_parameter=as_parameter)
     if format_ != "text":
         put_json(_list_fields(found), lines=format_ == "jsonl")
         return 0
@@ -231,9 +226,10 @@ def _format_multiply_adds(found: Inspection, labels: Collection[str], shapes: Ma
         return "unknown: shapes in the files contradict each other"
     unknown = [name for name in found.inputs if name not in labels and None in (shapes.get(name) or (None,))]
     known = {name: format_shape(shape)[1:-1] for name in unknown if (shape := shapes.get(name)) is not None}
-    return "unknown" + (
-        ": give " + " ".join(f"--shape {n}={known.get(n, '...')}" for n in unknown[:_LISTED]) if unknown else ""
-    )
+    if not unknown:
+        return "unknown"
+    options = " ".join(f"--shape {name}={known.get(name, '...')}" for name in unknown[:_LISTED])
+    return f"unknown: give {options}" + (" with a size for each ?" if known else "")
 
 
 def _is_fully_shaped(found: Inspection) -> bool:
