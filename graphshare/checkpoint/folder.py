@@ -80,7 +80,12 @@ class Sieve:
     def refuse_unused(self) -> None:
         """Raise UsageError if there are globs and no folder was read."""
         if self._globs and not self._is_used:
-            raise UsageError(Fault("--exclude leaves something out of a folder, and none is given"))
+            raise UsageError(
+                Fault(
+                    "`exclude` leaves something out of a folder, and none is given",
+                    hint="name the folder that holds the models",
+                )
+            )
 
 
 def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
