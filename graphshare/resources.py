@@ -73,6 +73,11 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
         yield
 
 
+def chosen_memory() -> int | None:
+    """Return the limit that the user chose, in bytes; None without one."""
+    return _LIMIT.get()
+
+
 def describe_excess(count: int, held: int = 0) -> str:
     """Return how ``count`` more bytes pass the limit, as the end of a message; an empty text where they do not.
 

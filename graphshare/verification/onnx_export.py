@@ -16,6 +16,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
+from graphshare.execute.engines.confined_session import open_session
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.prepare import Prepared, prepare
@@ -135,7 +136,7 @@ def prove_export(
     data = staged.read()
     operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
     check_model(data, operators, staged.folder if staged.has_external else "")
-    session = Session(data, staged.folder)
+    session = open_session(data, staged.folder)
     for number, (static, names) in enumerate(parts):
         ready = _prepare(source, static, {} if number else feeds, as_input, seed)
         inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
@@ -143,7 +144,7 @@ def prove_export(
         runner = SessionRunner(model, {names[node, 0]: array for node, array in inputs.items()})
         rounds.append(_compare_with_graph(static, ready, runner, tolerance))
         if not number and rounds[0] and (pairs := list(_find_branches(source, static, inputs))):
-            apart = _StagedSession(Session(data, staged.folder, merge_equal=False), staged, static, names)
+            apart = _StagedSession(open_session(data, staged.folder, merge_equal=False), staged, static, names)
             branches = tuple(_prove_branches(pairs, apart, static, names, inputs))
     report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
     return ExportReport(branches, model=report, runtime=session.version)
@@ -189,7 +190,7 @@ class _StagedSession(OpenModel):
     def open_inner(self) -> tuple[Sequence[Entry], Session]:
         inner = self._list_inner()
         graph = msgspec.structs.replace(self._staged.graph, heads=tuple(entry for _, entry in inner))
-        return [place for place, _ in inner], Session(self._staged.read(graph), self._staged.folder)
+        return [place for place, _ in inner], open_session(self._staged.read(graph), self._staged.folder)
 
     def _list_inner(self) -> list[tuple[Entry, Entry]]:
         """Return the outputs of operators that the model has as values, each once, in topological order of the graph."""

@@ -80,7 +80,12 @@ def verify(
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
         UsageError: the branches are one batch, and ``train_step`` or ``layers`` is set; engines that cannot compute the graphs.
     """
-    options = _choose_engines([left] if right is None else [left, right], options)
+    sides = [left] if right is None else [left, right]
+    options = _choose_engines(sides, options)
+    if has_runtime() and not all(has_kernels(side.graph) for side in sides):
+        from graphshare.execute.engines.confined_session import start_process  # start-up: few proofs are of ONNX models
+
+        start_process()
     if recorded is not None:
         _check_names([left.graph], [left.graph], options, {})
         return verify_recorded(left, recorded, options, name=recorded_name)
