@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.folder import find_models
+from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.folder import Sieve, find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
@@ -34,6 +34,8 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
             the files or each other.
     """
     source = as_checkpoint(model)
+    with locate_refusals(source):
+        check_roles(source.graph.variables(), as_input, as_parameter)
     found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
     if shapes:
         require(source.graph, Capability.SHAPES, where=source.where)
@@ -67,9 +69,10 @@ def _infer_shapes(
     from graphshare.execute.shape_report import shape_graph  # brings numpy along
 
     with locate_refusals(source):
+        check_roles(source.graph.variables(), as_input, as_parameter)
         return shape_graph(
             source.graph,
-            as_shapes(shapes),
+            as_shapes(shapes, source.graph),
             params=source.parameter_file,
             as_input=as_input,
             as_parameter=as_parameter,
@@ -77,12 +80,12 @@ def _infer_shapes(
         )
 
 
-def inspect_folder(folder: StrPath) -> Iterator[ModelFacts]:
-    """Inspect every ``*-symbol.json`` below a folder with its newest parameters, one model in memory at a time.
+def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
+    """Inspect every model below ``folder`` with its newest parameters, one model in memory at a time.
 
-    A model that cannot be read is among the results, with its faults.
+    A model that cannot be read is among the results, with its faults. ``exclude`` are globs of what is left out.
 
     Raises:
         InputError: there is no model; folders cannot be read.
     """
-    return inspect_models(find_models(os.fspath(folder)))
+    return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude))))

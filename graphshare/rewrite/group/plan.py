@@ -146,11 +146,11 @@ def _tie_shared_inputs(
                     continue
                 if differing := _describe_difference(keeper[1], node):
                     told = f"{parts[keeper[0]].label} and {parts[number].label}"
-                    faults.append(Fault(f"--share-input {pattern!r}: {node.name!r} of {told} differ in {differing}"))
+                    faults.append(Fault(f"`share_inputs` {pattern!r}: {node.name!r} of {told} differ in {differing}"))
                 ties[place] = keeper
         if len(ties) == count:
-            hint = "inputs are shared by the names that their own files give them; --connect joins different ones"
-            faults.append(Fault(f"--share-input {pattern!r} matches no input that two graphs have", hint=hint))
+            hint = "inputs are shared by the names that their own files give them; `connect` joins different ones"
+            faults.append(Fault(f"`share_inputs` {pattern!r} matches no input that two graphs have", hint=hint))
     return ties, faults
 
 
@@ -186,9 +186,9 @@ def _refuse_collisions(
     found: Sequence[Collision], parts: Sequence[Part], on_collision: OnCollision, unequal: Mapping[str, str]
 ) -> None:
     hints = {
-        "error": "give a file a --prefix, share an input with --share-input, or choose another --on-collision",
-        "prefix": "give the file another --prefix",
-        "tie-if-equal": "only parameters of equal value are tied; give the file a --prefix for the rest",
+        "error": "give a file a `prefixes`, share an input with `share_inputs`, or choose another `on_collision`",
+        "prefix": "give the file another `prefixes`",
+        "tie-if-equal": "only parameters of equal value are tied; give the file a `prefixes` for the rest",
     }
     faults = []
     for one in found:
