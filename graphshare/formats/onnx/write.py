@@ -98,7 +98,7 @@ def find_at_home(graph: Graph) -> dict[Node, str]:
     Those are the ones that their body alone captures, once. Every other one, tied across bodies for one, is an initializer
     of the main graph. A name that several bodies have is the model's own with a number, which a reader adds anew.
     """
-    if not any([node.subgraphs for node in graph.nodes]):
+    if not any(node.subgraphs for node in graph.nodes):
         return {}
     lifted = {node for node in graph.nodes if not node.op and find_stored(node.details).home is not None}
     uses = Counter(head.node for head in graph.heads)
