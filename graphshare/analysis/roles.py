@@ -55,6 +55,7 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
         return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
 
 
+AS_INPUT = "`as_input`"
 _HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
 _HELD_UNKNOWN = "the parameter file holds it and no registered operator uses it"
 _NO_VALUE = "the file holds no value of it"
@@ -80,9 +81,9 @@ def assign_roles(
             continue
         use = uses.get(node, _UNUSED)
         if has_options and node.name in as_input:
-            role = Role(Kind.INPUT, "--as-input")
+            role = Role(Kind.INPUT, AS_INPUT)
         elif has_options and node.name in as_parameter:
-            role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "--as-parameter")
+            role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`")
         elif node.details.holds_value is not None:
             role = Role(Kind.PARAMETER, "it is an initializer") if node.details.holds_value else Role(Kind.INPUT, _NO_VALUE)
         else:

@@ -102,7 +102,7 @@ def _check_mode(
     faults = []
     if mode != "batch":
         idle = [option for option, value in (("`batch_axes`", batch_axes), ("`force`", force)) if value]
-        faults = [Fault(f"{option} is for `mode='batch'`") for option in idle]
+        faults = [Fault(f"{option} is for `mode='batch'`", hint="leave it out, or choose that mode") for option in idle]
     elif choices:
         faults.append(Fault("`choices` choose between modes; a batch has one run and one set of parameters"))
     if mode == "batch" and upto:

@@ -237,7 +237,8 @@ def list_symbols(dynamic: DynamicShapes, instance: Instance) -> list[Symbol]:
         if name not in inputs:
             faults.append(Fault(f"`dynamic` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
         elif len(shape) != len(inputs[name]):
-            faults.append(Fault(f"`dynamic` gives {name!r} {format_count(len(shape), 'axis')}, and it has {len(inputs[name])}"))
+            message = f"`dynamic` gives {name!r} {format_count(len(shape), 'axis')}, and it has {len(inputs[name])}"
+            faults.append(Fault(message, hint="name each of its axes, or give its size"))
         else:
             for axis, size in enumerate(shape):
                 if isinstance(size, str):

@@ -68,7 +68,7 @@ def rename(
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         if by_rule:
-            more = [Rule("match", old, to, place=f"--match {old} --to {to}", option=True) for old, to in match.items()]
+            more = [Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True) for old, to in match.items()]
             more += _affixes(strip_prefix, prefix, as_names(variable_scopes), as_names(name_scopes))
             ruleset = ruleset_of(rules, more, separator=separator)
             rewrite, notes = rename_by_rules(source.graph, ruleset, only=kinds, held=source.held)
@@ -120,10 +120,10 @@ def _as_map(names: Mapping[str, str] | Mapping[Node, str]) -> MapFile | None:
 
 def _affixes(strip: str, prefix: str, variable_scopes: Sequence[str], name_scopes: Sequence[str]) -> list[Rule]:
     """Return the rules of prefixes and scopes. Name scopes lie around variable scopes."""
-    rules = [Rule("strip", strip, place=f"--strip-prefix {strip}", option=True)] if strip else []
-    rules += [Rule("prefix", prefix, place=f"--prefix {prefix}", option=True)] if prefix else []
-    rules += [Rule("name_scope", scope, place=f"--name-scope {scope}", option=True) for scope in name_scopes]
-    return rules + [Rule("variable_scope", s, place=f"--variable-scope {s}", option=True) for s in variable_scopes]
+    rules = [Rule("strip", strip, place=f"`strip_prefix={strip!r}`", option=True)] if strip else []
+    rules += [Rule("prefix", prefix, place=f"`prefix={prefix!r}`", option=True)] if prefix else []
+    rules += [Rule("name_scope", scope, place=f"`name_scopes={scope!r}`", option=True) for scope in name_scopes]
+    return rules + [Rule("variable_scope", s, place=f"`variable_scopes={s!r}`", option=True) for s in variable_scopes]
 
 
 def _renames_variables(rewrite: Rewrite) -> bool:

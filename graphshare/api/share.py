@@ -58,8 +58,8 @@ def share(
     if purposes != 1:
         raise UsageError(Fault("only one at a time" if purposes else "nothing says what to share", hint=PURPOSES))
     source = as_checkpoint(model)
-    given = [Rule("scope", old, new, place=f"--override {old}={new}", option=True) for old, new in overrides.items()]
-    given += [Rule("alias", old, new, place=f"--alias {old}={new}", option=True) for old, new in aliases.items()]
+    given = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
+    given += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         check_roles(source.graph.variables(), as_input, as_parameter)

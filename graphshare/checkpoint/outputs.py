@@ -22,8 +22,10 @@ from graphshare.formats.output_paths import (
     refuse_inputs_as_outputs,
 )
 from graphshare.formats.paths import base_name, extend, find_identity, join
+from graphshare.text.format import shorten
 from graphshare.text.urls import is_url, local_path
 
+_LONGEST_NOTE = 200  # characters: a file from before may lack hundreds of names
 _CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map": "map", "arrays": "arrays"}
 
 
@@ -142,7 +144,7 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
             except GraphshareError as error:
                 notes = [str(error.faults[0])]
             if notes:
-                fault = notes[0].removeprefix(f"{path}: ")
+                fault = shorten(notes[0].removeprefix(f"{path}: "), _LONGEST_NOTE)
                 yield f"{path} is from before and does not fit the new {base_name(outputs.graph)}: it {fault}"
 
 

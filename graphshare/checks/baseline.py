@@ -41,7 +41,7 @@ def read_baseline(path: str) -> Counter[Key]:
     try:
         document: Any = msgspec.json.decode(read_file(path))
     except OSError as error:
-        hint = "write one with --write-baseline"
+        hint = "write one with `graphshare check --write-baseline FILE`"
         raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path, hint=hint)) from error
     except (ValueError, RecursionError) as error:
         raise InputError(Fault(f"is not a baseline: {error}", where=path)) from None

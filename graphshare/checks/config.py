@@ -121,4 +121,5 @@ def _read_bytes(path: str) -> bytes:
     try:
         return read_file(path)
     except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path)) from error
+        hint = "name a TOML file with the settings of check"
+        raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path, hint=hint)) from error

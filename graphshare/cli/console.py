@@ -56,8 +56,9 @@ def _name_option(phrase: str) -> str:
     if pair is not None:
         sizes = re.fullmatch(r"\((.*?),?\)", pair[2])
         value = sizes[1].replace(", ", ",").replace("None", "?") if sizes else pair[2].replace("None", "?")
-        value = f"{pair[1].strip(_QUOTES)}={value.strip(_QUOTES)}"
-    return f"{OPTIONS[keyword]} {value.strip(_QUOTES)}"
+        name, value = pair[1].strip(_QUOTES), value.strip(_QUOTES)
+        value = f"{name} --to {value}" if keyword == "match" else f"{name}={value}"
+    return f"{OPTIONS[keyword]} {value.strip(_QUOTES)}".replace(r"\\", "\\")  # names are quoted as Python quotes them
 
 
 def say(message: str, *, style: str = "note") -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 
-from graphshare.analysis.roles import Kind
+from graphshare.analysis.roles import AS_INPUT, Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs
 from graphshare.cli.console import say
-from graphshare.cli.output import list_unread, say_written
+from graphshare.cli.output import say_written
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
@@ -28,8 +28,8 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         say(f"tied: {format_count(len(report.tied), 'parameter')}, one node each for all branches ({names})")
     if report.copied:
         count = format_count(len(report.copied), "parameter")
-        if list_unread(model):
-            say(f"separate: {count} a branch; none is written, because their file was not read")
+        if all(source.parameter_file is None for source in model.sources or (model,)):
+            say(f"separate: {count} a branch; none is written, because no parameter file was read")
         else:
             say(f"copied: {count} a branch; they start equal and drift apart in training")
     if report.joined:
@@ -45,7 +45,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         values = [] if not takes_params else ["--params", params] if params else ["--random-params", "0"]
         words = ["graphshare", "verify", outputs.graph, *values]
         words += [f"--prefix={branch.label}" for branch in report.rewrite.branches if branch.label]
-        words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == "--as-input"]
+        words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT]
         say(f"prove it: {shlex.join(words)}")
 
 

@@ -58,7 +58,10 @@ def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Ar
         RefusedError: some have another shape; all are listed.
     """
     faults = [
-        Fault(f"the head gradient of {output_name(entry)!r} has the shape {head.shape}, where the output has {out.shape}")
+        Fault(
+            f"the head gradient of {output_name(entry)!r} has the shape {head.shape}, where the output has {out.shape}",
+            hint="give an array of the output's shape",
+        )
         for entry, head, out in zip(targets, heads, outputs, strict=True)
         if head is not None and head.shape != out.shape
     ]

@@ -118,7 +118,8 @@ def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) ->
             hint = "choose another prefix, or rename the existing one first"
             faults.setdefault(new, Fault(f"{old!r} would become {new!r}, a name that the graph already has", hint=hint))
         elif sources.setdefault(new, old) != old:
-            faults.setdefault(new, Fault(f"{sources[new]!r} and {old!r} would both become {new!r}"))
+            hint = "give each of them a name of its own"
+            faults.setdefault(new, Fault(f"{sources[new]!r} and {old!r} would both become {new!r}", hint=hint))
     if faults:
         raise RefusedError(faults.values())
 

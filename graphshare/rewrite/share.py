@@ -133,7 +133,8 @@ def _differences(
             states = " and ".join(f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept))
             faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
         for what, a, b in _compare_forms(tied, kept, records, uses):
-            faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where))
+            hint = "tie parameters that are alike"
+            faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint))
         notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]
         ours, theirs = records.get(tied.name), records.get(kept.name)
         if ours is not None and theirs is not None and ours is not theirs and ours.shape == theirs.shape:

@@ -65,6 +65,8 @@ def test_every_keyword_in_a_message_has_its_option() -> None:
         ("`shapes={'data': (3,)}`", "--shape data=3"),
         ("`shapes={'data': None}`", "--shape data=?"),
         ("`connect={'a': 'b'}`: no", "--connect a=b: no"),
+        (r"`match={'re:\\d': 'a'}`: no", r"--match re:\d --to a: no"),
+        ("`strip_prefix='a_'`: never fires", "--strip-prefix a_: never fires"),
         ("`choices=('tie', 'conv*')` matches no variable", "--tie 'conv*' matches no variable"),
         ("`feeds={NAME: photo(1).png}`", "--feed NAME=photo(1).png"),
         ("run `graphshare upgrade` first, or add `gs.upgrade(model)`", "run `graphshare upgrade` first, or add --upgrade"),

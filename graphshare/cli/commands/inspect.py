@@ -15,7 +15,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.cli import options
 from graphshare.cli.command import Command
-from graphshare.cli.console import align, put, put_json, put_table, say
+from graphshare.cli.console import align, name_options, put, put_json, put_table, say
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import Capability, find_format
@@ -88,6 +88,8 @@ def command(
         put_json(found_names, lines=format_ == "jsonl") if format_ != "text" else put(lines)
         return 0
     found = inspect(model, shapes=options.parse_shapes(shapes), as_input=as_input, as_parameter=as_parameter)
+    roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in found.roles]
+    found = msgspec.structs.replace(found, roles=roles)
     if format_ != "text":
         put_json(_list_fields(found), lines=format_ == "jsonl")
         return 0

@@ -104,8 +104,9 @@ class _Process:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        except OSError as error:
-            raise RefusedError(Fault(f"no process can be started for onnxruntime: {error}")) from error
+        except (OSError, TypeError) as error:  # a program with Python inside may not know where Python is
+            hint = "set sys.executable to the path of Python"
+            raise RefusedError(Fault(f"no process can be started for onnxruntime: {error}", hint=hint)) from error
         self._end = weakref.finalize(self, _end, self._process, self.owner)
 
     @property
@@ -251,6 +252,8 @@ def _pack(value: Any) -> Any:
     if isinstance(value, list):
         return "list", [_pack(each) for each in value]
     if not isinstance(value, np.ndarray):
+        if not isinstance(value, dict | str | int | float | bool | None):
+            raise RefusedError(Fault(f"onnxruntime gives a value of type {type(value).__name__}, which is not compared"))
         return "plain", value
     if value.dtype.kind == "O":
         return "texts", value.shape, [str(text) for text in value.ravel()]

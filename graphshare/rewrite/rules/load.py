@@ -62,7 +62,8 @@ def read_file(path: str) -> bytes:
     try:
         return read_bytes(path, most=MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
+        message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise InputError(Fault(message, where=path, hint="name a file of rules, JSON or TOML")) from error
 
 
 def read_rules(data: bytes, *, where: str) -> Ruleset:

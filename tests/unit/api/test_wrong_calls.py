@@ -21,11 +21,8 @@ from tests.surroundings import ROOT
 
 PIXELS = np.zeros((1, 1, 28, 28), "float32")
 MODEL = {"model": "lenet"}
-#: Messages without a hint that say what is allowed, or what the two are that do not go together.
-_ALLOWED = "|".join(
-    ("expected", "would fit", "where .* fits", "is for `", "and it has", "would both become", "cannot be one: they have",
-     "the output has", "No such file", "does not exist", "is none of")
-)  # fmt: skip
+#: Messages that need no hint: they say what fits, or that there is no such file where none has a similar name.
+_FACTS = "has the shape .*, where .* fits|does not exist$|No such file"
 #: The arguments of a call of each function that is right; those that are not here need none but a model.
 RIGHT: dict[str, dict[str, Any]] = {
     "check": {"models": "lenet"},
@@ -195,7 +192,9 @@ def test_wrong_calls_end_in_an_error_with_a_hint(folder: Path) -> None:
         try:
             result = call(each.function, arguments)
         except gs.GraphshareError as error:
-            if not any(fault.hint or re.search(_ALLOWED, fault.message) for fault in error.faults):
+            if option := re.search(r"(?:^|[ (])--?[a-z][a-z-]*", re.sub("`?graphshare .*", "", str(error)), re.M):
+                complaints.append((*each, f"an option of the command line, {option[0]}: {error}"))
+            if not any(fault.hint or re.search(_FACTS, fault.message) for fault in error.faults):
                 complaints.append((*each, f"no hint: {error}"))
         except Exception as error:
             complaints.append((*each, repr(error)))

@@ -17,7 +17,7 @@ from graphshare.errors import InputError, RefusedError
 from graphshare.execute.engines import confined_session
 from graphshare.execute.engines.confined_session import ConfinedSession, open_session
 from graphshare.execute.engines.onnx_session import Session
-from graphshare.resources import memory_limit
+from graphshare.resources import memory_limit, time_limit
 from tests.processes import ROOT, environment
 
 onnx = pytest.importorskip("onnx", reason="onnx is of the onnx extra")
@@ -73,6 +73,53 @@ def test_sequences_come_back_as_lists() -> None:
     model = build([onnx.helper.make_node("SequenceConstruct", ["x", "x"], ["y"])], [value("x")], [sequence])
     (y,) = ConfinedSession(model).run({"x": np.ones(2, "float32")})
     assert [each.tolist() for each in y] == [[1, 1], [1, 1]]
+
+
+def test_maps_come_back_with_their_keys() -> None:
+    node = onnx.helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[7, 9])
+    types = onnx.helper.make_map_type_proto(onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(1, []))
+    output = onnx.helper.make_value_info("y", onnx.helper.make_sequence_type_proto(types))
+    graph = onnx.helper.make_graph([node], "g", [value("x", shape=[1, 2])], [output])
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 1)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    assert ConfinedSession(model).run({"x": np.array([[1, 2]], "float32")}) == [[{7: 1.0, 9: 2.0}]]
+
+
+def test_a_value_that_has_no_message_is_refused() -> None:
+    with pytest.raises(RefusedError, match="gives a value of type object, which is not compared"):
+        confined_session._pack(object())
+
+
+def test_a_python_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confined_session, "_kept", [])
+    for path in ("", None, "/nowhere/python"):
+        monkeypatch.setattr(sys, "executable", path)
+        with pytest.raises(RefusedError, match="no process can be started"):
+            ConfinedSession(doubling())
+
+
+def test_a_time_limit_ends_what_runs_there() -> None:
+    body_inputs = [value("i", 7, []), value("c", 9, []), value("s", shape=[])]
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node(op, [a], [b]) for op, a, b in (("Identity", "c", "d"), ("Sin", "s", "t"))],
+        *("body", body_inputs, [value("d", 9, []), value("t", shape=[])]),
+    )
+    constants = [
+        onnx.helper.make_tensor("n", 7, [], [1 << 40]),
+        onnx.helper.make_tensor("yes", 9, [], [True]),
+    ]
+    model = build(
+        [onnx.helper.make_node("Loop", ["n", "yes", "x"], ["y"], body=body)],
+        [value("x", shape=[])],
+        [value("y", shape=[])],
+        constants,
+    )
+    session = ConfinedSession(model)
+    process = confined_session._kept[0]._process
+    with pytest.raises(RefusedError, match="time limit of 1 s"), time_limit(1):
+        session.run({"x": np.array(1, "float32")})
+    assert process.poll() is not None
+    assert ConfinedSession(doubling()).run({"x": np.ones(1, "float32")})[0].tolist() == [2]
 
 
 def test_what_onnxruntime_refuses_is_an_error() -> None:
