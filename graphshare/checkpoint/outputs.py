@@ -134,18 +134,20 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
     stem = stem_of(outputs.graph)
     if is_url(stem) or find_format(model.graph).holds_parameters or extend(stem, STEM_END) != outputs.graph:
         return
+    others = [path for path in list_siblings(stem) if find_identity(path) != find_identity(outputs.params)]
+    if not others:
+        return
     from graphshare.checkpoint.parameter_plan import notes_on  # start-up: most outputs have no such file beside them
     from graphshare.formats.params.registry import read_index
 
-    for path in list_siblings(stem):
-        if find_identity(path) != find_identity(outputs.params):
-            try:
-                notes = notes_on(read_index(path), model.graph)
-            except GraphshareError as error:
-                notes = [str(error.faults[0])]
-            if notes:
-                fault = shorten(notes[0].removeprefix(f"{path}: "), _LONGEST_NOTE)
-                yield f"{path} is from before and does not fit the new {base_name(outputs.graph)}: it {fault}"
+    for path in others:
+        try:
+            notes = notes_on(read_index(path), model.graph)
+        except GraphshareError as error:
+            notes = [str(error.faults[0])]
+        if notes:
+            fault = shorten(notes[0].removeprefix(f"{path}: "), _LONGEST_NOTE)
+            yield f"{path} is from before and does not fit the new {base_name(outputs.graph)}: it {fault}"
 
 
 def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
