@@ -8,6 +8,7 @@ from itertools import count
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, keep, rebuild, relink, rename_node
 from graphshare.ir.walk import topological
@@ -34,20 +35,10 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     named: dict[tuple[Node, int], str] = {}
     for entry in entries[1]:
         named[entry.node, entry.index] = output_name(entry)
-    return extract_entries(graph, entries[0], cuts=_drop_idle_siblings(entries[0], named, cuts))
-
-
-def _drop_idle_siblings(
-    targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str], names: Collection[str]
-) -> Mapping[tuple[Node, int], str]:
-    """Return ``cuts`` without idle outputs of nodes that are cut by their own name, where another output is needed.
-
-    ``names`` are those that the user wrote: an idle output among them is left to be refused.
-    """
-    reached = {(entry.node, entry.index) for node in _find_needed(targets, cuts) for entry in node.inputs}
-    reached |= {(entry.node, entry.index) for entry in targets}
-    active = {node for node, index in cuts if (node, index) in reached}
-    return {key: name for key, name in cuts.items() if key in reached or key[0] not in active or name in names}
+    reached = _find_reached(entries[0], named)
+    active = {node for node, _ in reached}  # of a node that is cut by its own name, one output that is needed is enough
+    named = {key: name for key, name in named.items() if key in reached or key[0] not in active or name in cuts}
+    return extract_entries(graph, entries[0], cuts=named)
 
 
 def extract_entries(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tuple[Node, int], str] | None = None) -> Rewrite:
@@ -57,18 +48,16 @@ def extract_entries(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tup
     their identity, unless something they need was cut, or they store the name of an output that is now a variable's.
 
     Raises:
-        RefusedError: a cut lies on no path to a target, or its name belongs to another node that stays; all are listed.
+        RefusedError: a cut lies on no path to a target, its name belongs to another node that stays, or the format wants the
+            type of a cut output and it is not known; all of a kind are listed.
     """
     cuts = cuts or {}
-    variables: dict[tuple[Node, int], Node] = {}
+    reached = _find_reached(targets, cuts) if cuts else {}
+    variables = find_format(graph).make_inputs(graph, reached) if reached else {}
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
-        key = (entry.node, entry.index)
-        if key not in cuts:
-            return None
-        if key not in variables:
-            variables[key] = Node("", cuts[key], num_outputs=1)
-        return Entry(variables[key], 0, entry.version)
+        variable = variables.get((entry.node, entry.index))
+        return None if variable is None else Entry(variable, 0, entry.version)
 
     needed = _find_needed(targets, cuts)
     renames = _free_names(graph, needed, cuts)
@@ -93,6 +82,13 @@ def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str])
         stack.extend(entry.node for entry in node.inputs if (entry.node, entry.index) not in cuts)
         stack.extend(node.control_deps)
     return needed
+
+
+def _find_reached(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> dict[tuple[Node, int], str]:
+    """Return the cuts that lie on a way to a target, in the order of ``cuts``."""
+    entries = [*targets, *(entry for node in _find_needed(targets, cuts) for entry in node.inputs)]
+    reached = {(entry.node, entry.index) for entry in entries}
+    return {key: name for key, name in cuts.items() if key in reached}
 
 
 def _free_names(

@@ -17,7 +17,7 @@ def value(name: str, shape: list[int | str] | None = None) -> onnx.ValueInfoProt
 
 
 def write(path: Path, nodes: list[onnx.NodeProto], outputs: list[onnx.ValueInfoProto], inputs: str = "x") -> Path:
-    graph = helper.make_graph(nodes, "g", [value(inputs)], outputs)
+    graph = helper.make_graph(nodes, "g", [value(inputs, ["n", 4 if inputs == "x" else "m"])], outputs)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
     return path
 
@@ -67,7 +67,7 @@ def test_several_nodes_of_one_name_are_told_apart_by_values(tmp_path: Path) -> N
 
 
 def test_a_node_is_connected(halves: Path, tmp_path: Path) -> None:
-    head = write(tmp_path / "head.onnx", [helper.make_node("Relu", ["in"], ["out"], "last")], [value("out", ["n", 2])], "in")
+    head = write(tmp_path / "head.onnx", [helper.make_node("Relu", ["in"], ["out"], "last")], [value("out", ["n", "m"])], "in")
     assert outputs_of(gs.group([halves, head], connect={"sum": "in"}, prefixes=["", "h_"])) == ["h_out"]
     assert outputs_of(gs.group([halves, head], connect={"p_sum": "in"}, prefixes=["p_", "h_"])) == ["h_out"]
     with pytest.raises(RefusedError, match="'halves' has 2 outputs") as caught:

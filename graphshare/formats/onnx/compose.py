@@ -98,7 +98,12 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
 
 def make_input(name: str, dtype: str, shape: Dimensions) -> Node:
     """Return a variable that the caller of a model gives a value to."""
-    stored = Stored(input=_declare(name, dtype, shape))
+    return make_typed_input(name, describe_type(dtype, shape))
+
+
+def make_typed_input(name: str, type_bytes: bytes) -> Node:
+    """Return a variable of the type in a TypeProto that the caller of a model gives a value to."""
+    stored = Stored(input=_declare(name, type_bytes))
     return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=False, stored=stored))
 
 
@@ -116,7 +121,7 @@ def declare_outputs(
     for entry, dtype, shape in outputs:
         details = entry.node.details
         assert details is not None
-        declared.setdefault(entry.node, {})[entry.index] = _declare(details.outputs[entry.index], dtype, shape)
+        declared.setdefault(entry.node, {})[entry.index] = _declare(details.outputs[entry.index], describe_type(dtype, shape))
 
     def change(node: Node) -> Node:
         details = node.details
@@ -241,9 +246,9 @@ def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
     return replace(source, fields=tuple(fields))
 
 
-def _declare(name: str, dtype: str, shape: Dimensions) -> NamedMessage:
+def _declare(name: str, type_bytes: bytes) -> NamedMessage:
     """Return a ValueInfoProto in memory."""
-    span = _keep(describe_value(name, describe_type(dtype, shape)))
+    span = _keep(describe_value(name, type_bytes))
     return NamedMessage(span, name, 1, *_find_field(span, 1), 0)
 
 

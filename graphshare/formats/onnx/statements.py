@@ -9,7 +9,6 @@ from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
 from graphshare.formats.onnx.stored import FUNCTION, NamedMessage, OnnxSource, Span, find_stored, outputs_of
 from graphshare.formats.onnx.types import read_any_type
 from graphshare.formats.onnx.wire import WireError, scan, text_at
-from graphshare.formats.onnx.write import find_value_info
 from graphshare.ir.compare import Change, compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_count
@@ -34,7 +33,7 @@ def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = Fa
         if called is None or key in called:
             yield from _compare_functions(key, functions.get(key), others.get(key), computed)
     if not computed:
-        yield from _compare_types(left, right, source, other, pairs)
+        yield from _compare_types(left, right, pairs)
         yield from _compare_annotations(pairs)
 
 
@@ -162,15 +161,13 @@ def _count_operators(function: Function) -> int:
     return sum(bool(node.op) for node in function.graph.nodes)
 
 
-def _compare_types(
-    left: Graph, right: Graph, source: OnnxSource, other: OnnxSource, pairs: list[tuple[Node, Node]]
-) -> Iterator[Change]:
+def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
     """Yield the types of inputs and outputs that differ; they are paired as their nodes are."""
     captures = {*left.captures, *right.captures}
     outputs, results = ({(head.node, head.index): None for head in graph.heads} for graph in (left, right))
     for a, b in pairs:
         if not a.op and not b.op and a not in captures and b not in captures:
-            yield from _compare_type("input", a.name, _find_input(source, a), _find_input(other, b))
+            yield from _compare_type("input", a.name, find_stored(a.details).input, find_stored(b.details).input)
     by_node: dict[Node, list[int]] = {}
     for node, index in outputs:
         by_node.setdefault(node, []).append(index)
@@ -184,12 +181,6 @@ def _compare_type(what: str, name: str, left: NamedMessage | None, right: NamedM
     old, new = (None if message is None else read_any_type(message) for message in (left, right))
     if old != new:
         yield Change(f"type of {what}", name, *(None if stated is None else str(stated) for stated in (old, new)))
-
-
-def _find_input(source: OnnxSource, node: Node) -> NamedMessage | None:
-    """Return what declares an input; None for a variable that is an initializer alone."""
-    stored = find_stored(node.details)
-    return stored.input or (find_value_info(source, node.name) if stored.tensor is None else None)
 
 
 def _find_result(node: Node, index: int) -> NamedMessage | None:

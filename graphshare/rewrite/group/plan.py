@@ -12,12 +12,12 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
-from graphshare.formats.model_format import list_mismatches
+from graphshare.formats.model_format import find_format, list_mismatches
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
-from graphshare.rewrite.group.connections import resolve_names
+from graphshare.rewrite.group.connections import name_output, resolve_names
 from graphshare.rewrite.group.join import Collision, Output, Part, Place, find_collisions, join, resolve_connections
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.short_repr import ShortRepr
@@ -84,6 +84,7 @@ def plan_group(
     faults += found
     ties, found = _tie_shared_inputs(parts, roles, wired, share_inputs)
     faults += found
+    faults += _refuse_other_types(parts, wired, ties)
     if faults:
         raise RefusedError(faults)
     unequal: Mapping[str, str] = {}
@@ -152,6 +153,24 @@ def _tie_shared_inputs(
             hint = "inputs are shared by the names that their own files give them; --connect joins different ones"
             faults.append(Fault(f"--share-input {pattern!r} matches no input that two graphs have", hint=hint))
     return ties, faults
+
+
+def _refuse_other_types(parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Fault]:
+    """Yield a fault for each input that gets a value of another dtype or shape than it takes, where formats state types."""
+    pairs = {**wired, **{place: (number, Entry(node)) for place, (number, node) in ties.items()}}
+    wanted: dict[int, list[Entry]] = {}
+    for (number, node), (other, entry) in pairs.items():
+        wanted.setdefault(number, []).append(Entry(node))
+        wanted.setdefault(other, []).append(entry)
+    types = {number: find_format(parts[number].graph).find_types(parts[number].graph, wanted[number]) for number in wanted}
+    for (number, node), (other, entry) in pairs.items():
+        input_type, output_type = types[number].get((node, 0)), types[other].get((entry.node, entry.index))
+        if input_type is not None and output_type is not None and input_type.contradicts(output_type):
+            option = "--connect" if (number, node) in wired else "--share-input"
+            output, label = name_output(parts, (other, entry)), parts[number].label
+            message = f"{option}: {output!r} of {parts[other].label} is {output_type}"
+            hint = "a Cast or a Reshape between them makes them fit"
+            yield Fault(f"{message}, and input {parts[number].name(node)!r} of {label} is {input_type}", hint=hint)
 
 
 def _describe_difference(a: Node, b: Node) -> str:
