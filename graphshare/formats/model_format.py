@@ -229,6 +229,13 @@ class ModelFormat(ABC):
         """
         return iter(())
 
+    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[Node, Node], Mapping[str, str]]]:
+        """Yield each graph as it can be joined to the others, what became of its nodes, and what got which other name.
+
+        Of a graph that stays as it is both are empty.
+        """
+        yield from ((graph, EMPTY, EMPTY) for graph in graphs)
+
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
         """Yield why two graphs of this format, each after its name, do not fit into one file."""
         yield from (Fault(f"{first} and {second}: {what}", hint=hint) for what, hint in graph.source.mismatches(other.source))

@@ -121,6 +121,11 @@ class OnnxFormat(ModelFormat):
 
         return explain_unknown(names)
 
+    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[Node, Node], Mapping[str, str]]]:
+        from graphshare.formats.onnx.functions import separate_functions
+
+        return separate_functions(graphs)
+
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
     ) -> Iterator[Change]:

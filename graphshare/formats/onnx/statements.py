@@ -14,7 +14,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_count
 
 Pairs = Iterable[tuple[Node, Node]]
-_Key = tuple[str, str, str]
+FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function."""
 
 
@@ -24,7 +24,7 @@ def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = Fa
     if not isinstance(source, OnnxSource) or not isinstance(other, OnnxSource):
         return
     pairs = list(pairs)
-    functions, others = _list_functions(source), _list_functions(other)
+    functions, others = list_functions(source), list_functions(other)
     domains, called = None, None
     if computed:
         domains, called = _list_uses([node for pair in pairs for node in pair], functions, others)
@@ -44,7 +44,7 @@ def _compare_opsets(what: str, left: Mapping[str, int], right: Mapping[str, int]
             yield Change(what, domain or "ai.onnx", *(None if version is None else str(version) for version in (old, new)))
 
 
-class _StoredFunction:
+class StoredFunction:
     """A FunctionProto, decoded when it is first needed."""
 
     def __init__(self, span: Span) -> None:
@@ -63,17 +63,22 @@ class _StoredFunction:
                 self._function = None
         return self._function
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of the body; none of a damaged function."""
+        return () if self.function is None else self.function.graph.nodes
+
     def describe(self) -> str:
         """Return the number of its nodes, in words."""
         return f"{self.span.size:,} bytes" if self.function is None else format_count(_count_operators(self.function), "node")
 
 
-_Functions = dict[_Key, _StoredFunction]
+Functions = dict[FunctionKey, StoredFunction]
 
 
-def _list_functions(source: OnnxSource) -> _Functions:
+def list_functions(source: OnnxSource) -> Functions:
     """Return the functions of a model by domain, name and overload."""
-    functions: _Functions = {}
+    functions: Functions = {}
     for number, field in source.fields:
         if number == FUNCTION:
             data = field.file.data
@@ -83,15 +88,15 @@ def _list_functions(source: OnnxSource) -> _Functions:
                 texts.update({part[0]: text_at(data, part) for part in scan(data, span.start, span.end) if part[0] in texts})
             except WireError:
                 texts[1] = texts[1] or "(damaged)"
-            functions["" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]] = _StoredFunction(span)
+            functions["" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]] = StoredFunction(span)
     return functions
 
 
-def _list_uses(nodes: Iterable[Node], *models: _Functions) -> tuple[set[str], set[_Key]]:
+def _list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
     """Return the domains of ``nodes`` and of what is in their subgraphs, and the functions that they call, also by others."""
     domains: set[str] = set()
-    called: set[_Key] = set()
-    for key in _list_calls(nodes):
+    called: set[FunctionKey] = set()
+    for key in list_calls(nodes):
         domains.add(key[0])
         called.add(key)
     pending = list(called)
@@ -99,24 +104,29 @@ def _list_uses(nodes: Iterable[Node], *models: _Functions) -> tuple[set[str], se
         key = pending.pop()
         for functions in models:
             function = functions[key].function if key in functions else None
-            inner = set(_list_calls(function.graph.nodes)) - called if function is not None else set()
+            inner = set(list_calls(function.graph.nodes)) - called if function is not None else set()
             called |= inner
             pending += inner
     return domains, called
 
 
-def _list_calls(nodes: Iterable[Node]) -> Iterator[_Key]:
+def key_of_call(node: Node) -> FunctionKey:
+    """Return the key of the function that an operator calls, if there is one."""
+    return node.details.domain, node.op, node.details.values.get(OVERLOAD, "")
+
+
+def list_calls(nodes: Iterable[Node]) -> Iterator[FunctionKey]:
     """Yield the domain, the operator and the overload of nodes and of those in their subgraphs."""
     pending = list(nodes)
     while pending:
         node = pending.pop()
         if node.op:
-            yield node.details.domain, node.op, node.details.values.get(OVERLOAD, "")
+            yield key_of_call(node)
         pending += [inner for graph in node.subgraphs for inner in graph.nodes]
 
 
 def _compare_functions(
-    key: _Key, left: _StoredFunction | None, right: _StoredFunction | None, computed: bool
+    key: FunctionKey, left: StoredFunction | None, right: StoredFunction | None, computed: bool
 ) -> Iterator[Change]:
     name = ".".join(filter(None, key))
     if left is None or right is None:
@@ -128,7 +138,7 @@ def _compare_functions(
         if left.span.read() != right.span.read():
             yield Change("function", name, left.describe(), f"{right.describe()} (other ones)")
         return
-    domains = {key[0] for function in (x, y) for key in _list_calls(function.graph.nodes)} if computed else None
+    domains = {key[0] for function in (x, y) for key in list_calls(function.graph.nodes)} if computed else None
     yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
     for attribute in {**x.attributes, **y.attributes}:
         ours, theirs = x.attributes, y.attributes

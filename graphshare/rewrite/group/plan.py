@@ -14,7 +14,7 @@ from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import find_format, list_mismatches
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import name_output, resolve_names
@@ -38,7 +38,7 @@ class Grouping(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """What :func:`plan_group` decided and made.
 
     ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an output took the place of,
-    ``tied`` the variables of later parts that became one of an earlier part.
+    ``tied`` the variables of later parts that became one of an earlier part. ``notes`` tell which names changed inside.
     """
 
     rewrite: Rewrite
@@ -46,6 +46,7 @@ class Grouping(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     roles: tuple[Mapping[Node, Role], ...]
     connect: Mapping[Place, Output]
     tied: Mapping[Place, Place]
+    notes: tuple[str, ...] = ()
 
 
 def plan_group(
@@ -74,7 +75,8 @@ def plan_group(
             Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
         )
     faults = _incompatibilities([(member.where, member.graph, member.params) for member in members])
-    parts = [Part(member.graph, member.prefix, member.where) for member in members]
+    separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
+    parts = [Part(graph, m.prefix, m.where) for m, (graph, _, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
     roles = [
         assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
@@ -96,7 +98,22 @@ def plan_group(
     _refuse_collisions(find_collisions(parts, wired, ties), parts, on_collision, unequal)
     rewrite = join(parts, connect=wired, ties=ties)
     _check_result(rewrite, wired)
-    return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties)
+    branches = [_follow(*each) for each in zip(rewrite.branches, members, [images for _, images, _ in separated], strict=True)]
+    notes = [
+        f"{part.label}: function {old} is called {new} in the result, where {old} is another one"
+        for part, (_, _, names) in zip(parts, separated, strict=True)
+        for old, new in names.items()
+    ]
+    rewrite = Rewrite(rewrite.graph, tuple(branches), rewrite.renames)
+    return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties, tuple(notes))
+
+
+def _follow(branch: Branch, member: Member, images: Mapping[Node, Node]) -> Branch:
+    """Return the branch of a member's own graph, of which ``images`` were joined if there are any."""
+    if not images:
+        return branch
+    joined = {node: branch.images[image] for node, image in images.items() if image in branch.images}
+    return Branch(branch.label, member.graph, joined)
 
 
 def plan_joined(made: Grouping, params: Sequence[ParameterFile | None]) -> list[tuple[ParameterFile, Plan]]:

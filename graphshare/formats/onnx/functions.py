@@ -1,0 +1,124 @@
+"""Functions of models that are joined: of two with one name and different bodies the later one gets another name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from graphshare.formats.onnx.inner_tensors import keep_message
+from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.statements import FunctionKey, Functions, key_of_call, list_calls, list_functions
+from graphshare.formats.onnx.stored import FUNCTION, OnnxFile, OnnxSource, Span, find_stored
+from graphshare.formats.onnx.wire import encode_text, scan, text_at
+from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.rebuild import rebuild, relink_all
+
+_NAME = {"function": 1, "operator": 4}
+_PARTS = {
+    "function": {7: "operator"},
+    "operator": {5: "attribute"},
+    "attribute": {6: "graph", 11: "graph"},
+    "graph": {1: "operator"},
+}
+_DOMAIN, _OVERLOAD = 7, 8  # fields of a NodeProto
+_Names = Mapping[FunctionKey, str]
+
+
+Separated = tuple[Graph, Mapping[Node, Node], Mapping[str, str]]
+"""A model that can be joined to others, the images of its nodes, and new names of functions; without such both are empty."""
+
+
+def separate_functions(graphs: Sequence[Graph]) -> Iterator[Separated]:
+    """Yield models whose functions can stand in one file; a function without a clash keeps its name.
+
+    A function also clashes with an operator of its name of a model that does not define it.
+    """
+    models: list[Functions] = [list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {} for graph in graphs]
+    if not any(models):
+        yield from ((graph, EMPTY, EMPTY) for graph in graphs)
+        return
+    calls = [
+        {*list_calls(graph.nodes), *(call for function in functions.values() for call in list_calls(function.nodes))}
+        for graph, functions in zip(graphs, models, strict=True)
+    ]
+    used = {key[:2] for keys in (*calls, *models) for key in keys}
+    taken = {key: b"" for keys, functions in zip(calls, models, strict=True) for key in keys if key not in functions}
+    for graph, functions in zip(graphs, models, strict=True):
+        contents = {key: function.span.read() for key, function in functions.items()}
+        names: dict[FunctionKey, str] = {}
+        pending = [key for key, content in contents.items() if taken.get(key, content) != content]
+        while pending:
+            for key in pending:
+                names[key] = next(free for i in range(2, len(used) + 3) if (key[0], free := f"{key[1]}_{i}") not in used)
+                used.add((key[0], names[key]))
+            # A function of the same bytes is another one where it calls one of another name.
+            pending = [
+                key
+                for key, function in functions.items()
+                if key in taken and key not in names and not names.keys().isdisjoint(list_calls(function.nodes))
+            ]
+        taken.update(contents)
+        yield _rename(graph, functions, names) if names else (graph, EMPTY, EMPTY)
+
+
+def _rename(graph: Graph, functions: Functions, names: _Names) -> Separated:
+    """Return a model under whose ``names`` functions are defined and called."""
+    images = rebuild(graph.nodes, lambda node: _rename_calls(node, names))
+    concerned = {
+        (function.span.file, function.span.start): names.get(key, "")
+        for key, function in functions.items()
+        if key in names or not names.keys().isdisjoint(list_calls(function.nodes))
+    }
+    fields = []
+    source = graph.source
+    assert isinstance(source, OnnxSource)
+    for number, span in source.fields:
+        start = next(scan(span.file.data, span.start, span.end))[3]
+        if number == FUNCTION and (span.file, start) in concerned:
+            message = Message()
+            own = concerned[span.file, start]
+            message.add_message(number, _encode(span.file, start, span.end, "function", names, own))
+            span = keep_message(message)
+        fields.append((number, span))
+    nodes = tuple([images[node] for node in graph.nodes])
+    heads = relink_all(graph.heads, images)
+    renamed = replace(graph, nodes=nodes, heads=heads, source=replace(source, fields=tuple(fields), heads=()))
+    return renamed, images, {".".join(filter(None, key)): name for key, name in names.items()}
+
+
+def _rename_calls(node: Node, names: _Names) -> Node:
+    """Return an operator that calls functions by their new names, in its bodies too."""
+    bodies = tuple([_rename_in_body(body, names) for body in node.subgraphs])
+    name, stored = names.get(key_of_call(node)), find_stored(node.details)
+    if stored.node is None or (name is None and all(map(lambda a, b: a is b, bodies, node.subgraphs))):
+        return node
+    message = _encode(stored.node.file, stored.node.start, stored.node.end, "operator", names)
+    details = replace(node.details, stored=replace(stored, node=keep_message(message)))
+    return replace(node, op=name or node.op, subgraphs=bodies, details=details)
+
+
+def _rename_in_body(graph: Graph, names: _Names) -> Graph:
+    images = rebuild(graph.nodes, lambda node: _rename_calls(node, names))
+    if all(node is image for node, image in images.items()):
+        return graph
+    return replace(graph, nodes=tuple([images[node] for node in graph.nodes]), heads=relink_all(graph.heads, images))
+
+
+def _encode(file: OnnxFile, start: int, end: int, kind: str, names: _Names, own: str = "") -> Message:
+    """Return a message, with ``own`` as its name if that is given, in which functions are called by their new names."""
+    fields = list(scan(file.data, start, end))
+    if kind == "operator":
+        texts = dict.fromkeys((_DOMAIN, _NAME[kind], _OVERLOAD), "")
+        texts.update({field[0]: text_at(file.data, field) for field in fields if field[0] in texts})
+        domain, op, overload = texts.values()
+        own = names.get(("" if domain == "ai.onnx" else domain, op, overload), "")
+    message = Message()
+    for number, _, begin, inner, stop in fields:
+        if number in _PARTS[kind]:
+            message.add_message(number, _encode(file, inner, stop, _PARTS[kind][number], names))
+        elif own and number == _NAME.get(kind):
+            message.add_bytes(number, encode_text(own))
+        else:
+            message.add_encoded(Span(file, begin, stop))
+    return message
