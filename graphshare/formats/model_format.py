@@ -31,7 +31,7 @@ _REPORTED = 20
 class Capability(Enum):
     """Something that a format may not support; the value is its name in a refusal."""
 
-    SHAPES = "the inference of shapes"
+    COSTS = "a count of multiply-adds"
     RUN = "a run"
     TRAINING = "training"
     LAYERS = "the comparison of inner outputs"
@@ -74,8 +74,8 @@ class StaticType(Protocol):
     """The type of a value, shown as a text. The size of an axis is a number, a text that is its name, or None."""
 
     @property
-    def tensor(self) -> tuple[str, tuple[int | str | None, ...] | None]:
-        """The dtype (empty where it is not known) and the shape of a tensor; neither of a value of another kind."""
+    def parts(self) -> tuple[str | None, Any]:
+        """The dtype and the shape, each None where it is not known; of a sequence or map the whole type as a text."""
 
     def contradicts(self, other: Any) -> bool:
         """Return whether no value is of both types."""

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import graphshare as gs
 from graphshare.errors import RefusedError
 from graphshare.formats.onnx import value_types
+from tests.processes import in_process
 
 FLOAT = TensorProto.FLOAT
 
@@ -171,3 +172,58 @@ def test_inputs_of_other_types_are_not_shared(tmp_path: Path) -> None:
     one, two = ends(tmp_path, "one.onnx", (2, 3)), ends(tmp_path, "two.onnx", (2, 3), TensorProto.INT64)
     with pytest.raises(RefusedError, match=r"--share-input: 'in' of .*one.onnx is float32 .* is int64 \(2, 3\)"):
         gs.group([one, two], share_inputs="in", prefixes=["", "b_"])
+
+
+def shapes_of(model: Path, shapes: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[object, object]]:
+    shaped = gs.inspect(model, shapes=shapes).shaped
+    assert shaped is not None
+    return {output.name: (output.shape, output.dtype) for output in shaped.outputs}
+
+
+def test_inspect_shows_the_types_of_inner_values(tmp_path: Path) -> None:
+    path = inner(tmp_path)
+    assert gs.inspect(path).shaped is None
+    found = shapes_of(path, {})
+    assert found["column"] == (("n", 2, 1), "float32")
+    assert found["batch"] == ((1,), "int64")
+    assert shapes_of(path, {"x": (5, None)})["column"] == ((5, 2, 1), "float32")
+    assert shapes_of(path, {"x": (5, 4)})["y"] == ((5, 2), "float32")
+    with pytest.raises(RefusedError, match=r"is given the shape \(5,3\), but the file states float32 \(n, 4\)"):
+        gs.inspect(path, shapes={"x": (5, 3)})
+    with pytest.raises(RefusedError, match="--shape 'a' names no input"):
+        gs.inspect(path, shapes={"a": (5, 3)})
+
+
+def test_a_size_of_one_name_is_one_number(tmp_path: Path) -> None:
+    inputs = [value("x"), value("other", ("m", "n"))]
+    path = write(tmp_path / "two.onnx", [helper.make_node("MatMul", ["other", "x"], ["y"])], [value("y", ("m", 4))], inputs)
+    assert shapes_of(path, {"x": (5, 4)})["other"] == (("m", 5), "float32")
+
+
+def test_unknown_types_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = inner(tmp_path)
+    shown = in_process("inspect", path, "--names")
+    assert (b"column  nx2x1  float32" in shown.stdout, shown.stderr) == (True, b"")
+    assert b"multiply-adds" not in shown.stdout
+    assert b"2x2x1" in in_process("inspect", path, "--shape", "x=2,4").stdout
+    monkeypatch.setattr(value_types, "_is_installed", lambda: False)
+    for words in (("inspect", path, "--names"), ("draw", path)):
+        messages = in_process(*words).stderr
+        assert b"unknown dtype or rank of 7 values (a, b, size, batch and 3 more)" in messages
+        assert b"the onnx package, which infers types, is not installed" in messages
+
+
+def test_a_drawing_has_the_types_of_inner_values(tmp_path: Path) -> None:
+    drawing = gs.draw(inner(tmp_path), to="mermaid")
+    assert ('"n×2×1"' in drawing.text, drawing.notes) == (True, ())
+    assert '"7×2×1"' in gs.draw(inner(tmp_path), to="mermaid", shapes={"x": (7, 4)}).text
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [(("n", 3), FLOAT), (("n", 2), TensorProto.DOUBLE)])
+def test_a_stated_type_that_contradicts_the_inferred_one_is_found(
+    shape: tuple[object, ...], dtype: int, tmp_path: Path
+) -> None:
+    path = inner(tmp_path, infos=[value("back", shape, dtype), value("a", ("batch", 2))])
+    (finding,) = [each for each in gs.check(path).findings if each.code == "GS606"]
+    assert "ONNX's inference" in finding.message
+    assert "'back'" in finding.message

@@ -28,7 +28,7 @@ class OnnxFormat(ModelFormat):
     file = "an ONNX model"
     holds_parameters = True
     missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.SHAPES: "`graphshare inspect` shows the shapes that the file states",
+        Capability.COSTS: "`graphshare inspect --shape` shows the shapes of its values",
         Capability.RUN: _COMPUTED,
         Capability.TRAINING: "train the MXNet model that it was exported from",
         Capability.LAYERS: "verify names the first inner value that differs without it",
@@ -114,7 +114,7 @@ class OnnxFormat(ModelFormat):
     ) -> Mapping[tuple[Node, int], StaticType]:
         from graphshare.formats.onnx.value_types import find_types
 
-        return find_types(graph, entries, shapes=shapes)
+        return find_types(graph, list(entries), shapes=shapes)
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
         from graphshare.formats.onnx.value_types import explain_unknown

@@ -12,7 +12,7 @@ from graphshare.formats.onnx.statements import FunctionKey, Functions, key_of_ca
 from graphshare.formats.onnx.stored import FUNCTION, OnnxFile, OnnxSource, Span, find_stored
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.rebuild import rebuild_graph
 
 _NAME = {"function": 1, "operator": 4}
 _PARTS = {
@@ -64,27 +64,17 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[Separated]:
 
 def _rename(graph: Graph, functions: Functions, names: _Names) -> Separated:
     """Return a model under whose ``names`` functions are defined and called."""
-    images = rebuild(graph.nodes, lambda node: _rename_calls(node, names))
-    concerned = {
-        (function.span.file, function.span.start): names.get(key, "")
-        for key, function in functions.items()
-        if key in names or not names.keys().isdisjoint(list_calls(function.nodes))
-    }
-    fields = []
+    renamed, images = rebuild_graph(graph, lambda node: _rename_calls(node, names))
+    fields: dict[Span, Span] = {}
+    for key, function in functions.items():
+        if key in names or not names.keys().isdisjoint(list_calls(function.nodes)):
+            message, span = Message(), function.span
+            message.add_message(FUNCTION, _encode(span.file, span.start, span.end, "function", names, names.get(key, "")))
+            fields[function.field] = keep_message(message)
     source = graph.source
     assert isinstance(source, OnnxSource)
-    for number, span in source.fields:
-        start = next(scan(span.file.data, span.start, span.end))[3]
-        if number == FUNCTION and (span.file, start) in concerned:
-            message = Message()
-            own = concerned[span.file, start]
-            message.add_message(number, _encode(span.file, start, span.end, "function", names, own))
-            span = keep_message(message)
-        fields.append((number, span))
-    nodes = tuple([images[node] for node in graph.nodes])
-    heads = relink_all(graph.heads, images)
-    renamed = replace(graph, nodes=nodes, heads=heads, source=replace(source, fields=tuple(fields), heads=()))
-    return renamed, images, {".".join(filter(None, key)): name for key, name in names.items()}
+    source = replace(source, fields=tuple([(number, fields.get(span, span)) for number, span in source.fields]), heads=())
+    return replace(renamed, source=source), images, {".".join(filter(None, key)): name for key, name in names.items()}
 
 
 def _rename_calls(node: Node, names: _Names) -> Node:
@@ -99,10 +89,8 @@ def _rename_calls(node: Node, names: _Names) -> Node:
 
 
 def _rename_in_body(graph: Graph, names: _Names) -> Graph:
-    images = rebuild(graph.nodes, lambda node: _rename_calls(node, names))
-    if all(node is image for node, image in images.items()):
-        return graph
-    return replace(graph, nodes=tuple([images[node] for node in graph.nodes]), heads=relink_all(graph.heads, images))
+    renamed, images = rebuild_graph(graph, lambda node: _rename_calls(node, names))
+    return graph if all(node is image for node, image in images.items()) else renamed
 
 
 def _encode(file: OnnxFile, start: int, end: int, kind: str, names: _Names, own: str = "") -> Message:

@@ -14,7 +14,7 @@ from graphshare.formats.onnx.stored import FUNCTION, FileRange, MemoryFile, Onnx
 from graphshare.formats.onnx.tensors import locate_tensor
 from graphshare.formats.onnx.wire import Field, WireError, scan, text_at
 from graphshare.ir.graph import Graph, Node
-from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.rebuild import rebuild_graph
 
 _EXTERNAL, _LOCATION = 13, 14
 _MAX_DEPTH = 200  # messages in one another; protobuf itself reads 100
@@ -84,13 +84,13 @@ def change_inner_tensors(
 
     With ``enters_bodies`` the messages of operators have bodies with other tensors, initializers included.
     """
-    images = rebuild(graph.nodes, lambda node: _change_in_node(node, change, is_concerned, enters_bodies))
-    nodes, heads, source = tuple([images[node] for node in graph.nodes]), relink_all(graph.heads, images), graph.source
+    changed, _ = rebuild_graph(graph, lambda node: _change_in_node(node, change, is_concerned, enters_bodies))
+    source = graph.source
     if isinstance(source, OnnxSource) and functions:
         fields = [(number, _change_function(span, change) if span in functions else span) for number, span in source.fields]
         # Without the heads that were read the model is not taken for an untouched one, whose bytes are copied.
         source = replace(source, fields=tuple(fields), heads=())
-    return replace(graph, nodes=nodes, heads=heads, source=source)
+    return replace(changed, source=source)
 
 
 def _change_in_node(node: Node, change: TensorChange, is_concerned: Callable[[Node], bool], enters_bodies: bool) -> Node:

@@ -45,10 +45,10 @@ def _compare_opsets(what: str, left: Mapping[str, int], right: Mapping[str, int]
 
 
 class StoredFunction:
-    """A FunctionProto, decoded when it is first needed."""
+    """A FunctionProto, decoded when it is first needed; ``field`` is it with its tag."""
 
-    def __init__(self, span: Span) -> None:
-        self.span = span
+    def __init__(self, field: Span, span: Span) -> None:
+        self.field, self.span = field, span
         self._function: Function | None = None
         self._is_read = False
 
@@ -88,7 +88,7 @@ def list_functions(source: OnnxSource) -> Functions:
                 texts.update({part[0]: text_at(data, part) for part in scan(data, span.start, span.end) if part[0] in texts})
             except WireError:
                 texts[1] = texts[1] or "(damaged)"
-            functions["" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]] = StoredFunction(span)
+            functions["" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]] = StoredFunction(field, span)
     return functions
 
 

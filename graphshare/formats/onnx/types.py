@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import msgspec
 
@@ -30,9 +29,9 @@ class TensorType(msgspec.Struct, frozen=True):
         return f"{self.dtype or 'any dtype'}{sizes}"
 
     @property
-    def tensor(self) -> tuple[str, tuple[Dimension, ...] | None]:
-        """The dtype and the shape."""
-        return self.dtype, self.shape
+    def parts(self) -> tuple[str | None, tuple[Dimension, ...] | None]:
+        """The dtype and the shape, each None where it is not known."""
+        return self.dtype or None, self.shape
 
     def contradicts(self, other: TensorType | NestedType) -> bool:
         """Return whether no tensor is of both types."""
@@ -53,10 +52,13 @@ class NestedType(msgspec.Struct, frozen=True):
     kind: str
     inner: TensorType | NestedType
 
-    tensor: ClassVar[tuple[str, None]] = ("", None)
-
     def __str__(self) -> str:
         return f"{self.kind} of {self.inner}"
+
+    @property
+    def parts(self) -> tuple[str, None]:
+        """The type as a text, and no shape."""
+        return str(self), None
 
     def contradicts(self, other: TensorType | NestedType) -> bool:
         """Return whether no value is of both types."""

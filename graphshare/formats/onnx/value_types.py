@@ -22,11 +22,12 @@ from graphshare.formats.onnx.types import NestedType, TensorType, input_types, i
 from graphshare.formats.onnx.wire import WireError, encode_text, scan
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.rebuild import rebuild_graph
 from graphshare.text.format import format_count, format_names, format_shape
 from graphshare.text.names import did_you_mean
 
 ValueType = TensorType | NestedType
+Key = tuple[Node, int]
 Shape = Sequence[int | None]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
 _INVENTED = "unk__"  # how ONNX's inference begins the names of sizes that it does not know
@@ -35,75 +36,47 @@ _LISTED = 4
 _NOT_INSTALLED = "the onnx package, which infers types, is not installed"
 
 
-def list_untyped(graph: Graph) -> list[Entry]:
-    """Return the heads whose dtype and rank no file states; what a file has as an output stays as it is there."""
-    return [
-        head
-        for head in graph.heads
-        if head.index not in find_stored(head.node.details).values.results and _find_statement(head) is None
-    ]
+def find_head_types(graph: Graph) -> Mapping[str, bytes]:
+    """Return TypeProtos by name of heads of which the file states none, as far as they are known.
 
-
-def infer_types(graph: Graph, entries: Sequence[Entry]) -> Mapping[str, bytes]:
-    """Return the TypeProtos of ``entries`` by name: those of initializers, and of other values those that ONNX infers."""
-    names = {outputs_of(entry.node)[entry.index]: entry for entry in entries}
-    types = {name: kind for name, entry in names.items() if (kind := _describe_initializer(entry.node)) is not None}
-    inferred = _infer(graph) if len(types) < len(names) else EMPTY
-    types.update((name, inferred[name]) for name in names if name not in types and name in inferred)
-    return types
+    What the file has as an output stays as it is there.
+    """
+    heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
+    types = _find_type_bytes(graph, [head for head in heads if _find_statement(head) is None])
+    return {outputs_of(node)[index]: data for (node, index), data in types.items()}
 
 
 def find_types(
-    graph: Graph, entries: Iterable[Entry], *, shapes: Mapping[str, Shape] = EMPTY, independent: bool = False
-) -> dict[tuple[Node, int], ValueType]:
+    graph: Graph, entries: Sequence[Entry], *, shapes: Mapping[str, Shape] = EMPTY, independent: bool = False
+) -> dict[Key, ValueType]:
     """Return the types of values by node and index: what the file states, else what ONNX infers; unknown ones are absent.
 
-    With ``shapes`` of inputs by name, what ONNX infers from these comes first. With ``independent``, types are those that ONNX
-    infers without what the file states of any value but the inputs.
+    With ``shapes`` of inputs by name, what ONNX infers from these comes first. With ``independent`` what it infers comes first,
+    and it does not see what the file states of the values of operators.
 
     Raises:
         RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
     """
-    keys = [(entry.node, entry.index) for entry in entries]
-    stated = {} if independent else {key: _read_statement(Entry(*key)) for key in keys}
-    inferred: Mapping[str, bytes] = EMPTY
-    if shapes or independent or not all(map(is_complete, stated.values())):
-        changed = _feed_shapes(graph, shapes) if shapes else _forget_types(graph) if independent else graph
-        inferred = _infer(changed)
-    types: dict[tuple[Node, int], ValueType] = {}
-    for key in keys:
-        data = inferred.get(outputs_of(key[0])[key[1]])
-        better = None if data is None else parse_type(data, 0, len(data))
-        known = stated.get(key)
-        kind = better or known if shapes or not is_complete(known) else known
-        if kind is not None:
-            types[key] = kind
-    return types
+    changed = _feed_shapes(graph, shapes) if shapes else _forget_types(graph) if independent else None
+    types = _find_type_bytes(changed or graph, entries, infers_all=changed is not None)
+    parsed = {key: parse_type(data, 0, len(data)) for key, data in types.items()}
+    return {key: kind for key, kind in parsed.items() if kind is not None}
 
 
-def make_inputs(graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> dict[tuple[Node, int], Node]:
+def make_inputs(graph: Graph, cuts: Mapping[Key, str]) -> dict[Key, Node]:
     """Return an input of the type of each output in ``cuts``, under the name that ``cuts`` has for it.
 
     Raises:
         RefusedError: the dtype or the rank of an output is not known; all are listed.
     """
-    types: dict[tuple[Node, int], bytes] = {}
-    missing: dict[tuple[Node, int], Entry] = {}
-    for key in cuts:
-        message = _find_statement(Entry(*key))
-        if message is None:
-            missing[key] = Entry(*key)
-        else:
-            types[key] = _read_type_bytes(message)
-    inferred = infer_types(graph, list(missing.values())) if missing else EMPTY
+    types = _find_type_bytes(graph, [Entry(*key) for key in cuts])
+    hint = "cut elsewhere" if _is_installed() else "pip install onnx, or cut elsewhere"
     faults = []
-    for key in missing:
-        data = inferred.get(outputs_of(key[0])[key[1]], b"")
-        types[key] = data
+    for key, name in cuts.items():
+        data = types.get(key, b"")
         if not is_complete(parse_type(data, 0, len(data))):
             what = f"its {'rank' if data else 'type'} is unknown: the file does not state it, and {_explain_gap('it')}"
-            hint = "cut elsewhere" if _is_installed() else "pip install onnx, or cut elsewhere"
-            faults.append(Fault(f"--cut {cuts[key]!r}: {what}", hint=hint))
+            faults.append(Fault(f"--cut {name!r}: {what}", hint=hint))
     if faults:
         raise RefusedError(faults)
     return {key: make_typed_input(name, types[key]) for key, name in cuts.items()}
@@ -112,7 +85,7 @@ def make_inputs(graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> dict[tupl
 def explain_unknown(names: Collection[str]) -> str:
     """Return a note on values of unknown type."""
     values = f"{format_count(len(names), 'value')} ({format_names(names, _LISTED)})"
-    return f"unknown types of {values}: the file does not state them, and {_explain_gap('them')}"
+    return f"unknown dtype or rank of {values}: the file does not state them, and {_explain_gap('them')}"
 
 
 def _explain_gap(what: str) -> str:
@@ -130,24 +103,26 @@ def _find_statement(entry: Entry) -> NamedMessage | None:
     return next((message for message in messages if message is not None and is_complete(read_any_type(message))), None)
 
 
-def _read_statement(entry: Entry) -> ValueType | None:
-    """Return the type that the file states of a value, or the one that an initializer has."""
-    message = _find_statement(entry)
+def _find_type_bytes(graph: Graph, entries: Iterable[Entry], *, infers_all: bool = False) -> dict[Key, bytes]:
+    """Return the TypeProtos of values as far as they are known: stated, else inferred ones; with ``infers_all`` vice versa."""
+    stated = {(entry.node, entry.index): _read_statement(entry) for entry in entries}
+    inferred = _infer(graph) if infers_all or None in stated.values() else EMPTY
+    types: dict[Key, bytes] = {}
+    for (node, index), data in stated.items():
+        other = inferred.get(outputs_of(node)[index])
+        known = other or data if infers_all else data or other
+        if known is not None:
+            types[node, index] = known
+    return types
+
+
+def _read_statement(entry: Entry) -> bytes | None:
+    """Return the TypeProto that the file states of a value, or that of an initializer."""
+    message, place = _find_statement(entry), find_stored(entry.node.details).place
     if message is not None:
-        return read_any_type(message)
-    data = _describe_initializer(entry.node)
-    return None if data is None else parse_type(data, 0, len(data))
-
-
-def _read_type_bytes(message: NamedMessage) -> bytes:
-    """Return the TypeProto in a ValueInfoProto."""
-    data, span = message.span.file.data, message.span
-    return b"".join([data[field[3] : field[4]] for field in scan(data, span.start, span.end) if field[0] == _TYPE])
-
-
-def _describe_initializer(node: Node) -> bytes | None:
-    place = find_stored(node.details).place
-    return None if place is None or node.op else describe_type(dtype_name(place.code), place.shape)
+        data, span = message.span.file.data, message.span
+        return b"".join([data[field[3] : field[4]] for field in scan(data, span.start, span.end) if field[0] == _TYPE])
+    return None if place is None or entry.node.op else describe_type(dtype_name(place.code), place.shape)
 
 
 def _infer(graph: Graph) -> Mapping[str, bytes]:
@@ -165,7 +140,7 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
     except Exception:  # it raises errors of inference and of protobuf; without it values have no type, as before
         return EMPTY
     own = {size.dim_param for info in inferred.input for size in info.type.tensor_type.shape.dim}
-    types = {info.name: info.type for info in (*inferred.value_info, *inferred.output)}
+    types = {info.name: info.type for info in (*inferred.input, *inferred.value_info, *inferred.output)}
     return {name: _encode_type(kind, own) for name, kind in types.items() if kind.ByteSize()}
 
 
@@ -222,12 +197,7 @@ def _forget_types(graph: Graph) -> Graph:
             return node
         return replace(node, details=replace(node.details, stored=replace(stored, values=NO_MESSAGES)))
 
-    return _change_nodes(graph, {node: changed for node in graph.nodes if (changed := forget(node)) is not node})
-
-
-def _change_nodes(graph: Graph, changes: Mapping[Node, Node]) -> Graph:
-    images = rebuild(graph.nodes, lambda node: changes.get(node, node))
-    return replace(graph, nodes=tuple([images[node] for node in graph.nodes]), heads=relink_all(graph.heads, images))
+    return rebuild_graph(graph, forget)[0]
 
 
 def _feed_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Graph:
@@ -254,4 +224,4 @@ def _feed_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Graph:
             sizes = [size if new is None else new for size, new in zip(sizes, shapes[name], strict=True)]
         if tuple(sizes) != kind.shape and (kind.shape is not None or name in shapes):
             changes[inputs[name]] = make_typed_input(name, describe_type(kind.dtype, sizes))
-    return _change_nodes(graph, changes)
+    return rebuild_graph(graph, lambda node: changes.get(node, node))[0]
