@@ -229,12 +229,9 @@ class ModelFormat(ABC):
         """
         return iter(())
 
-    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[Node, Node], Mapping[str, str]]]:
-        """Yield each graph as it can be joined to the others, what became of its nodes, and what got which other name.
-
-        Of a graph that stays as it is both are empty.
-        """
-        yield from ((graph, EMPTY, EMPTY) for graph in graphs)
+    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
+        """Yield each graph, its nodes in their order, as it can be joined to the others, and what got which other name."""
+        yield from ((graph, EMPTY) for graph in graphs)
 
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
         """Yield why two graphs of this format, each after its name, do not fit into one file."""

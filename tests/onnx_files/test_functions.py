@@ -85,6 +85,24 @@ def test_functions_of_one_name(left: tuple[Any, ...], right: tuple[Any, ...], na
     assert any("function own.F is called" in note for note in made.notes) == (len(names) > 1)
 
 
+def test_three_models(tmp_path: Path) -> None:
+    caller = function("G", ("F", "own"), ("Floor", ""))
+    models = [([ONE, caller], "G", "F"), ([OTHER, caller], "G", "F"), ([OTHER, caller], "G", "F"), ([ONE, caller], "G", "F")]
+    paths = [write(tmp_path / f"{i}.onnx", *model) for i, model in enumerate(models)]
+    prefixes = ["", "b_", "c_", "d_"]
+    gs.save(gs.group(paths, prefixes=prefixes), tmp_path / "whole.onnx")
+    np.testing.assert_array_equal(run(tmp_path / "whole.onnx", prefixes), [run(path)[0] for path in paths])
+    assert {"F", "F_2", "G", "G_2"} <= {each.name for each in onnx.load(tmp_path / "whole.onnx").functions}
+
+
+def test_a_caller_that_only_later_models_have(tmp_path: Path) -> None:
+    caller = function("G", ("F", "own"), ("Floor", ""))
+    models = [([ONE], "F"), ([OTHER, caller], "G"), ([ONE, caller], "G")]
+    paths = [write(tmp_path / f"{i}.onnx", *model) for i, model in enumerate(models)]
+    gs.save(gs.group(paths, prefixes=["", "b_", "c_"]), tmp_path / "whole.onnx")
+    np.testing.assert_array_equal(run(tmp_path / "whole.onnx", ["", "b_", "c_"]), [run(path)[0] for path in paths])
+
+
 def test_an_operator_that_a_model_does_not_define_is_not_another_models_function(tmp_path: Path) -> None:
     paths = [write(tmp_path / "a.onnx", [ONE], "F"), write(tmp_path / "b.onnx", [], "F")]
     for order in (paths, paths[::-1]):

@@ -73,7 +73,7 @@ def command(
     Of a folder each `*-symbol.json` below it gets a line, with the newest of its parameter files; the exit code is 2 if one of
     them cannot be read.
     """
-    if _is_folder(graph):
+    if is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, given in single.items() if given], graph)
@@ -103,11 +103,6 @@ def command(
     return 0
 
 
-def _is_folder(graph: str) -> bool:
-    """Return whether GRAPH means a folder of models, and not the stem of a model beside a folder of its name."""
-    return is_folder_of_models(graph)
-
-
 def _refuse_options(given: Sequence[str], folder: str) -> None:
     """Refuse options that concern a single model. Raises UsageError with all of them."""
     hint = "inspect the models one at a time"
@@ -122,7 +117,7 @@ def _put_folder(folder: str, format_: str) -> int:
         InputError: there is no model; a folder cannot be read.
     """
     models = find_models(folder)
-    width = min(_WIDEST, max(len(_name(model.graph)) for model in models))
+    width = min(_WIDEST, max(len(stem_of(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
     broken, collected = 0, []
@@ -142,13 +137,8 @@ def _put_folder(folder: str, format_: str) -> int:
     return 2 if broken else 0
 
 
-def _name(graph: str) -> str:
-    """Return the stem of a model, as every command takes it."""
-    return stem_of(graph)
-
-
 def _format_model(facts: ModelFacts, width: int) -> str:
-    name = f"{_name(facts.graph):{width}}"
+    name = f"{stem_of(facts.graph):{width}}"
     if facts.faults:
         return f"{name}  error: {'; '.join(_describe(facts))}"
     numbers = format_count(facts.parameters or 0, "array") if facts.numbers is None else f"{facts.numbers:,}"

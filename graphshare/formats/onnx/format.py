@@ -121,7 +121,7 @@ class OnnxFormat(ModelFormat):
 
         return explain_unknown(names)
 
-    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[Node, Node], Mapping[str, str]]]:
+    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
         from graphshare.formats.onnx.functions import separate_functions
 
         return separate_functions(graphs)

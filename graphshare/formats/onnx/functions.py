@@ -25,18 +25,14 @@ _DOMAIN, _OVERLOAD = 7, 8  # fields of a NodeProto
 _Names = Mapping[FunctionKey, str]
 
 
-Separated = tuple[Graph, Mapping[Node, Node], Mapping[str, str]]
-"""A model that can be joined to others, the images of its nodes, and new names of functions; without such both are empty."""
-
-
-def separate_functions(graphs: Sequence[Graph]) -> Iterator[Separated]:
-    """Yield models whose functions can stand in one file; a function without a clash keeps its name.
+def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
+    """Yield models whose functions can stand in one file, with the new names of functions; without a clash one keeps its name.
 
     A function also clashes with an operator of its name of a model that does not define it.
     """
     models: list[Functions] = [list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {} for graph in graphs]
     if not any(models):
-        yield from ((graph, EMPTY, EMPTY) for graph in graphs)
+        yield from ((graph, EMPTY) for graph in graphs)
         return
     calls = [
         {*list_calls(graph.nodes), *(call for function in functions.values() for call in list_calls(function.nodes))}
@@ -58,13 +54,15 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[Separated]:
                 for key, function in functions.items()
                 if key in taken and key not in names and not names.keys().isdisjoint(list_calls(function.nodes))
             ]
-        taken.update(contents)
-        yield _rename(graph, functions, names) if names else (graph, EMPTY, EMPTY)
+        for key in functions.keys() - names.keys():  # what calls another one is no longer a function of these bytes
+            taken[key] = contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
+        renamed = _rename(graph, functions, names) if names else graph
+        yield renamed, {".".join(filter(None, key)): name for key, name in names.items()}
 
 
-def _rename(graph: Graph, functions: Functions, names: _Names) -> Separated:
-    """Return a model under whose ``names`` functions are defined and called."""
-    renamed, images = rebuild_graph(graph, lambda node: _rename_calls(node, names))
+def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
+    """Return a model in which functions are defined and called under their new ``names``."""
+    renamed, _ = rebuild_graph(graph, lambda node: _rename_calls(node, names))
     fields: dict[Span, Span] = {}
     for key, function in functions.items():
         if key in names or not names.keys().isdisjoint(list_calls(function.nodes)):
@@ -74,7 +72,7 @@ def _rename(graph: Graph, functions: Functions, names: _Names) -> Separated:
     source = graph.source
     assert isinstance(source, OnnxSource)
     source = replace(source, fields=tuple([(number, fields.get(span, span)) for number, span in source.fields]), heads=())
-    return replace(renamed, source=source), images, {".".join(filter(None, key)): name for key, name in names.items()}
+    return replace(renamed, source=source)
 
 
 def _rename_calls(node: Node, names: _Names) -> Node:

@@ -76,7 +76,7 @@ def plan_group(
         )
     faults = _incompatibilities([(member.where, member.graph, member.params) for member in members])
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
-    parts = [Part(graph, m.prefix, m.where) for m, (graph, _, _) in zip(members, separated, strict=True)]
+    parts = [Part(graph, m.prefix, m.where) for m, (graph, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
     roles = [
         assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
@@ -98,22 +98,22 @@ def plan_group(
     _refuse_collisions(find_collisions(parts, wired, ties), parts, on_collision, unequal)
     rewrite = join(parts, connect=wired, ties=ties)
     _check_result(rewrite, wired)
-    branches = [_follow(*each) for each in zip(rewrite.branches, members, [images for _, images, _ in separated], strict=True)]
+    branches = [_follow(branch, member) for branch, member in zip(rewrite.branches, members, strict=True)]
     notes = [
         f"{part.label}: function {old} is called {new} in the result, where {old} is another one"
-        for part, (_, _, names) in zip(parts, separated, strict=True)
+        for part, (_, names) in zip(parts, separated, strict=True)
         for old, new in names.items()
     ]
     rewrite = Rewrite(rewrite.graph, tuple(branches), rewrite.renames)
     return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties, tuple(notes))
 
 
-def _follow(branch: Branch, member: Member, images: Mapping[Node, Node]) -> Branch:
-    """Return the branch of a member's own graph, of which ``images`` were joined if there are any."""
-    if not images:
+def _follow(branch: Branch, member: Member) -> Branch:
+    """Return the branch of a member's own graph, of which another one with the same nodes in order may have been joined."""
+    if branch.source is member.graph:
         return branch
-    joined = {node: branch.images[image] for node, image in images.items() if image in branch.images}
-    return Branch(branch.label, member.graph, joined)
+    pairs = zip(member.graph.nodes, branch.source.nodes, strict=True)
+    return Branch(branch.label, member.graph, {node: branch.images[twin] for node, twin in pairs if twin in branch.images})
 
 
 def plan_joined(made: Grouping, params: Sequence[ParameterFile | None]) -> list[tuple[ParameterFile, Plan]]:
