@@ -12,8 +12,6 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern, is_literal
 
-_LISTED = 6
-
 
 def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str) -> list[Entry]:
     """Return the outputs that ``names`` mean, in their order.
@@ -100,7 +98,7 @@ def _tell_apart(entries: Sequence[Entry]) -> str:
     """Return how to name one of several nodes of one name: by a value, which only one of them has in an ONNX model."""
     values = list(dict.fromkeys(map(output_name, entries)))
     if len(values) == len(entries) and all(entry.node.details.label for entry in entries):
-        return f"name a value instead: {format_names(values, _LISTED)}"
+        return f"name a value instead: {format_names(values)}"
     return "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
 
 

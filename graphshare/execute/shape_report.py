@@ -107,13 +107,9 @@ def infer_known_shapes(
     part, images, _ = upgrade_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=list_parameter_names(params)), shapes, params)
     wants_sizes = find_format(graph).supports(Capability.COSTS)
-    shapes_: dict[tuple[Node, int], Any] = {
-        (node, i): shape
-        for node in graph.nodes
-        for i, shape in enumerate(inference.shapes.get(images.get(node, node), ()))
-        if shape is not None and not (wants_sizes and None in shape)
-    }
-    return shapes_
+    rows: dict[Node, list[Any]] = {node: inference.shapes.get(images.get(node, node), []) for node in graph.nodes}
+    known = ((node, i, shape) for node, row in rows.items() for i, shape in enumerate(row) if shape is not None)
+    return {(node, i): shape for node, i, shape in known if not (wants_sizes and None in shape)}
 
 
 def _infer(

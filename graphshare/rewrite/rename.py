@@ -71,7 +71,7 @@ def rename_by_rules(
     plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _choose(graph, only, held))
     _check_names(plan.names, "")
     try:
-        rewrite = set_names(graph, plan.names)
+        rewrite = set_names(graph, plan.names, stored=plan.stored)
     except RefusedError as error:
         if not any(rule.kind in SHARING for rule in ruleset.rules):
             raise

@@ -66,6 +66,20 @@ def test_several_nodes_of_one_name_are_told_apart_by_values(tmp_path: Path) -> N
     assert caught.value.faults[0].hint == "name a value instead: r, y"
 
 
+def test_rules_that_match_no_value_rename_nodes(halves: Path, tmp_path: Path) -> None:
+    renamed, names = tmp_path / "renamed.onnx", tmp_path / "names.json"
+    gs.save(gs.rename(halves, match={"halves": "parts", "fir*": "1*"}), renamed, map=names)
+    nodes = [(node.name, list(node.output)) for node in onnx.load(renamed).graph.node]
+    assert nodes == [("1st", ["r"]), ("parts", ["a", "b"]), ("b", ["na"]), ("sum", ["y"])]
+    gs.save(gs.rename(renamed, map=names, inverse=True), tmp_path / "back.onnx")
+    assert (tmp_path / "back.onnx").read_bytes() == halves.read_bytes()
+    with pytest.raises(RefusedError, match="no name would change"):
+        gs.rename(halves, match={"b": "other"})  # a value has this name
+    with pytest.raises(RefusedError) as caught:
+        gs.rename(halves, match={"halvse": "parts"})
+    assert caught.value.faults[0].hint == "did you mean 'halves'?"
+
+
 def test_a_node_is_connected(halves: Path, tmp_path: Path) -> None:
     head = write(tmp_path / "head.onnx", [helper.make_node("Relu", ["in"], ["out"], "last")], [value("out", ["n", "m"])], "in")
     assert outputs_of(gs.group([halves, head], connect={"sum": "in"}, prefixes=["", "h_"])) == ["h_out"]

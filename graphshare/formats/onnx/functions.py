@@ -11,16 +11,12 @@ from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.statements import FunctionKey, Functions, key_of_call, list_calls, list_functions
 from graphshare.formats.onnx.stored import FUNCTION, OnnxFile, OnnxSource, Span, find_stored
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
-from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
 
 _NAME = {"function": 1, "operator": 4}
-_PARTS = {
-    "function": {7: "operator"},
-    "operator": {5: "attribute"},
-    "attribute": {6: "graph", 11: "graph"},
-    "graph": {1: "operator"},
-}
+_PARTS = {("function", 7): "operator", ("operator", 5): "attribute", ("attribute", 6): "graph", ("attribute", 11): "graph",
+          ("graph", 1): "operator"}  # fmt: skip
 _DOMAIN, _OVERLOAD = 7, 8  # fields of a NodeProto
 _Names = Mapping[FunctionKey, str]
 
@@ -31,9 +27,6 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
     A function also clashes with an operator of its name of a model that does not define it.
     """
     models: list[Functions] = [list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {} for graph in graphs]
-    if not any(models):
-        yield from ((graph, EMPTY) for graph in graphs)
-        return
     calls = [
         {*list_calls(graph.nodes), *(call for function in functions.values() for call in list_calls(function.nodes))}
         for graph, functions in zip(graphs, models, strict=True)
@@ -101,8 +94,8 @@ def _encode(file: OnnxFile, start: int, end: int, kind: str, names: _Names, own:
         own = names.get(("" if domain == "ai.onnx" else domain, op, overload), "")
     message = Message()
     for number, _, begin, inner, stop in fields:
-        if number in _PARTS[kind]:
-            message.add_message(number, _encode(file, inner, stop, _PARTS[kind][number], names))
+        if (kind, number) in _PARTS:
+            message.add_message(number, _encode(file, inner, stop, _PARTS[kind, number], names))
         elif own and number == _NAME.get(kind):
             message.add_bytes(number, encode_text(own))
         else:

@@ -103,8 +103,7 @@ def _list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set
     while pending:
         key = pending.pop()
         for functions in models:
-            function = functions[key].function if key in functions else None
-            inner = set(list_calls(function.graph.nodes)) - called if function is not None else set()
+            inner = set(list_calls(functions[key].nodes)) - called if key in functions else set()
             called |= inner
             pending += inner
     return domains, called

@@ -159,12 +159,10 @@ def _is_large(node: Node) -> bool:
 
 
 def _shrink_initializer(node: Node, name: str) -> Message | None:
-    """Return a large or external initializer as :func:`_shrink_tensor` does, None for others."""
+    """Return an initializer as :func:`_shrink_tensor` does, None for a sparse one."""
     stored = find_stored(node.details)
-    if stored.tensor is None or stored.place is None or (stored.tensor.span.size <= _LARGEST and not stored.place.path):
-        return None
-    span = stored.tensor.span
-    return _shrink_tensor(span.file, span.start, span.end, name)
+    span = stored.tensor.span if stored.tensor is not None and not stored.is_sparse else None
+    return None if span is None else _shrink_tensor(span.file, span.start, span.end, name)
 
 
 def _shrink_tensor(file: OnnxFile, start: int, end: int, name: str | None = None) -> Message:
