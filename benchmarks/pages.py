@@ -3,7 +3,7 @@
     python benchmarks/pages.py GRAPH ...
 
 Prints seconds of ``draw --to html``, seconds until the page has drawn itself (light and dark), and the median and longest of 30
-frames at four zooms, in milliseconds. Needs Playwright (``graphshare[browser]``) and Chromium.
+frames at four zooms, in milliseconds. Needs Playwright (the extra ``browser``) and Chromium.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,7 @@ _NUMBER = re.compile(r"-?\b\d+(?:\.\d+)?\b")
 _LONG = re.compile(r"\.\d{6}")
 OPERATORS = DOCS / "operators.md"
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
+REFERENCE = "<!-- reference: generated -->"
 _CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)")
 
 
@@ -130,7 +131,8 @@ def render_tables() -> dict[Path, str]:
         rows = [f"| [`{name}`](docs/commands/{name}.md) | {own.get(name, line)} |" for name, line in commands.items()]
         tables[path] = _replace_table(text, "commands", rows)
     path = DOCS / "api.md"
-    tables[path] = _replace_table(path.read_text(encoding="utf-8"), "functions", _function_rows())
+    head = _replace_table(path.read_text(encoding="utf-8"), "functions", _function_rows()).partition(REFERENCE)[0]
+    tables[path] = f"{head}{REFERENCE}\n\n{render_reference()}"
     path = DOCS / "images.md"
     tables[path] = _replace_table(path.read_text(encoding="utf-8"), "presets", _preset_rows())
     path = ROOT / "mkdocs.yml"
@@ -151,10 +153,79 @@ def _function_rows() -> list[str]:
     import graphshare
 
     rows = []
-    for name in sorted(name for name in graphshare.__all__ if name[0].islower() and not name.startswith("_")):
+    for name in list_functions():
         first = (inspect.getdoc(getattr(graphshare, name)) or "").partition("\n\n")[0]
         rows.append(f"| `{name}` | {' '.join(first.split()).replace('``', '`').replace('|', ' or ')} |")
     return rows
+
+
+COMMON = {
+    "model": "The model: a `Checkpoint`, a `Graph`, or what `load` takes.",
+    "models": "The models: each a `Checkpoint`, a `Graph`, or what `load` takes.",
+    "left": "What the other side is compared with.",
+    "right": "What is compared.",
+    "shapes": "Shapes by variable name; `None` is a size to be inferred.",
+    "as_input": "Names of variables that are inputs, where their role cannot be inferred.",
+    "as_parameter": "Names of variables that are parameters, where their role cannot be inferred.",
+    "atol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
+    "rtol": "See `atol`.",
+    "select": "Patterns of the names of arrays that are meant; without any, all are.",
+}
+"""The meaning of parameters that many functions have, where a function's own text does not tell it."""
+
+
+def render_reference() -> str:
+    """Return a section for each function of the library with all of its parameters, from signatures and docstrings.
+
+    Raises:
+        ValueError: neither the docstring nor that of ``run`` nor ``COMMON`` tells what a parameter means.
+    """
+    import graphshare
+
+    functions = {name: getattr(graphshare, name) for name in list_functions()}
+    return "\n".join(line for name, function in functions.items() for line in _describe_function(name, function)) + "\n"
+
+
+def list_functions() -> list[str]:
+    """Return the names of the functions of the library."""
+    import graphshare
+
+    return sorted(name for name in graphshare.__all__ if name[0].islower() and not name.startswith("_"))
+
+
+def _describe_function(name: str, function: Callable[..., object]) -> Iterator[str]:
+    import graphshare
+
+    signature = inspect.signature(function)
+    text, _, raises = (inspect.getdoc(function) or "").partition("Raises:")
+    sentences, of_run = _list_sentences(text), _list_sentences((inspect.getdoc(graphshare.run) or "").partition("Raises:")[0])
+    yield from (f"### {name}", "", sentences[0], "", "| parameter | type | default | |", "| --- | --- | --- | --- |")
+    for key, parameter in signature.parameters.items():
+        own = " ".join(sentence for sentence in sentences if f"`{key}`" in sentence)
+        meaning = own or COMMON.get(key) or next((sentence for sentence in of_run if f"`{key}`" in sentence), "")
+        if not meaning:
+            raise ValueError(f"no text tells what the parameter {key} of {name} means")
+        default = "" if parameter.default is parameter.empty else f"`{_format_default(parameter.default)}`"
+        cells = (f"`{key}`", f"`{parameter.annotation}`", default, meaning)
+        yield f"| {' | '.join(cell.replace('|', 'or') for cell in cells)} |"
+    rest = [s for s in sentences[1:] if not any(f"`{key}`" in s for key in signature.parameters)]
+    yield from ("", " ".join([f"Returns `{signature.return_annotation}`.", *rest]), "")
+    faults = [to_code(" ".join(part.split())) for part in re.split(r"\n    (?=\S)", raises) if part.strip()]
+    if faults:
+        yield from ("Raises:", "", *(f"- {part}" for part in faults), "")
+
+
+def _format_default(value: object) -> str:
+    return "{}" if isinstance(value, Mapping) and not value else repr(value)
+
+
+def _list_sentences(text: str) -> list[str]:
+    return [s for part in text.split("\n\n") for s in re.split(r"(?<=\.) (?=[A-Z`])", to_code(" ".join(part.split()))) if s]
+
+
+def to_code(text: str) -> str:
+    """Return text of a docstring as Markdown."""
+    return re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text).replace("``", "`")
 
 
 def _preset_rows() -> list[str]:

@@ -19,52 +19,77 @@ from graphshare.version import __version__
 
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
-    from typing import Any
+    from graphshare.api.check import check as check
+    from graphshare.api.diff import diff as diff
+    from graphshare.api.draw import draw as draw
+    from graphshare.api.duplicate import duplicate as duplicate
+    from graphshare.api.export import export as export
+    from graphshare.api.extract import extract as extract
+    from graphshare.api.fold import fold as fold
+    from graphshare.api.group import group as group
+    from graphshare.api.images import open_images as open_images
+    from graphshare.api.inspect import infer_shapes as infer_shapes
+    from graphshare.api.inspect import inspect as inspect
+    from graphshare.api.inspect import inspect_folder as inspect_folder
+    from graphshare.api.params import convert as convert
+    from graphshare.api.params import diff_params as diff_params
+    from graphshare.api.rename import rename as rename
+    from graphshare.api.rules import check_rules as check_rules
+    from graphshare.api.rules import explain as explain
+    from graphshare.api.rules import load_rules as load_rules
+    from graphshare.api.run import bind as bind
+    from graphshare.api.run import run as run
+    from graphshare.api.run import train as train
+    from graphshare.api.share import detect as detect
+    from graphshare.api.share import share as share
+    from graphshare.api.upgrade import format as format
+    from graphshare.api.upgrade import upgrade as upgrade
+    from graphshare.api.verify import verify as verify
+    from graphshare.checkpoint.load import load as load
+    from graphshare.checkpoint.model import Checkpoint as Checkpoint
+    from graphshare.checkpoint.save import save as save
+    from graphshare.cli.fleet import foreach as foreach
+    from graphshare.drawing.graphviz import GraphvizError as GraphvizError
+    from graphshare.errors import DisprovedError as DisprovedError
+    from graphshare.errors import Fault as Fault
+    from graphshare.errors import GraphshareError as GraphshareError
+    from graphshare.errors import InputError as InputError
+    from graphshare.errors import OutputError as OutputError
+    from graphshare.errors import RefusedError as RefusedError
+    from graphshare.errors import SelfCheckError as SelfCheckError
+    from graphshare.errors import UsageError as UsageError
+    from graphshare.execute.bind import Bound as Bound
+    from graphshare.execute.classes import rank_classes as rank_classes
+    from graphshare.execute.plan import UnsupportedError as UnsupportedError
+    from graphshare.execute.sgd import Sgd as Sgd
+    from graphshare.fleet.records import SchedulerError as SchedulerError
+    from graphshare.formats.staged_file import overwriting as overwriting
+    from graphshare.inspection.params_list import list_params as list_params
+    from graphshare.inspection.params_show import measure_params as measure_params
+    from graphshare.inspection.params_show import show_params as show_params
+    from graphshare.ir.graph import Entry as Entry
+    from graphshare.ir.graph import Graph as Graph
+    from graphshare.ir.graph import Node as Node
+    from graphshare.ir.graph import Rewrite as Rewrite
+    from graphshare.rewrite.rules.model import Rule as Rule
+    from graphshare.rewrite.rules.model import Ruleset as Ruleset
 
-    from graphshare.api.check import check
-    from graphshare.api.diff import diff
-    from graphshare.api.draw import draw
-    from graphshare.api.duplicate import duplicate
-    from graphshare.api.export import export
-    from graphshare.api.extract import extract
-    from graphshare.api.fold import fold
-    from graphshare.api.group import group
-    from graphshare.api.images import open_images
-    from graphshare.api.inspect import infer_shapes, inspect, inspect_folder
-    from graphshare.api.params import convert, diff_params
-    from graphshare.api.rename import rename
-    from graphshare.api.rules import check_rules, explain, load_rules
-    from graphshare.api.run import bind, run, train
-    from graphshare.api.share import detect, share
-    from graphshare.api.upgrade import format, upgrade
-    from graphshare.api.verify import verify
-    from graphshare.checkpoint.load import load
-    from graphshare.checkpoint.model import Checkpoint
-    from graphshare.checkpoint.save import save
-    from graphshare.cli.fleet import foreach
-    from graphshare.errors import Fault, GraphshareError
-    from graphshare.execute.bind import Bound
-    from graphshare.execute.classes import rank_classes
-    from graphshare.execute.sgd import Sgd
-    from graphshare.formats.staged_file import overwriting
-    from graphshare.inspection.params_list import list_params
-    from graphshare.inspection.params_show import measure_params, show_params
-    from graphshare.ir.graph import Entry, Graph, Node, Rewrite
-    from graphshare.rewrite.rules.model import Rule, Ruleset
-
-# Public name: the module that holds it, and its name there where that is another one.
+# Public name: the module that holds it.
+_ERRORS = "DisprovedError Fault GraphshareError InputError OutputError RefusedError SelfCheckError UsageError"
 _HOMES = {
+    **dict.fromkeys(_ERRORS.split(), "errors"),
     "Bound": "execute.bind",
     "Checkpoint": "checkpoint.model",
     "Entry": "ir.graph",
-    "Fault": "errors",
     "Graph": "ir.graph",
-    "GraphshareError": "errors",
+    "GraphvizError": "drawing.graphviz",
     "Node": "ir.graph",
     "Rewrite": "ir.graph",
     "Rule": "rewrite.rules.model",
     "Ruleset": "rewrite.rules.model",
+    "SchedulerError": "fleet.records",
     "Sgd": "execute.sgd",
+    "UnsupportedError": "execute.plan",
     "bind": "api.run",
     "check": "api.check",
     "check_rules": "api.rules",
@@ -104,14 +129,21 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'graphshare' has no attribute {name!r}")
-    from importlib import import_module  # start-up: see above
+if not TYPE_CHECKING:  # type checkers know the names above, and no others
 
-    module, _, original = _HOMES[name].partition(":")
-    value = globals()[name] = getattr(import_module(f"graphshare.{module}"), original or name)
-    return value
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'graphshare' has no attribute {name!r}")
+        from importlib import import_module  # start-up: see above
+
+        value = getattr(import_module(f"graphshare.{_HOMES[name]}"), name)
+        if name[0].islower():  # a function
+            from graphshare.arguments import checked  # start-up: a command checks its options itself
+
+            value = checked(value)
+            value.__module__ = __name__  # where pickle finds it
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

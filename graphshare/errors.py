@@ -12,6 +12,13 @@ import msgspec
 
 from graphshare.text.urls import redact
 
+_PACKAGES = {"onnx": "onnx onnxruntime", "images": "Pillow", "dask": "distributed", "remote": "fsspec aiohttp s3fs"}
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra, by their own names: this package's may be a stranger's."""
+    return f"pip install {_PACKAGES[extra]}"
+
 
 class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong.
@@ -49,7 +56,15 @@ class GraphshareError(Exception):
         elif isinstance(faults, Fault):
             faults = (faults,)
         self.faults: tuple[Fault, ...] = tuple(faults)
-        super().__init__("\n".join(map(str, self.faults)))
+        super().__init__(self.faults)  # what a pickle or copy is made from
+
+    def __str__(self) -> str:
+        """Return every fault with its hint, each on lines of its own; a hint that repeats is there once."""
+        following = (*(fault.hint for fault in self.faults[1:]), "")
+        ends = [
+            f"\n  hint: {f.hint}" if f.hint and f.hint != after else "" for f, after in zip(self.faults, following, strict=True)
+        ]
+        return "\n".join(f"{fault}{end}" for fault, end in zip(self.faults, ends, strict=True))
 
     def with_location(self, where: str) -> GraphshareError:
         """Return the same error with ``where`` filled in for the faults that do not name a file yet."""

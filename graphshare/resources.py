@@ -31,7 +31,7 @@ _REPEAT = 1.0  # seconds until the timer fires once more, in case that the first
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
-MORE_MEMORY = "run and verify take --max-memory SIZE, as in --max-memory 16G, to allow more or less"
+MORE_MEMORY = "run and verify take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
 
 
 def parse_size(text: str) -> int:
@@ -71,6 +71,11 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     with memory_limit(size), time_limit(seconds):
         yield
+
+
+def chosen_memory() -> int | None:
+    """Return the limit that the user chose, in bytes; None without one."""
+    return _LIMIT.get()
 
 
 def describe_excess(count: int, held: int = 0) -> str:
@@ -194,7 +199,7 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
 
 def time_error(seconds: float) -> RefusedError:
     """Return the error for work that has reached its time limit."""
-    hint = "--time-limit S allows more; smaller inputs, or fewer at a time, need less"
+    hint = "`time_limit=S` allows more; smaller inputs, or fewer at a time, need less"
     return RefusedError(Fault(f"the time limit of {seconds:g} s has passed; nothing was written", hint=hint))
 
 

@@ -48,7 +48,7 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         if not named[label]
     ]
     if not faults and len(labels) < 2:
-        faults.append(Fault("there is only one branch", hint="give the prefix of another with --prefix"))
+        faults.append(Fault("there is only one branch", hint="give the prefix of another with `prefixes`"))
     faults += [
         Fault(
             f"output {node.name!r} is there {format_count(count, 'time')}, and there are {format_count(len(labels), 'branch')}"
@@ -129,7 +129,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         ]
         if prefixes and sorted(wanted) == sorted(names):
             return list(dict.fromkeys(prefixes))
-    hint = "name them with --prefix, or give the map file with --map; --against compares with another file"
+    hint = "name them with `prefixes`, or give the map file with `map`; `against` compares with another file"
     raise RefusedError(Fault("the branches cannot be told from the outputs' names", hint=hint))
 
 
@@ -141,5 +141,5 @@ def pair_all(left: Graph, right: Graph) -> HeadPairs:
     """
     if len(left.heads) != len(right.heads):
         message = f"the graphs have {len(left.heads)} and {format_count(len(right.heads), 'output')}"
-        raise RefusedError(Fault(message, hint="--values-only compares outputs by name"))
+        raise RefusedError(Fault(message, hint="`values_only` compares outputs by name"))
     return HeadPairs("", "other", left.heads, right.heads)

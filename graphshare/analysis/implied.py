@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from graphshare.ir.graph import Graph, Node
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import name_inputs, signature_of
 
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
@@ -42,9 +42,8 @@ def implied_variables(graph: Graph) -> Iterator[Implied]:
 
 def implied_inputs(node: Node) -> Iterator[Implied]:
     """Yield the inputs that MXNet would invent for one operator of such a file."""
-    signature = signature_of(node)
-    formals = signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs) if signature else None
-    if not signature or formals is None or len(formals) <= len(node.inputs):
+    signature, formals = signature_of(node), name_inputs(node)
+    if signature is None or formals is None or len(formals) <= len(node.inputs):
         return
     mutated = signature.auxiliary_slots(node.attrs, len(formals), subgraphs=node.subgraphs)
     for slot in range(len(node.inputs), len(formals)):

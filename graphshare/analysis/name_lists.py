@@ -13,13 +13,7 @@ import msgspec
 from graphshare.analysis.implied import implied_inputs, implies_variables
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.registry import signature_of
-
-
-def auxiliary_slots(node: Node) -> tuple[int, ...]:
-    """Return the positions of the inputs that ``node`` mutates; none for an unknown operator."""
-    signature = signature_of(node)
-    return signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs) if signature else ()
+from graphshare.ops.registry import auxiliary_slots, signature_of
 
 
 def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:

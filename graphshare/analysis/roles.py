@@ -14,7 +14,7 @@ import msgspec
 
 from graphshare.analysis.implied import Implied
 from graphshare.ir.graph import Graph, Node
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import auxiliary_slots, name_inputs, signature_of
 from graphshare.ops.signature import PARAMETER_FORMALS
 
 # Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
@@ -95,6 +95,11 @@ def assign_roles(
 
 # What a use makes of a variable; a lower number prevails.
 _MUTATED, _TRAINED, _LABEL, _STATE, _DATA, _FOREIGN, _NONE = range(7)
+_RANKS = {
+    **dict.fromkeys(STATE_FORMALS, _STATE),
+    **dict.fromkeys(LABEL_FORMALS, _LABEL),
+    **dict.fromkeys(PARAMETER_FORMALS, _TRAINED),
+}
 
 
 class _Use(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -109,7 +114,7 @@ _UNUSED = _Use(_NONE)
 def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
     """Return for each variable that an operator uses the use that prevails."""
     uses: dict[Node, _Use] = {}
-    formals: dict[tuple[str, int, int], tuple[tuple[int, str], ...]] = {}
+    formals: dict[tuple[str, int, int], tuple[tuple[int, str], ...]] = {}  # ranks and formal names of inputs
     for node in graph.nodes:
         if not node.op:
             continue
@@ -118,7 +123,10 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
         key = (node.op, id(node.attrs), len(inputs))
         ranked = formals.get(key)
         if ranked is None:
-            ranked = _ranked_formals(node)
+            names, mutated = name_inputs(node) or (), auxiliary_slots(node)
+            named = [names[slot] if slot < len(names) else "" for slot in range(len(inputs))]
+            other = _FOREIGN if signature_of(node) is None else _DATA
+            ranked = tuple([(_MUTATED if i in mutated else _RANKS.get(name, other), name) for i, name in enumerate(named)])
             if not node.subgraphs:
                 formals[key] = ranked
         for entry, (rank, formal) in zip(inputs, ranked, strict=True):
@@ -126,26 +134,6 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
             if not variable.op and (variable not in uses or rank < uses[variable].rank):
                 uses[variable] = _Use(rank, formal, node)
     return uses
-
-
-def _ranked_formals(node: Node) -> tuple[tuple[int, str], ...]:
-    """Return for each input of an operator what it makes of a variable, and its formal name."""
-    signature = signature_of(node)
-    count = len(node.inputs)
-    if signature is None:
-        return ((_FOREIGN, ""),) * count
-    names = signature.input_names(node.attrs, count, subgraphs=node.subgraphs) or ()
-    slots = signature.auxiliary_slots(node.attrs, count, subgraphs=node.subgraphs)
-    names = (*names[:count], *[""] * (count - len(names)))
-    return tuple((_MUTATED if i in slots else _rank(name), name) for i, name in enumerate(names))
-
-
-def _rank(formal: str) -> int:
-    if formal in PARAMETER_FORMALS:
-        return _TRAINED
-    if formal in LABEL_FORMALS:
-        return _LABEL
-    return _STATE if formal in STATE_FORMALS else _DATA
 
 
 def _by_graph(node: Node, use: _Use) -> Role:
@@ -171,7 +159,7 @@ def _by_graph(node: Node, use: _Use) -> Role:
 
 def implied_role(implied: Implied) -> Role:
     """Return the role of a variable without a node, by its slot: MXNet names it after its formal input."""
-    rank = _MUTATED if implied.auxiliary else _rank(implied.formal)
+    rank = _MUTATED if implied.auxiliary else _RANKS.get(implied.formal, _DATA)
     kind = Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
     why = "the file implies it:" if rank == _MUTATED else f"the file implies it: {implied.formal} of"
     return Role(kind, why, implied.node, is_label=rank == _LABEL, is_state=rank == _STATE)

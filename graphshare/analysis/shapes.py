@@ -305,16 +305,14 @@ def choose_sizes(
     types: Mapping[Node, str],
     nodes: Sequence[Node],
     inference: Inference,
-) -> tuple[Inference, dict[Node, tuple[int, ...]]] | None:
-    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; None when none fits.
+) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
+    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; none of them when none fits.
 
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number.
     """
     unknown = [node for node in nodes if node.is_variable and not is_known(inference.shapes[node][0])]
     partly = {node: shape for node in unknown if (shape := inference.shapes[node][0]) is not None}
-    if not partly:
-        return None
-    for size in dict.fromkeys((*_USUAL, *_SMALL)):
+    for size in dict.fromkeys((*_USUAL, *_SMALL)) if partly else ():
         trial = {node: _fill_shape(shape, size) for node, shape in partly.items()}
         try:
             result = infer(graph, {**shapes, **trial}, types, nodes=nodes)
@@ -322,7 +320,7 @@ def choose_sizes(
             continue
         if _all_positive(result.shapes[node] for node in nodes):
             return result, {node: tuple(d or 0 for d in result.shapes[node][0] or ()) for node in partly}
-    return None
+    return inference, {}
 
 
 def _fill_shape(shape: tuple[int | None, ...], size: int) -> tuple[int, ...]:

@@ -86,7 +86,7 @@ def spread_inputs(
     shapes: Mapping[str, S],
     *,
     targets: Sequence[str] = (),
-    option: str = "--target",
+    option: str = "`targets`",
     held: Collection[str] | None = None,
     as_input: Collection[str] = (),
 ) -> tuple[dict[str, F], dict[str, S], list[str]]:

@@ -6,11 +6,14 @@ import os
 from collections.abc import Iterable
 
 from graphshare.api.models import Names, Shapes, as_names, as_path, as_shapes
+from graphshare.arguments import Natural, Positive
+from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.check import check as check_targets
 from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config
 from graphshare.checks.targets import find_targets
+from graphshare.errors import Fault, UsageError
 from graphshare.reports.model import FindingsReport
 
 Checkable = Checkpoint | StrPath
@@ -19,21 +22,23 @@ Checkable = Checkpoint | StrPath
 def check(
     models: Checkable | Iterable[Checkable],
     *,
-    epoch: int | None = None,
+    epoch: Natural | None = None,
     params: StrPath | None = None,
     shapes: Shapes | None = None,
     select: Names = (),
     ignore: Names = (),
     config: StrPath | None = None,
     isolated: bool = False,
+    exclude: Names = (),
     fix: bool = False,
     baseline: StrPath | None = None,
-    jobs: int = 1,
+    jobs: Positive = 1,
 ) -> FindingsReport:
     """Check models, or the files that paths, stems, folders and globs name, and report every finding with its place.
 
     ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``, else the
-    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``fix`` first fixes in place what is safe to fix.
+    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``epoch`` and ``params`` are those of one model, as for
+    :func:`load`. ``exclude`` are globs of what is left out of folders. ``fix`` first fixes in place what is safe to fix.
     Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a time. ``report.findings`` is empty, and
     ``report.exit_code()`` 0, where nothing is wrong.
 
@@ -42,10 +47,12 @@ def check(
         UsageError: there is no such rule; ``params`` or ``epoch`` with several graphs.
     """
     items = [models] if isinstance(models, Checkpoint | str | os.PathLike) else list(models)
+    if not items:
+        raise UsageError(Fault("`models` is empty", hint="give models, paths, stems, folders or globs"))
     paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
     options = check_options(config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes)
     return check_targets(
-        find_targets(paths, params=as_path(params), epoch=epoch),
+        find_targets(paths, params=as_path(params), epoch=epoch, sieve=Sieve(as_names(exclude))),
         options,
         models=[item for item in items if isinstance(item, Checkpoint)],
         jobs=jobs,

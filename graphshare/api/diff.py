@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.arguments import NotNegative
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.differences.diff import Difference
@@ -18,8 +19,8 @@ def diff(
     map: StrPath | None = None,
     renames: bool = True,
     ignore_names: bool = False,
-    atol: float = 0.0,
-    rtol: float = 0.0,
+    atol: NotNegative = 0.0,
+    rtol: NotNegative = 0.0,
 ) -> Difference:
     """Find what differs between two graphs, and between their parameters where both have some.
 

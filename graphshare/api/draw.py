@@ -5,31 +5,38 @@ from __future__ import annotations
 from typing import Literal
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.arguments import Natural, Text
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
 from graphshare.drawing.draw import draw as draw_graph
 from graphshare.formats.paths import base_name
 
+Language = Literal["html", "svg", "dot", "mermaid", "png", "pdf"]
+Theme = Literal["auto", "light", "dark"]
+Direction = Literal["TB", "LR", "BT", "RL"]
+
 
 def draw(
     model: Model,
     *,
-    to: Literal["html", "svg", "dot", "mermaid", "png", "pdf"] = "dot",
-    depth: int | None = None,
+    to: Language = "dot",
+    depth: Natural | None = None,
     shapes: Shapes | None = None,
     prefixes: Names = (),
     highlight: StrPath | None = None,
     all_parameters: bool = False,
-    separator: str | None = None,
-    theme: Literal["auto", "light", "dark"] = "auto",
-    direction: Literal["TB", "LR", "BT", "RL"] = "TB",
+    separator: Text | None = None,
+    theme: Theme = "auto",
+    direction: Direction = "TB",
 ) -> Drawing:
-    """Draw a graph as a page (``html``), as SVG, in Graphviz's language, in Mermaid, or by Graphviz as PNG or PDF.
+    """Draw a graph: ``to`` a page (``html``), ``svg``, Graphviz's ``dot``, ``mermaid``, or by Graphviz ``png`` or ``pdf``.
 
-    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it.
-    ``depth`` levels of scopes are open (all that fit, without it). ``prefixes`` name branches; without any they are found from
-    the outputs. ``highlight`` is the map file of the rewrite that made the graph.
+    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it. ``separator`` parts scopes in
+    names (else ``/``, or ``_`` where that makes sense); ``depth`` levels of them are open (all that fit, without it).
+    ``all_parameters`` draws each parameter as a box. ``direction`` is where the data flow (``TB``: from top to bottom),
+    ``theme`` the colours; ``auto`` suits both in SVG. ``prefixes`` name branches; without any they are found from the outputs.
+    ``highlight`` is the map file of the rewrite that made the graph.
 
     Raises:
         InputError: the map cannot be read or is of another graph.
@@ -44,7 +51,7 @@ def draw(
             to=to,
             depth=depth,
             params=source.parameter_file,
-            shapes=as_shapes(shapes),
+            shapes=as_shapes(shapes, source.graph),
             prefixes=as_names(prefixes),
             highlight=map_file,
             all_parameters=all_parameters,

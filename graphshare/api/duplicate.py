@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.arguments import Natural
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -26,17 +27,17 @@ def duplicate(
     share_inputs: Names = (),
     upto: Names = (),
     drop_original: bool = False,
-    batch_axes: Mapping[str, int] = MappingProxyType({}),
+    batch_axes: Mapping[str, Natural] = MappingProxyType({}),
     force: bool = False,
     as_input: Names = (),
     as_parameter: Names = (),
 ) -> Checkpoint:
-    """Add a branch for each prefix, with parameters of its own or on one set of parameters.
+    """Add a branch for each of ``prefixes``, with parameters of its own or on one set of parameters.
 
-    Mode ``copy`` gives every branch its own parameters, which start equal; ``tie`` makes all branches use one set; ``batch``
-    runs the graph once on the inputs of all branches, concatenated along ``batch_axes`` (axis 0 unless named). ``choices``
-    (pairs such as ``("tie", "conv*")``) change the mode of some parameters; the last match wins. ``share_inputs`` are
-    patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies hold what these need.
+    The ``mode`` ``copy`` gives every branch its own parameters, which start equal; ``tie`` makes all branches use one set;
+    ``batch`` runs the graph once on the inputs of all branches, concatenated along ``batch_axes`` (axis 0 unless named).
+    ``choices`` (pairs such as ``("tie", "conv*")``) change the mode of some parameters; the last match wins. ``share_inputs``
+    are patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies hold what these need.
     ``drop_original`` leaves only the copies. ``force`` allows a batch over operators that mix its samples. ``as_input`` and
     ``as_parameter`` name variables whose role cannot be inferred.
 
@@ -59,7 +60,7 @@ def duplicate(
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
             from graphshare.rewrite.batch import plan_batch
 
-            require(source.graph, Capability.BATCH, what="--mode batch")
+            require(source.graph, Capability.BATCH, what="`mode='batch'`")
             report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
         else:
             chosen = [Choice(how, pattern) for how, pattern in choices]
@@ -75,12 +76,12 @@ def _check_mode(
     """Refuse options that do not go with the mode. Raises UsageError with all of them."""
     faults = []
     if mode != "batch":
-        idle = [option for option, value in (("--batch-axis", batch_axes), ("--force", force)) if value]
-        faults = [Fault(f"{option} is for --mode batch") for option in idle]
+        idle = [option for option, value in (("`batch_axes`", batch_axes), ("`force`", force)) if value]
+        faults = [Fault(f"{option} is for `mode='batch'`") for option in idle]
     elif choices:
-        faults.append(Fault("--tie and --copy choose between modes; a batch has one run and one set of parameters"))
+        faults.append(Fault("`choices` choose between modes; a batch has one run and one set of parameters"))
     if mode == "batch" and upto:
         hint = "cut it out first: graphshare extract GRAPH --target NAME"
-        faults.append(Fault("--upto leaves the original as it is; a batch is one run of the whole graph", hint=hint))
+        faults.append(Fault("`upto` leaves the original as it is; a batch is one run of the whole graph", hint=hint))
     if faults:
         raise UsageError(faults)

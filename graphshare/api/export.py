@@ -13,7 +13,7 @@ import msgspec
 from graphshare.analysis.bodies import draws_numbers
 from graphshare.analysis.twins import spread_inputs
 from graphshare.api.fold import fold as fold_model
-from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.api.onnx_translation import (
     DynamicShapes,
     Instance,
@@ -24,11 +24,12 @@ from graphshare.api.onnx_translation import (
     translate_instance,
     translate_sizes,
 )
+from graphshare.arguments import Natural, NotNegative, Seconds
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.variable_values import as_arrays, check_shapes
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
@@ -83,10 +84,10 @@ def export(
     dynamic: DynamicShapes | None = None,
     custom_domain: str = "",
     verify: bool = True,
-    seed: int = 0,
-    tolerance: float | None = None,
-    max_memory: int | str | None = None,
-    time_limit: float | None = None,
+    seed: Natural = 0,
+    tolerance: NotNegative | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Checkpoint:
     """Return a model for inference as an ONNX model, and prove in onnxruntime that it computes the same.
 
@@ -115,7 +116,9 @@ def export(
     require(source.graph, Capability.EXPORT, where=source.where)
     path = "" if out is None else place_model(os.fspath(out), source)
     if not path and weights != "embed":
-        raise UsageError(Fault(f"--weights {weights} places them beside a file, and none is written", hint="name it with -o"))
+        raise UsageError(
+            Fault(f"`weights={weights!r}` places them beside a file, and none is written", hint="name it with `out`")
+        )
     check_opset(opset)
     if verify:
         require_judges()
@@ -123,12 +126,13 @@ def export(
         source = fold_model(source)
     inputs, targets = as_names(as_input), as_names(upto)
     with locate_refusals(source):
+        check_roles(source.graph.variables(), inputs)
         arrays, sizes, spread_notes = spread_inputs(
             source.graph,
             as_arrays(feeds),
-            as_shapes(shapes),
+            as_shapes(shapes, source.graph),
             targets=targets,
-            option="--upto",
+            option="`upto`",
             held=source.held,
             as_input=inputs,
         )
@@ -138,7 +142,9 @@ def export(
         name, domain = _name(source), custom_domain
         request = Request(source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source))
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
-        translated = instances[0].translated
+        translated, inference = instances[0].translated, instances[0].static.inference
+        fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]
+        check_shapes({node: arrays[node.name].shape for node in fed}, inference)
         proves = verify and not translated.custom
         if proves:
             _refuse_random(instances[0])
@@ -172,7 +178,7 @@ def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicSh
     symbols = list_symbols(dynamic, instance)
     if dynamic_batch:
         if symbols:
-            raise UsageError(Fault("--dynamic-batch and --dynamic are two ways to say it", hint="name the batch in --dynamic"))
+            raise UsageError(Fault("`dynamic_batch` and `dynamic` are two ways to say it", hint="name the batch in `dynamic`"))
         symbols = [batch_symbol(instance)]
     return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
 
@@ -183,7 +189,7 @@ def _refuse_random(instance: Instance) -> None:
         Fault(
             f"{node.op} draws random numbers, which are others in onnxruntime, so that nothing can be proved",
             node=node.name,
-            hint="write the model without a proof with --no-verify, or export the part before with --upto",
+            hint="write the model without a proof with `verify=False`, or export the part before with `upto`",
         )
         for node in instance.static.inference.nodes
         if draws_numbers(node)
@@ -200,7 +206,7 @@ def place_model(out: str, source: Checkpoint) -> str:
         RefusedError: it is a file from which the model is made.
     """
     if out == "-":
-        raise UsageError(Fault("a model is proved from its file, so it cannot go to stdout", hint="name a file with -o"))
+        raise UsageError(Fault("a model is proved from its file, so it cannot go to stdout", hint="name a file with `out`"))
     path = extend(out, ".onnx") if is_stem(out) and not is_directory(out) else place_result(out, source, ".onnx")
     refuse_inputs_as_outputs([UsedFile(path, "graph"), UsedFile(extend(path, ".data"), "parameters")], input_files(source))
     return path

@@ -27,7 +27,7 @@ def fold(model: Model) -> Checkpoint:
     source = as_checkpoint(model)
     require(source.graph, Capability.FOLD, where=source.where)
     if source.parameter_file is None:
-        hint = "name the parameter file with --params"
+        hint = "name the parameter file with `params`"
         raise UsageError(Fault("there are no parameters to fold into", where=source.where, hint=hint))
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names
+from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
@@ -17,7 +17,7 @@ from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_gr
 from graphshare.text.format import format_count, format_names
 
 _LISTED = 6
-_EXPORTED = "an MXNet model in a group with an ONNX model is exported first: give the shapes of its inputs with --shape"
+_EXPORTED = "an MXNet model in a group with an ONNX model is exported first: give the shapes of its inputs with `shapes`"
 
 
 def group(
@@ -31,13 +31,13 @@ def group(
     as_input: Names = (),
     as_parameter: Names = (),
 ) -> Checkpoint:
-    """Join several models in one, with the heads of all of them.
+    """Join ``models`` in one, with the heads of all of them.
 
     ``prefixes`` has one for each model, ``""`` for none. ``connect`` has pairs of an output and the input that it feeds; that
-    input is gone from the result. ``share_inputs`` are patterns of inputs and labels that all models use together. A name
-    that two models have is an ``error``; ``prefix`` gives the later model the name of its file as a prefix; ``tie-if-equal``
-    makes parameters of one name and equal value one node. An MXNet model beside an ONNX model is exported first, for which
-    ``shapes`` are those of its inputs; values then have the names of its outputs.
+    input is gone from the result. ``share_inputs`` are patterns of inputs and labels that all models use together. What becomes
+    of a name that two models have is ``on_collision``: ``error`` refuses it; ``prefix`` gives the later model the name of its
+    file as a prefix; ``tie-if-equal`` makes parameters of one name and equal value one node. An MXNet model beside an ONNX
+    model is exported first, for which ``shapes`` are those of its inputs; values then have the names of its outputs.
 
     Raises:
         UsageError: there are fewer than two models, or more or fewer prefixes than models.
@@ -45,14 +45,15 @@ def group(
             are listed.
     """
     sources = [as_checkpoint(model) for model in models]
-    if len(sources) < 2:
-        hint = "graphshare group trunk.json head.json --connect OUT=IN"
-        raise UsageError(Fault("a group takes two graphs at least", hint=hint))
-    if prefixes and len(prefixes) != len(sources):
-        hint = "give --prefix once for each graph, in their order; '' for none"
-        raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {format_count(len(sources), 'graph')}", hint=hint))
+    faults = find_count_faults(len(sources), {"`prefixes`": prefixes})
+    if faults:
+        raise UsageError(faults)
+    variables = (node for source in sources for node in source.graph.variables())
+    check_roles(variables, as_input, as_parameter)
     if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes or {}, as_names(as_input))
+    elif shapes:
+        raise UsageError(Fault("`shapes` are for MXNet models beside ONNX models", hint="leave `shapes` out"))
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
     report = plan_group(
@@ -74,6 +75,18 @@ def group(
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
 
 
+def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:
+    """Return what is wrong with the number of graphs, and of the options that have one value for each graph."""
+    faults = []
+    if count < 2:
+        faults.append(Fault("a group takes two graphs at least", hint="graphshare group trunk.json head.json --connect OUT=IN"))
+    for option, values in options.items():
+        if values and len(values) != count:
+            hint = f"give {option} once for each graph, in their order; '' for none"
+            faults.append(Fault(f"there are {len(values)} {option} for {format_count(count, 'graph')}", hint=hint))
+    return faults
+
+
 def _is_exportable(source: Checkpoint) -> bool:
     return find_format(source.graph).supports(Capability.EXPORT)
 
@@ -86,9 +99,13 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
         UsageError: the operator set version is not supported.
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
+    from graphshare.execute.feeds import for_variables
     from graphshare.export_onnx.opsets import DEFAULT
 
     versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
+    variables = [node for source in sources for node in source.graph.variables()]
+    shapes = as_shapes(shapes, *(source.graph for source in sources))
+    for_variables(shapes, variables, option="`shapes`")
     opset = next((version for version in versions if version is not None), DEFAULT)
     members = []
     for source in sources:
@@ -98,7 +115,7 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
         own = {node.name for node in source.graph.variables()}
         known = {name: shape for name, shape in shapes.items() if name in own}
         try:
-            exported = export(source, shapes=known, as_input=as_input, opset=opset, verify=False)
+            exported = export(source, shapes=known, as_input=own.intersection(as_input), opset=opset, verify=False)
         except GraphshareError as error:
             faults = [msgspec.structs.replace(fault, hint=fault.hint or _EXPORTED) for fault in error.faults]
             raise type(error)(faults) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from graphshare.arguments import Positive
 from graphshare.checkpoint.load import StrPath
 from graphshare.formats.images.images import Images, open_image_files
 from graphshare.formats.images.settings import make_settings
@@ -14,8 +15,8 @@ def open_images(
     paths: StrPath | Iterable[StrPath],
     *,
     preset: str | None = None,
-    resize: int | Sequence[int] | None = None,
-    crop: int | Sequence[int] | None = None,
+    resize: Positive | tuple[Positive, Positive] | None = None,
+    crop: Positive | tuple[Positive, Positive] | None = None,
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     scale: float | None = None,
@@ -23,13 +24,14 @@ def open_images(
     layout: str | None = None,
     interpolation: str | None = None,
 ) -> Images:
-    """Open images, or folders of them, as one batch: a value for ``feeds``, and an array of float32 for numpy.
+    """Open images, or folders of them, at ``paths`` as one batch: a value for ``feeds``, an array of float32 for numpy.
 
     ``preset`` is the preparation of a model zoo (``gluoncv``, ``insightface``, ``mtcnn``...); what is given beside it replaces
     its values. An image is resized to ``resize``, the length of its shorter side or (height, width), and cut at its centre to
-    ``crop``, one length or (height, width). Pixels, from 0 to 255, become ``(pixel - mean) * scale / std``; ``mean`` and
-    ``std`` are one number, or one each for red, green and blue. ``color`` is ``rgb``, ``bgr`` or ``gray``, ``layout`` is
-    ``NCHW`` or ``NHWC``, ``interpolation`` is ``mxnet`` (bilinear as in ``mx.image.imresize``) or a filter of Pillow.
+    ``crop``, one length or (height, width). Pixels, from 0 to 255, become ``(pixel - mean) * scale / std``; ``scale`` is one
+    number, ``mean`` and ``std`` are one, or one each for red, green and blue. ``color`` is ``rgb``, ``bgr`` or
+    ``gray``, ``layout`` is ``NCHW`` or ``NHWC``, ``interpolation`` is ``mxnet`` (bilinear as in ``mx.image.imresize``) or a
+    filter of Pillow.
 
     Raises:
         UsageError: an unknown preset, or values that do not make sense; all are listed.

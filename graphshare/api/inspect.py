@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.folder import find_models
+from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.folder import Sieve, find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
@@ -27,13 +27,15 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
 
     With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and multiply-adds, as far as they follow
     from ``shapes``, the parameter file and the graph's own annotations. Empty ``shapes`` leave everything to the files; an
-    unknown batch is 1 then where nothing else is unknown. Of an ONNX model they are what the file states or ONNX infers.
+    unknown batch is 1 then where nothing else is unknown. Of an ONNX model ``shaped`` has what the file states or ONNX infers.
 
     Raises:
         RefusedError: the parameter file's records have no names; a name in ``shapes`` is not a variable; ``shapes`` contradict
             the files or each other.
     """
     source = as_checkpoint(model)
+    with locate_refusals(source):
+        check_roles(source.graph.variables(), as_input, as_parameter)
     found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
     if shapes or (shapes is not None and not find_format(source.graph).supports(Capability.COSTS)):
         return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
@@ -62,9 +64,10 @@ def _infer_shapes(
     from graphshare.execute.shape_report import shape_graph  # brings numpy along
 
     with locate_refusals(source):
+        check_roles(source.graph.variables(), as_input, as_parameter)
         return shape_graph(
             source.graph,
-            as_shapes(shapes),
+            as_shapes(shapes, source.graph),
             params=source.parameter_file,
             as_input=as_input,
             as_parameter=as_parameter,
@@ -72,12 +75,12 @@ def _infer_shapes(
         )
 
 
-def inspect_folder(folder: StrPath) -> Iterator[ModelFacts]:
-    """Inspect every ``*-symbol.json`` below a folder with its newest parameters, one model in memory at a time.
+def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
+    """Inspect every model below ``folder`` with its newest parameters, one model in memory at a time.
 
-    A model that cannot be read is among the results, with its faults.
+    A model that cannot be read is among the results, with its faults. ``exclude`` are globs of what is left out.
 
     Raises:
         InputError: there is no model; folders cannot be read.
     """
-    return inspect_models(find_models(os.fspath(folder)))
+    return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude))))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, load
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Graph, Node
+from graphshare.rewrite.choices import check_variable_names
+from graphshare.text.patterns import expand_patterns
 
 Model = Checkpoint | Graph | str | os.PathLike[str]
 """A model, a graph without parameters, or what :func:`graphshare.load` takes: a path or a stem."""
@@ -16,8 +19,8 @@ Names = str | Iterable[str]
 """One name or pattern, or several."""
 
 Shape = tuple[int | None, ...]
-Shapes = Mapping[str, Sequence[int | None]]
-"""Shapes by variable name; None is a size to be inferred."""
+Shapes = Mapping[str, Sequence[Natural | None]]
+"""Shapes by variable name or pattern; None is a size to be inferred."""
 
 
 def as_checkpoint(model: Model) -> Checkpoint:
@@ -32,9 +35,15 @@ def as_names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def as_shapes(shapes: Shapes | None) -> dict[str, Shape]:
-    """Return shapes by name as tuples."""
-    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
+def check_roles(variables: Iterable[Node], as_input: Names, as_parameter: Names = ()) -> None:
+    """Check that the names of inputs and parameters are those of variables. Raises RefusedError with all that are not."""
+    check_variable_names(variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)})
+
+
+def as_shapes(shapes: Shapes | None, *graphs: Graph) -> dict[str, Shape]:
+    """Return shapes by name as tuples; those of patterns hold for the variables of ``graphs`` that they match."""
+    tuples = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    return expand_patterns(tuples, dict.fromkeys(node.name for graph in graphs for node in graph.variables()))
 
 
 def as_path(path: StrPath | None) -> str | None:

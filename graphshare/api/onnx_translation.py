@@ -208,18 +208,18 @@ def batch_symbol(instance: Instance) -> Symbol:
             axes[node] = 1 if role.is_state and role.user is not None and role.user.op == "RNN" else 0
     if not axes:
         raise UsageError(
-            Fault("--dynamic-batch leaves nothing open: the model has no inputs", hint="leave --dynamic-batch out")
+            Fault("`dynamic_batch` leaves nothing open: the model has no inputs", hint="leave `dynamic_batch` out")
         )
     _, couplings = follow_batch(instance.static.inference.nodes, axes)
     faults = [
-        Fault(f"{c.node.op} {c.why}", node=c.node.name, hint="export it with a fixed batch: leave --dynamic-batch out")
+        Fault(f"{c.node.op} {c.why}", node=c.node.name, hint="export it with a fixed batch: leave `dynamic_batch` out")
         for c in couplings
         if not c.only_training
     ]
     if faults:
         raise RefusedError(faults)
     if not axes:
-        raise RefusedError(Fault("has no input that could have a batch", hint="leave --dynamic-batch out"))
+        raise RefusedError(Fault("has no input that could have a batch", hint="leave `dynamic_batch` out"))
     first, *others = ((instance.translated.names[node, 0], axis) for node, axis in axes.items())
     return Symbol(BATCH, first[0], first[1], tuple(others))
 
@@ -235,15 +235,15 @@ def list_symbols(dynamic: DynamicShapes, instance: Instance) -> list[Symbol]:
     faults = []
     for name, shape in dynamic.items():
         if name not in inputs:
-            faults.append(Fault(f"--dynamic {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
+            faults.append(Fault(f"`dynamic` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
         elif len(shape) != len(inputs[name]):
-            faults.append(Fault(f"--dynamic gives {name!r} {format_count(len(shape), 'axis')}, and it has {len(inputs[name])}"))
+            faults.append(Fault(f"`dynamic` gives {name!r} {format_count(len(shape), 'axis')}, and it has {len(inputs[name])}"))
         else:
             for axis, size in enumerate(shape):
                 if isinstance(size, str):
                     places.setdefault(size, []).append((name, axis))
                 elif size is not None and size != inputs[name][axis]:
-                    faults.append(Fault(f"--dynamic gives axis {axis} of {name!r} {size}, and its shape {inputs[name][axis]}"))
+                    faults.append(Fault(f"`dynamic` gives axis {axis} of {name!r} {size}, and its shape {inputs[name][axis]}"))
     if faults:
         raise UsageError(faults)
     return [Symbol(size, *found[0], tuple(found[1:])) for size, found in places.items()]

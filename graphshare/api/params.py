@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from graphshare.api.models import Names, as_names
+from graphshare.arguments import Natural, NotNegative
 from graphshare.checkpoint.load import StrPath, find_both_params, find_params
 from graphshare.formats.params import convert as conversion
 from graphshare.formats.params import diff as difference
@@ -13,14 +13,14 @@ def convert(
     source: StrPath,
     target: StrPath,
     *,
-    epoch: int | None = None,
+    epoch: Natural | None = None,
     to: str | None = None,
     densify: bool = False,
     np_shape: bool = False,
-    select: Sequence[str] = (),
+    select: Names = (),
     tie: bool = False,
     dtype: str | None = None,
-    keep: Sequence[str] = (),
+    keep: Names = (),
     in_place: bool = False,
 ) -> conversion.Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
@@ -47,10 +47,10 @@ def convert(
         to=to,
         densify=densify,
         np_shape=np_shape,
-        select=select,
+        select=as_names(select),
         tie=tie,
         dtype=dtype,
-        keep=keep,
+        keep=as_names(keep),
         in_place=in_place,
     )
 
@@ -59,11 +59,11 @@ def diff_params(
     left: StrPath,
     right: StrPath,
     *,
-    epoch: int | None = None,
+    epoch: Natural | None = None,
     prefix: str = "",
-    select: Sequence[str] = (),
-    atol: float = 0.0,
-    rtol: float = 0.0,
+    select: Names = (),
+    atol: NotNegative = 0.0,
+    rtol: NotNegative = 0.0,
 ) -> difference.ParameterDiff:
     """Return what differs between two parameter files, or those of two stems; ``prefix`` is what names in ``right`` have more.
 
@@ -75,4 +75,4 @@ def diff_params(
         RefusedError: a pattern of ``select`` matches nothing.
     """
     one, other = find_both_params(left, right, epoch=epoch)
-    return difference.diff_params(one, other, prefix=prefix, select=select, atol=atol, rtol=rtol)
+    return difference.diff_params(one, other, prefix=prefix, select=as_names(select), atol=atol, rtol=rtol)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
+from graphshare.arguments import Text
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import (
@@ -39,14 +40,15 @@ def rename(
     match: Mapping[str, str] = MappingProxyType({}),
     variable_scopes: Names = (),
     name_scopes: Names = (),
-    separator: str | None = None,
-    only: Names = (),
+    separator: Text | None = None,
+    only: Only | Iterable[Only] = (),
 ) -> Checkpoint:
     """Give nodes other names, parameters along.
 
     Either ``strip_prefix`` is removed and ``prefix`` put before; or ``names`` (old to new; or a node to its new name) or the
     file ``map`` give the names, ``inverse`` the other way round; or ``rules`` do (a file, or what :func:`load_rules` gives),
-    followed by ``match`` (pattern to name, each ``*`` in the name is what the pattern's next ``*`` matched) and scopes.
+    followed by ``match`` (pattern to name, each ``*`` in the name is what the pattern's next ``*`` matched) and scopes around
+    all names (``variable_scopes``) or all but parameters' (``name_scopes``), whose parts ``separator`` separates (``/``).
     ``only`` limits it to ``variables``, ``ops``, ``inputs`` or ``parameters``. Names inside subgraphs stay: they bind by
     position.
 
@@ -58,7 +60,7 @@ def rename(
     by_rule = rules is not None or bool(match or as_names(variable_scopes) or as_names(name_scopes))
     _check_ways(names is not None or map is not None, inverse, bool(prefix or strip_prefix), by_rule)
     source = as_checkpoint(model)
-    kinds = [Only(kind) for kind in as_names(only)]
+    kinds: list[Only] = [only] if isinstance(only, str) else list(only)
     map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
     new = _new_names(source.graph, map_file, names, inverse)
     stored = read_stored_names(map_file, new or {}, source.graph, inverse=inverse) if map_file is not None else {}
@@ -91,11 +93,11 @@ def rename(
 
 def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> None:
     """Refuse calls that give names in no way, or in two that exclude each other."""
-    hint = "give --prefix and --strip-prefix, --match and --to, scopes, --rules FILE, or --map FILE"
+    hint = "give `prefix` and `strip_prefix`, `match={PATTERN:NAME}`, scopes, `rules=FILE`, or `map=FILE`"
     if mapped and (affixes or by_rule):
         raise UsageError(Fault("a map excludes prefixes and rules", hint=hint))
     if inverse and not mapped:
-        raise UsageError(Fault("--inverse needs the --map that a rename wrote with --map-out"))
+        raise UsageError(Fault("`inverse` needs the `map` that a rename wrote with `save(map=...)`"))
     if not (mapped or affixes or by_rule):
         raise UsageError(Fault("nothing says how to rename", hint=hint))
 

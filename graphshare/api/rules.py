@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import msgspec
 
 from graphshare.api.models import Model, as_checkpoint
+from graphshare.arguments import Text
 from graphshare.checkpoint.load import StrPath, locate_refusals
-from graphshare.rewrite.rules.explain import Explanation, RulesReport
+from graphshare.rewrite.rules.explain import Explanation, NameKind, RulesReport
 from graphshare.rewrite.rules.explain import check_rules as check_rules_file
 from graphshare.rewrite.rules.explain import explain as explain_name
 from graphshare.rewrite.rules.load import load_rules as read_rules_file
@@ -18,7 +19,7 @@ from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 
 
 def load_rules(path: StrPath) -> Ruleset:
-    """Load sharing and naming rules from a file, JSON or TOML.
+    """Load sharing and naming rules from the file ``path``, JSON or TOML.
 
     Raises:
         InputError: the file cannot be read or has faults; all are listed.
@@ -39,8 +40,8 @@ def ruleset_of(
     return msgspec.structs.replace(ruleset, **changes).then(more)
 
 
-def explain(name: str, rules: Ruleset | StrPath, *, kind: str = "parameter", model: Model | None = None) -> Explanation:
-    """Explain what rules make of a name, step by step.
+def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
+    """Explain what ``rules`` (a file, or what :func:`load_rules` gives) make of ``name``, step by step.
 
     With ``model``, the name is that of one of its nodes or a key of its parameter file, which tells the kind, and the answer
     says whether it is tied. Without, ``kind`` is ``parameter``, ``input`` or ``operator``.
@@ -58,7 +59,7 @@ def explain(name: str, rules: Ruleset | StrPath, *, kind: str = "parameter", mod
 
 
 def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
-    """Check a rules file, alone or against a model: errors, and rules that never fire or are shadowed by later ones.
+    """Check the rules file ``path``, alone or against ``model``: errors, rules that never fire or are shadowed by later ones.
 
     Raises:
         InputError: the file cannot be read.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from graphshare.analysis.twins import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.bind import Bound
@@ -32,28 +34,28 @@ def run(
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
     targets: Names = (),
-    seed: int | None = None,
-    params_seed: int | None = None,
+    seed: Natural | None = None,
+    params_seed: Natural | None = None,
     profile: bool = False,
-    batch: int | None = None,
+    batch: Positive | None = None,
     all_outputs: bool = False,
     engine: str = NUMPY,
     strict_engine: bool = False,
-    max_memory: int | str | None = None,
-    time_limit: float | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Computed:
     """Compute the heads of a model, or ``targets``, and only what they need.
 
     ``feeds`` are arrays, or images (:func:`graphshare.open_images`), by variable name, parameters too; an array of another
     dtype is converted where the dtypes of the others determine its variable's. With ``batch`` the images are decoded and
-    computed that many at a time, and there is no ``profile``. ``seed`` draws the inputs that are not fed (random operators use
-    it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
-    ``all_outputs`` returns every inner output that the targets need as well, in topological order, and the inputs: what
-    :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference, ``"onnxruntime"``, ``"auto"``
-    (onnxruntime where that is faster, its opening included), or that of an installed package. Nodes that it cannot take are
-    computed with numpy, which a note says; with ``strict_engine`` they are refused. What would take more than ``max_memory``
-    (bytes, or a text such as ``"2G"``; without it what is available) is refused before it runs, and work ends with an error
-    after ``time_limit`` seconds.
+    computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
+    not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
+    that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
+    and the inputs: what :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference,
+    ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or that of an installed package.
+    Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are refused. What would
+    take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without it what is available) is refused before it runs,
+    and work ends with an error after ``time_limit`` seconds.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
@@ -64,7 +66,7 @@ def run(
     """
     source = as_checkpoint(model)
     if profile and engine != NUMPY:
-        raise UsageError(Fault(f"--profile measures numpy's kernels and does not go with --engine {engine}"))
+        raise UsageError(Fault(f"`profile` measures numpy's kernels and does not go with `engine={engine!r}`"))
     require(source.graph, Capability.RUN, where=source.where)
     executor = create_executor(
         engine, strict=strict_engine, forwards=_count_batches(feeds or {}, batch), fixed=batch is not None
@@ -89,7 +91,8 @@ def run(
     limits = resource_limits(max_memory, time_limit)
     with locate_refusals(source), suggest_preparation(feeds or {}), limits:
         names = as_names(targets)
-        values, sizes, notes = spread_inputs(source.graph, feeds or {}, as_shapes(shapes), targets=names, held=source.held)
+        given = as_shapes(shapes, source.graph)
+        values, sizes, notes = spread_inputs(source.graph, feeds or {}, given, targets=names, held=source.held)
         computed = compute(values) if batch is None else run_batches(source.graph, batch, compute, feeds=values, targets=names)
     computed.notes[:0] = [*describe_images(feeds or {}), *notes]
     return computed
@@ -106,11 +109,9 @@ def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
     """Raise UsageError with all that does not go with ``batch``."""
     faults = []
     if profile:
-        faults.append(Fault("--profile measures one pass and does not go with --batch"))
+        faults.append(Fault("`profile` measures one pass and does not go with `batch`"))
     if all_outputs:
-        faults.append(Fault("--all keeps the outputs of one pass and does not go with --batch"))
-    if batch < 1:
-        faults.append(Fault(f"--batch {batch} is below 1"))
+        faults.append(Fault("`all_outputs` keeps the outputs of one pass and does not go with `batch`"))
     if faults:
         raise UsageError(faults)
 
@@ -119,10 +120,10 @@ def bind(
     model: Model,
     *,
     targets: Names = (),
-    seed: int = 0,
+    seed: Natural = 0,
     engine: str = NUMPY,
     strict_engine: bool = False,
-    max_memory: int | str | None = None,
+    max_memory: Natural | str | None = None,
 ) -> Bound:
     """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
 
@@ -139,11 +140,14 @@ def bind(
     source = as_checkpoint(model)
     require(source.graph, Capability.RUN, where=source.where)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
+    names = as_names(targets)
+    again = partial(bind, source, targets=names, seed=seed, engine=engine, strict_engine=strict_engine, max_memory=max_memory)
     with locate_refusals(source):
         return bind_graph(
             source.graph,
+            again=again,
             params=source.parameter_file,
-            targets=as_names(targets),
+            targets=names,
             seed=seed,
             max_memory=size,
             executor=executor,
@@ -153,20 +157,20 @@ def bind(
 def train(
     model: Model,
     *,
-    steps: int,
+    steps: Natural,
     settings: Sgd | None = None,
     rescale: float | None = None,
     head_gradients: Mapping[str, Any] | None = None,
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
     targets: Names = (),
-    seed: int | None = None,
-    params_seed: int | None = None,
+    seed: Natural | None = None,
+    params_seed: Natural | None = None,
     on_step: StepListener | None = None,
-    max_memory: int | str | None = None,
-    time_limit: float | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Trained:
-    """Train the parameters of a model for some steps, all on the same inputs, as MXNet's Module does it.
+    """Train the parameters of a model for a number of ``steps``, all on the same inputs, as MXNet's Module does it.
 
     ``settings`` are those of SGD. ``rescale`` multiplies the gradients; without it they are divided by the batch size of the
     first data input. Heads that are not losses start from ``head_gradients``, by output name, or from ones. The other arguments
@@ -181,7 +185,7 @@ def train(
     limits = resource_limits(max_memory, time_limit)
     with locate_refusals(source), suggest_preparation(feeds or {}), limits:
         values, sizes, notes = spread_inputs(
-            source.graph, feeds or {}, as_shapes(shapes), targets=as_names(targets), held=source.held
+            source.graph, feeds or {}, as_shapes(shapes, source.graph), targets=as_names(targets), held=source.held
         )
         trained = train_graph(
             source.graph,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.api.models import Model, Names, as_checkpoint, as_names, check_roles
 from graphshare.api.rules import ruleset_of
+from graphshare.arguments import Text
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -21,6 +22,8 @@ from graphshare.rewrite.share import plan_share
 from graphshare.rewrite.untie import plan_untie
 from graphshare.text.format import format_count
 
+PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `untie`, `doctor`"
+
 
 def share(
     model: Model,
@@ -28,7 +31,7 @@ def share(
     *,
     aliases: Mapping[str, str] = MappingProxyType({}),
     overrides: Mapping[str, str] = MappingProxyType({}),
-    separator: str | None = None,
+    separator: Text | None = None,
     reuse: Reuse | None = None,
     untie: Names = (),
     doctor: Repair | None = None,
@@ -38,9 +41,11 @@ def share(
     """Tie parameters inside one graph: those that have one name after all rules become one node, with one record.
 
     Operators and outputs keep their names. ``rules`` are a file or what :func:`load_rules` gives; ``overrides`` (scope to
-    scope) and ``aliases`` (parameter or pattern to parameter) come after them. Instead of rules, ``untie`` names patterns of
-    parameters that each of their operators gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module
-    refuses: ``tie`` makes them one, ``separate`` gives them names of their own.
+    scope) and ``aliases`` (parameter or pattern to parameter) come after them. ``separator`` separates the parts of scopes
+    (``/``). ``reuse`` says whether the target of a tie exists: ``auto`` ties where it does and renames where not, ``require``
+    and ``forbid`` refuse the other case. Instead of rules, ``untie`` names patterns of parameters that each of their operators
+    gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module refuses: ``tie`` makes them one,
+    ``separate`` gives them names of their own.
 
     Raises:
         InputError: the rules file cannot be read or has faults; all are listed.
@@ -51,13 +56,13 @@ def share(
     has_rules = rules is not None or bool(aliases or overrides)
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None))
     if purposes != 1:
-        message = "several purposes exclude each other" if purposes else "nothing says what to share"
-        raise UsageError(Fault(message, hint="give rules, overrides or aliases, or one of untie and doctor"))
+        raise UsageError(Fault("only one at a time" if purposes else "nothing says what to share", hint=PURPOSES))
     source = as_checkpoint(model)
     given = [Rule("scope", old, new, place=f"--override {old}={new}", option=True) for old, new in overrides.items()]
     given += [Rule("alias", old, new, place=f"--alias {old}={new}", option=True) for old, new in aliases.items()]
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
+        check_roles(source.graph.variables(), as_input, as_parameter)
         roles: dict[str, Any] = {
             "params": source.parameter_file,
             "as_input": as_names(as_input),
@@ -81,7 +86,7 @@ def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]
     repeated = {} if doctor else find_repeated_names(source.graph)
     return [
         f"{name!r} is the name of {format_count(len(nodes), 'variable')}, "
-        "which MXNet's Module refuses; --doctor tie or separate settles it"
+        "which MXNet's Module refuses; `doctor='tie'` or separate settles it"
         for name, nodes in repeated.items()
     ]
 
@@ -95,6 +100,7 @@ def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> l
     source = as_checkpoint(model)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
+        check_roles(source.graph.variables(), as_input, as_parameter)
         return find_candidates(
             source.graph, params=source.parameter_file, as_input=as_names(as_input), as_parameter=as_names(as_parameter)
         )

@@ -31,7 +31,7 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
 
 
 def format(model: Model, layout: str | None = None) -> Checkpoint:
-    """Give the graph's file another layout: ``mxnet``, ``compact`` or ``indent:N``; None writes its own layout anew.
+    """Give the graph's file another ``layout``: ``mxnet``, ``compact`` or ``indent:N``; None writes its own layout anew.
 
     Raises:
         UsageError: there is no such layout.

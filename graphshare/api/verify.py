@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
+from graphshare.arguments import Natural, NotNegative, Positive, Seconds
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
@@ -29,12 +30,12 @@ def verify(
     recorded: StrPath | Mapping[str, Any] | None = None,
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
-    params_seed: int | None = None,
+    params_seed: Natural | None = None,
     as_input: Names = (),
-    rounds: int = 1,
-    seed: int = 0,
-    atol: float = 1e-8,
-    rtol: float = 1e-5,
+    rounds: Positive = 1,
+    seed: Natural = 0,
+    atol: NotNegative = 1e-8,
+    rtol: NotNegative = 1e-5,
     train_step: bool = False,
     expect_tied: bool = False,
     layers: bool = False,
@@ -42,8 +43,8 @@ def verify(
     allow_unsupported: bool = False,
     engine: Names = (),
     strict_engine: bool = False,
-    max_memory: int | str | None = None,
-    time_limit: float | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Report:
     """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
 
@@ -74,13 +75,16 @@ def verify(
     """
     by_branch = bool(as_names(prefixes) or map)
     _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied, values_only)
+    source = as_checkpoint(model)
+    other = None if against is None else as_checkpoint(against)
+    graphs = [each.graph for each in (source, other) if each is not None]
     options = VerifyOptions(
         seed=seed,
         rounds=rounds,
         atol=atol,
         rtol=rtol,
         feeds=as_arrays(feeds),
-        shapes=as_shapes(shapes),
+        shapes=as_shapes(shapes, *graphs),
         params_seed=params_seed,
         as_input=as_names(as_input),
         allow_unsupported=allow_unsupported,
@@ -91,12 +95,10 @@ def verify(
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
-    source = as_checkpoint(model)
-    other = None if against is None else as_checkpoint(against)
     wanted = {
-        "--recorded": Capability.RECORDED if recorded is not None else None,
-        "--train-step": Capability.TRAINING if train_step else None,
-        "--layers": Capability.LAYERS if layers else None,
+        "`recorded`": Capability.RECORDED if recorded is not None else None,
+        "`train_step`": Capability.TRAINING if train_step else None,
+        "`layers`": Capability.LAYERS if layers else None,
     }
     faults: list[Fault] = []
     for each in (source,) if other is None else (source, other):
@@ -128,19 +130,19 @@ def _check_options(
     """Refuse options that do not go together. Raises UsageError with all of them."""
     faults: list[Fault] = []
     if expect_tied and not train_step:
-        faults.append(Fault("--expect tied needs --train-step"))
+        faults.append(Fault("`expect_tied` needs `train_step`"))
     if by_record and by_file:
-        faults.append(Fault("--recorded and --against are two things to compare with"))
+        faults.append(Fault("`recorded` and `against` are two things to compare with"))
     if by_record and by_branch:
-        faults.append(Fault("--recorded compares a graph with its outputs; --prefix and --map are for branches"))
+        faults.append(Fault("`recorded` compares a graph with its outputs; `prefixes` and `map` are for branches"))
     if by_record and (rounds > 1 or train_step):
-        faults.append(Fault("--recorded has one set of inputs and no gradients: neither --rounds nor --train-step go with it"))
+        faults.append(Fault("`recorded` has one set of inputs and no gradients: neither `rounds` nor `train_step` go with it"))
     if values_only and not by_file:
-        faults.append(Fault("--values-only needs --against", hint="--recorded compares outputs by name anyway"))
+        faults.append(Fault("`values_only` needs `against`", hint="`recorded` compares outputs by name anyway"))
     if values_only and (rounds > 1 or train_step):
-        faults.append(Fault("--values-only has one set of inputs and no gradients: leave --rounds and --train-step out"))
+        faults.append(Fault("`values_only` has one set of inputs and no gradients: leave `rounds` and `train_step` out"))
     if by_file and by_branch:
-        faults.append(Fault("--against compares two files; --prefix and --map are for branches in one"))
+        faults.append(Fault("`against` compares two files; `prefixes` and `map` are for branches in one"))
     if faults:
         raise UsageError(faults)
 

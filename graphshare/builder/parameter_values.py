@@ -50,8 +50,8 @@ class ParameterValues:
             RefusedError: it has another shape, or a dtype that does not convert.
         """
         inference = self._infer_alone(var)
-        check_shapes({var.node: array}, inference)
-        return convert_feed(var.node, array, inference.types[var.node][0])
+        check_shapes({var.node: array.shape}, inference)
+        return convert_feed(var.node.name, array, inference.types[var.node][0])
 
     def complete(self, plan: Plan, targets: Sequence[Var], fed: Mapping[Node, Array]) -> tuple[dict[Node, Array], Inference]:
         """Return the values of all variables of ``plan``: fed ones in their dtypes, set ones, and initial ones for the rest.
@@ -67,7 +67,7 @@ class ParameterValues:
             arrays = {**fed, **{node: self._arrays[node] for node in plan.variables if node in self._arrays}}
             check_memory(self._inferences[key].nodes, [var.entry for var in targets], self._inferences[key], arrays)
         inference = self._inferences[key]
-        values = {node: convert_feed(node, array, inference.types[node][0]) for node, array in fed.items()}
+        values = {node: convert_feed(node.name, array, inference.types[node][0]) for node, array in fed.items()}
         self._initialise([node for node in plan.variables if node not in fed], inference)
         return {node: values[node] if node in fed else self._arrays[node] for node in plan.variables}, inference
 
@@ -94,7 +94,7 @@ class ParameterValues:
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)
         without_feed = infer(graph, known, dtypes, nodes=graph.nodes, default_type="float32")
-        check_shapes(fed, without_feed)
+        check_shapes({node: array.shape for node, array in fed.items()}, without_feed)
         return infer(graph, {**known, **{node: array.shape for node, array in fed.items()}}, dtypes, nodes=graph.nodes)
 
     def _collect_shapes(self, nodes: Iterable[Node]) -> dict[Node, tuple[int | None, ...]]:

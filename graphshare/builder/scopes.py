@@ -16,6 +16,7 @@ from contextvars import ContextVar
 
 import msgspec
 
+from graphshare.arguments import checked
 from graphshare.builder.naming import Counters, Naming
 from graphshare.builder.settings import Reuse, ReuseLike, Settings, resolve_reuse
 from graphshare.builder.var import Owner, Registry
@@ -112,6 +113,7 @@ def check_scope_name(name: str) -> str:
     return stripped
 
 
+@checked
 @contextmanager
 def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
     """Name the operators and inputs inside ``name/...``; parameters keep their names.
@@ -125,6 +127,7 @@ def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
         yield inner
 
 
+@checked
 @contextmanager
 def variable_scope(
     name: str | Scope | None = None,
@@ -165,6 +168,7 @@ def variable_scope(
         yield inner
 
 
+@checked
 @contextmanager
 def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[Scope]:
     """Restart the counters of automatic names inside, under ``naming`` if it is given.
@@ -181,6 +185,7 @@ def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[
         yield inner
 
 
+@checked
 @contextmanager
 def parameter_sharing(overrides: Mapping[str, str]) -> Iterator[Scope]:
     """Map the parameters of each left scope to those of its right scope, as Caffe2's ``ParameterSharing`` does.

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from graphshare.checkpoint.load import find_by_stem
-from graphshare.errors import Fault, InputError
+from graphshare.errors import Fault, InputError, UsageError
 from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.model_format import load_format
-from graphshare.formats.model_names import FORMAT_NAMES
+from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
+from graphshare.formats.path_matches import match_path
 from graphshare.formats.paths import base_name, is_folder, is_surely_file, join, split
-from graphshare.text.urls import is_url
+from graphshare.text.format import format_count
+from graphshare.text.urls import is_url, split_url
+
+_ENVIRONMENTS = ("venv", "node_modules", "__pycache__")
+_ENVIRONMENT_FILE = "pyvenv.cfg"
 
 
 class ModelFiles(msgspec.Struct, frozen=True, gc=False):
@@ -40,18 +45,65 @@ def is_folder_of_models(path: str) -> bool:
     return is_folder(path) and not find_by_stem(path)
 
 
-def find_models(folder: str) -> list[ModelFiles]:
+class Sieve:
+    """Leaves out of folders what is hidden or of an environment, and what globs match; each path is counted.
+
+    The globs are of paths below the folder that a user named, or of last names.
+    """
+
+    def __init__(self, exclude: Sequence[str] = ()) -> None:
+        self._globs = [os.path.normpath(glob) for glob in exclude]
+        self._is_used = False
+        self._excluded: set[tuple[str, str]] = set()
+        self.skipped: set[tuple[str, str]] = set()
+
+    def admits(self, folder: str, relative: str) -> bool:
+        """Return whether a file below a folder is to be read, or with a slash at the end of its path a folder."""
+        self._is_used = True
+        for end in (i for i, c in enumerate(f"{relative.removesuffix('/')}/") if c == "/"):
+            path, name = relative[:end], os.path.basename(relative[:end])
+            if end < len(relative) and (name[:1] == "." or name in _ENVIRONMENTS):
+                self.skipped.add((folder, path))
+                return False
+            if any(match_path(path, glob) or match_path(name, glob) for glob in self._globs):
+                self._excluded.add((folder, path))
+                return False
+        return True
+
+    def notes(self) -> Iterator[str]:
+        """Yield what was left out."""
+        if self.skipped:
+            yield f"skipped {format_count(len(self.skipped), 'folder')} (hidden or of an environment)"
+        if self._globs:
+            yield f"excluded {format_count(len(self._excluded), 'path')}"
+
+    def refuse_unused(self) -> None:
+        """Raise UsageError if there are globs and no folder was read."""
+        if self._globs and not self._is_used:
+            raise UsageError(
+                Fault(
+                    "`exclude` leaves something out of a folder, and none is given",
+                    hint="name the folder that holds the models",
+                )
+            )
+
+
+def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
     """Return the models below ``folder`` (or a URL): see :func:`list_models`. Raises InputError also when there is none."""
-    models = list_models(folder)
+    sieve = sieve or Sieve()
+    models = list_models(folder, sieve, loose=loose)
     if not models:
-        endings = " or ".join(f"*{names.suffix}" for names in FORMAT_NAMES.values())
-        hint = "name symbol files, ONNX models, stems, folders or globs"
-        raise InputError(Fault(f"contains no {endings}", where=folder, hint=hint))
+        suffixes = [*(names.suffix for names in FORMAT_NAMES.values()), *(PARAMETER_ENDINGS if loose else ())]
+        endings = " or ".join(f"*{suffix}" for suffix in suffixes)
+        hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
+        raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models
 
 
-def list_models(folder: str) -> list[ModelFiles]:
-    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones.
+def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
+    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and what ``sieve`` leaves out.
+
+    With ``loose`` each parameter file that by its name belongs to none follows, as a model without a graph.
 
     Links to folders are followed, each folder is read once, and only regular files count (and links to nothing, which cannot be
     read), so that neither a loop of links nor a pipe stops the search.
@@ -59,11 +111,24 @@ def list_models(folder: str) -> list[ModelFiles]:
     Raises:
         InputError: folders that cannot be read, all of them are listed.
     """
-    if is_url(folder):
-        from graphshare.formats.remote.listing import find_files  # start-up: only URLs need it
-
-        return [model for model in group_files(find_files(folder)) if "/." not in model.graph]
+    list_files = _list_remote if is_url(folder) else _list_local
     models: list[ModelFiles] = []
+    rest: list[str] = []
+    for parent, names in list_files(folder, sieve or Sieve()).items():
+        group = group_models(parent, names)
+        used = {path for model in group for path in model.params.values()}
+        models += group
+        paths = (join(parent, name) for name in names if loose and name.endswith(PARAMETER_ENDINGS) and name[:1] != ".")
+        rest += [path for path in paths if path not in used and _is_readable(path)]
+    return sorted(models, key=lambda model: model.graph) + [ModelFiles("", {0: path}) for path in sorted(rest)]
+
+
+_Files = Mapping[str, Mapping[str, ListedFile | None]]
+"""The names of files by folder, each with what a listing of URLs says of it."""
+
+
+def _list_local(folder: str, sieve: Sieve) -> _Files:
+    names: dict[str, dict[str, ListedFile | None]] = {}
     faults: list[Fault] = []
     visited: set[tuple[int, int]] = set()
 
@@ -72,42 +137,60 @@ def list_models(folder: str) -> list[ModelFiles]:
 
     _is_new(folder, visited)
     for parent, folders, files in os.walk(folder, onerror=note, followlinks=True):
-        folders[:] = [name for name in folders if name[:1] != "." and _is_new(os.path.join(parent, name), visited)]
-        models += [model for model in group_models(parent, files) if _is_readable(model.graph)]
+        below = os.path.join(parent, "")[len(os.path.join(folder, "")) :]
+        if below and _ENVIRONMENT_FILE in files:
+            sieve.skipped.add((folder, below))
+            folders.clear()
+            continue
+        folders[:] = [
+            name for name in folders if sieve.admits(folder, f"{below}{name}/") and _is_new(os.path.join(parent, name), visited)
+        ]
+        names[parent] = dict.fromkeys(name for name in files if sieve.admits(folder, below + name))
     if faults:
         raise InputError(faults)
-    return sorted(models, key=lambda model: model.graph)
+    return names
 
 
-def group_files(files: Iterable[ListedFile]) -> list[ModelFiles]:
-    """Return the models among listed files, sorted by path."""
+def _list_remote(url: str, sieve: Sieve) -> _Files:
+    from graphshare.formats.remote.listing import find_files  # start-up: only URLs need it
+
+    head, last, _ = split_url(url)
+    start = len(f"{head}{last}/" if last else head)
+    return _group_by_folder(file for file in find_files(url) if sieve.admits(url, "".join(split_url(file.path)[:2])[start:]))
+
+
+def _group_by_folder(files: Iterable[ListedFile]) -> dict[str, dict[str, ListedFile]]:
     by_folder: dict[str, dict[str, ListedFile]] = {}
     for file in files:
         parent, name = split(file.path)
         by_folder.setdefault(parent, {})[name] = file
-    models = [
-        msgspec.structs.replace(
-            model, listed=members[base_name(model.graph)], listed_newest=members.get(base_name(model.newest))
-        )
-        for parent, members in by_folder.items()
-        for model in group_models(parent, members)
-    ]
+    return by_folder
+
+
+def group_files(files: Iterable[ListedFile]) -> list[ModelFiles]:
+    """Return the models among listed files, sorted by path."""
+    models = [model for parent, members in _group_by_folder(files).items() for model in group_models(parent, members)]
     return sorted(models, key=lambda model: model.graph)
 
 
-def group_models(parent: str, names: Collection[str]) -> list[ModelFiles]:
+def group_models(parent: str, names: Mapping[str, ListedFile | None]) -> list[ModelFiles]:
     """Return the models among the files of a folder, without hidden ones."""
     return [
-        ModelFiles(join(parent, model.name), {epoch: join(parent, name) for epoch, name in model.params.items()})
+        ModelFiles(
+            path,
+            {epoch: join(parent, name) for epoch, name in model.params.items()},
+            names[model.name],
+            names.get([*model.params.values(), ""][-1]),
+        )
         for format_, endings in FORMAT_NAMES.items()
         if any(name.endswith(endings.model_endings) for name in names)
         for model in load_format(format_).list_models(names)
-        if model.name[:1] != "."
+        if model.name[:1] != "." and _is_readable(path := join(parent, model.name))
     ]
 
 
 def _is_readable(path: str) -> bool:
-    return os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
+    return is_url(path) or os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
 
 
 def _is_new(folder: str, visited: set[tuple[int, int]]) -> bool:

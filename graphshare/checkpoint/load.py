@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from graphshare.arguments import Natural
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.model_file import open_model_file
@@ -24,7 +25,7 @@ from graphshare.text.urls import is_url, local_path, redact
 StrPath = str | os.PathLike[str]
 
 
-def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = None) -> Checkpoint:
+def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | None = None) -> Checkpoint:
     """Load the model that ``source`` names: a symbol file, an ONNX model, the stem of a checkpoint, or ``-`` for stdin.
 
     Paths may be URLs.
@@ -48,7 +49,7 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
             params = sibling_params(stem, epoch)
         elif params is None and epoch is not None:
             raise UsageError(
-                Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params")
+                Fault(f"`epoch={epoch}` needs a stem, but {source!r} is a file", hint="name the parameter file with `params`")
             )
         graph = format_.read(file)
     if params:
@@ -58,9 +59,19 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
     return Checkpoint(graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0)
 
 
+def load_both(
+    left: str, right: str, *, epoch: int | None = None, params: str | None = None, other_params: str | None = None
+) -> tuple[Checkpoint, Checkpoint]:
+    """Load two models that are compared; ``epoch`` is that of each which is a stem. Errors as in :func:`load`."""
+    one, other = (epoch if epoch is not None and graph_path(local_path(path))[1] else None for path in (left, right))
+    if one is other is None and epoch is not None:
+        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {left!r} and {right!r} are files"))
+    return load(left, epoch=one, params=params), load(right, epoch=other, params=other_params)
+
+
 def _refuse_parameters(format_: ModelFormat, params: str | None, epoch: int | None, path: str) -> None:
     """Refuse options that name a parameter file of a model that holds its parameters."""
-    for option, value in (("--params", params), ("--epoch", epoch)):
+    for option, value in (("`params`", params), ("`epoch`", epoch)):
         if value is not None:
             format_.require(Capability.PARAMETER_FILE, what=option, where=path)
 
@@ -113,7 +124,7 @@ def sibling_params(stem: str, epoch: int | None) -> str | None:
         if not exists(path):
             raise InputError(Fault("does not exist", where=path, hint=_epochs_hint(stem)))
         return path
-    paths = _siblings(stem)
+    paths = list_siblings(stem)
     if len(paths) > 1:
         raise UsageError(Fault(f"has {format_count(len(paths), 'parameter file')}", where=stem, hint=_epochs_hint(stem)))
     return paths[0] if paths else None
@@ -129,7 +140,7 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
     path = local_path(os.fspath(source))
     is_named = _is_parameter_file(path)
     if is_named and epoch is not None:
-        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {path!r} is a file"))
+        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {path!r} is a file"))
     return path if is_named else sibling_params(path, epoch) or _find_holder(path) or path
 
 
@@ -143,7 +154,7 @@ def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None)
     sides = [local_path(os.fspath(source)) for source in (left, right)]
     files = [_is_parameter_file(path) for path in sides]
     if all(files) and epoch is not None:
-        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {sides[0]!r} and {sides[1]!r} are files"))
+        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {sides[0]!r} and {sides[1]!r} are files"))
     one, other = (find_params(path, epoch=None if is_named else epoch) for path, is_named in zip(sides, files, strict=True))
     return one, other
 
@@ -161,7 +172,8 @@ def _is_parameter_file(path: str) -> bool:
     return path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path)
 
 
-def _siblings(stem: str) -> list[str]:
+def list_siblings(stem: str) -> list[str]:
+    """Return the parameter files of a stem, those that cannot be listed left out."""
     folder, name = split(stem)
     try:
         entries = list_names(folder, prefix=f"{name}-")
@@ -173,7 +185,7 @@ def _siblings(stem: str) -> list[str]:
 
 
 def _epochs_hint(stem: str) -> str:
-    paths = _siblings(stem)
+    paths = list_siblings(stem)
     epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
-    choice = f"choose with --epoch, or name a file, such as {paths[0]}" if paths else ""
+    choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
     return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {extend(stem, '-NNNN.params')} is there"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +11,9 @@ import msgspec
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.arguments import checked
 from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.checkpoint.parameters import Parameters, replace_arrays
+from graphshare.checkpoint.parameters import Parameters, check_unchanged, replace_arrays
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Rewrite
@@ -30,6 +30,10 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     loaded by its stem. A rewritten model has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report``
     of the last rewrite where it has one, and ``notes`` on what a person should know of it. ``needs_params`` says that the
     graph needs another parameter file than its source.
+
+    Pickled and deep-copied, a model has its graph and the arrays that are in memory with it; others stay in their files. Such a
+    model is refused (InputError) when one of these files is gone, or has another size or time of change: every read of an
+    array compares these too, and a digest would take a read of all parameters.
     """
 
     graph: Graph
@@ -55,11 +59,9 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     def _repr_html_(self) -> str:
         """Return a summary for notebooks: inputs, outputs, sizes and operators, from the files' indices alone."""
-        from graphshare.text.html import Table, format_html  # start-up: only notebooks need it
+        from graphshare.text.html import format_html  # start-up: only notebooks need it
 
-        operators = Counter(node.op for node in self.graph.nodes if not node.is_variable).most_common()
-        rows = [(op, f"{count:,}") for op, count in operators]
-        return format_html(self._summary(), facts=self._list_facts(), tables=[Table(("operator", "count"), rows)])
+        return format_html(self._summary(), facts=self._list_facts(), tables=[self.graph.make_table()])
 
     def _list_facts(self) -> list[tuple[str, str]]:
         roles = assign_roles(self.graph, held=self._find_names())
@@ -92,11 +94,13 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         """The names in the parameter file; None without one. Raises RefusedError where its records have no names."""
         return list_parameter_names(self.parameter_file)
 
+    @checked
     def with_params(self, arrays: Mapping[str, Any]) -> Checkpoint:
         """Return this model with ``arrays`` (anything that numpy takes) for the parameters of these names.
 
         Raises:
-            RefusedError: a name is not a variable of the graph, or no format has a place for a dtype; all are listed.
+            RefusedError: a name is not a variable of the graph, an array has another shape or dtype than the parameter, or no
+                format has a place for it; all are listed.
         """
         if not arrays:
             return self
@@ -111,3 +115,13 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
             raise RefusedError([Fault(f"{message} {name!r}", hint=did_you_mean(name, known)) for name in unknown])
         file = replace_arrays(self.parameter_file, arrays, auxiliary)
         return msgspec.structs.replace(self, parameter_file=file, needs_params=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_checkpoint, tuple(getattr(self, name) for name in self.__struct_fields__)
+
+
+def _restore_checkpoint(*fields: Any) -> Checkpoint:
+    model = Checkpoint(*fields)
+    if model.parameter_file is not None:
+        check_unchanged(model.parameter_file)
+    return model

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import StrPath, list_siblings
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import Capability, ModelFormat, find_format, load_format
-from graphshare.formats.model_names import FORMAT_NAMES, params_path
+from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, params_path, stem_of
 from graphshare.formats.output_paths import (
     STDIN,
     Content,
@@ -22,7 +22,7 @@ from graphshare.formats.output_paths import (
     refuse_inputs_as_outputs,
 )
 from graphshare.formats.paths import base_name, extend, find_identity, join
-from graphshare.text.urls import local_path
+from graphshare.text.urls import is_url, local_path
 
 _CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map": "map", "arrays": "arrays"}
 
@@ -84,15 +84,15 @@ def _check_places(model: Checkpoint, out: str, params: str, map: str, *, dry_run
     """Refuse a map on stdout, parameters without a place and a place without parameters. Raises UsageError; all are listed."""
     has_params, format_ = model.parameter_file is not None, find_format(model.graph)
     if params:
-        format_.require(Capability.PARAMETER_FILE, what="--params-out", where=model.where)
+        format_.require(Capability.PARAMETER_FILE, what="`save(params=...)`", where=model.where)
     faults = [] if out == "-" else _check_suffix(format_, out)
     if map == "-":
-        faults.append(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
+        faults.append(Fault("the map cannot go to stdout", hint="name a file with `save(map=...)`"))
     if params and not has_params:
-        hint = "name the parameter file with --params"
-        faults.append(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
+        hint = "name the parameter file with `params`"
+        faults.append(Fault("`save(params=...)` has nothing to write: there is no parameter file", hint=hint))
     if has_params and model.needs_params and not params and not dry_run and not format_.holds_parameters:
-        hint = "add --params-out FILE, or write both under a stem (-o siam)"
+        hint = "add `save(params=FILE)`, or write both under a stem (`out='siam'`)"
         faults.append(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
     if faults:
         raise UsageError(faults)
@@ -119,12 +119,31 @@ def resolve_run_outputs(
     """
     if in_place and not params:
         if model.parameter_file is None:
-            raise UsageError(Fault("--in-place replaces the parameter file, and there is none", hint="add --params-out FILE"))
+            raise UsageError(Fault("`in_place` replaces the parameter file, and there is none", hint="add `save(params=FILE)`"))
         params = model.parameter_file.path
     params = _place_params(params, model)
     outputs = Outputs(params=params, arrays=place_result(arrays, model, ".npz"), in_place=in_place, inputs=tuple(inputs))
     check_outputs(outputs, model)
     return outputs
+
+
+def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
+    """Yield a note on each parameter file beside the new symbol file that is not written with it and does not fit it."""
+    stem = stem_of(outputs.graph)
+    if is_url(stem) or find_format(model.graph).holds_parameters or extend(stem, STEM_END) != outputs.graph:
+        return
+    from graphshare.checkpoint.parameter_plan import notes_on  # start-up: most outputs have no such file beside them
+    from graphshare.formats.params.registry import read_index
+
+    for path in list_siblings(stem):
+        if find_identity(path) != find_identity(outputs.params):
+            try:
+                notes = notes_on(read_index(path), model.graph)
+            except GraphshareError as error:
+                notes = [str(error.faults[0])]
+            if notes:
+                fault = notes[0].removeprefix(f"{path}: ")
+                yield f"{path} is from before and does not fit the new {base_name(outputs.graph)}: it {fault}"
 
 
 def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
@@ -179,10 +198,12 @@ def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
     """Return the graph file and the parameter file that a model replaces. Raises UsageError where that is not one file each."""
     sources = model.sources or (model,)
     if len(sources) != 1:
-        raise UsageError(Fault(f"{len(sources)} graphs are read, and --in-place replaces one", hint="name the output with -o"))
+        raise UsageError(
+            Fault(f"{len(sources)} graphs are read, and `in_place` replaces one", hint="name the output with `out`")
+        )
     (source,) = sources
     if source.where in ("", STDIN):
-        raise UsageError(Fault("--in-place replaces a file, and the graph comes from none", hint="name the output with -o"))
+        raise UsageError(Fault("`in_place` replaces a file, and the graph comes from none", hint="name the output with `out`"))
     in_model = find_format(model.graph).holds_parameters
     if not params and model.parameter_file is not None and source.parameter_file is not None and not in_model:
         params = source.parameter_file.path

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.formats.params.arrays import ArrayReader, record_in_memory
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.open_source import reopen_source
+from graphshare.formats.params.arrays import ArrayReader, have_equal_values, record_in_memory
 from graphshare.formats.params.records import Origin, ParameterFile, Record
-from graphshare.text.format import format_count
+from graphshare.text.format import format_bytes, format_count, format_dims, format_shape
 from graphshare.text.names import join_key, split_key
 
 if TYPE_CHECKING:
@@ -48,8 +50,37 @@ class Parameters(Mapping[str, "Array"]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def __eq__(self, other: object) -> bool:
+        return have_equal_values(self, other) if isinstance(other, Mapping) else NotImplemented
+
     def __repr__(self) -> str:
         return f"<Parameters: {format_count(len(self), 'array')}>"
+
+    def _repr_html_(self) -> str:
+        """Return the names, shapes and dtypes as a table, which notebooks show; no array is read."""
+        from graphshare.text.html import Table, format_html  # start-up: only notebooks need it
+
+        records = {name: self._by_key[key][1] for name, key in self._by_name.items()}
+        rows = [
+            (name, format_dims(r.shape, unknown="-"), r.dtype or "", format_bytes(r.dense_size)) for name, r in records.items()
+        ]
+        title = f"{format_count(len(rows), 'array')}, {format_bytes(sum(r.dense_size for r in records.values()))}"
+        return format_html(title, tables=[Table(("name", "shape", "dtype", "size"), rows)])
+
+
+def check_unchanged(file: ParameterFile) -> None:
+    """Look whether the files that the records of ``file`` are read from are still those that were indexed.
+
+    Raises:
+        InputError: one is gone, or has another size or time of change.
+    """
+    origins = [file if record.origin is None else record.origin.file for record in file.records]
+    for source in {id(source): source for source in origins if source is not None}.values():
+        try:
+            reopen_source(source.path, source.identity, source.held).close()
+        except InputError as error:
+            hint = "a pickle or copy of a model reads its parameters from this file: load the model again"
+            raise InputError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from error
 
 
 def list_under(source: ParameterFile, plan: Collection[tuple[Record, str | None]]) -> ParameterFile:
@@ -68,15 +99,19 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     unless no key of ``source`` has such a prefix.
 
     Raises:
-        RefusedError: a dtype that no parameter file can hold.
+        RefusedError: a dtype that no parameter file can hold, or another shape or dtype than before; all are listed.
     """
     old = {} if source is None else source.by_key()
     keys = {split_key(key)[1]: key for key in old}
     new: dict[str, Record] = {}
+    faults: list[Fault] = []
     for name, array in arrays.items():
         kind, plain = split_key(name)
         key = name if kind or name in old else keys.get(name) or join_key(_kind_of(plain, auxiliary, old), plain)
         new[key] = record_in_memory(key, array, (old[key].dtype if key in old else None) or "float32")
+        faults += _compare(name, new[key], old[key]) if key in old else ()
+    if faults:
+        raise RefusedError(faults)
     records: list[Record] = []
     for key, record in old.items():
         if key in new:
@@ -87,6 +122,18 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     if source is None:
         return ParameterFile(MEMORY, 0, "params", tuple(new.values()), named=True)
     return msgspec.structs.replace(source, records=(*records, *new.values()))
+
+
+def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
+    """Yield what an array has that differs from the one whose place it takes."""
+    if old.shape is not None and new.shape != old.shape:
+        yield Fault(f"{name!r} has the shape {format_shape(new.shape)}, and the parameter {format_shape(old.shape)}",
+                    hint="give an array of that shape")  # fmt: skip
+    dtype = "float32" if old.dtype == "bfloat16" else old.dtype
+    if dtype is not None and new.dtype != dtype:
+        yield Fault(
+            f"{name!r} is {new.dtype}, and the parameter {dtype}", hint=f"give it as {dtype}, with array.astype({dtype!r})"
+        )
 
 
 def _kind_of(name: str, auxiliary: Collection[str], old: Collection[str]) -> str:

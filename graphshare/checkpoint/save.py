@@ -65,7 +65,7 @@ def choose_options(
     model: Checkpoint, weights: CopiedWeights | None, *, no_copy: bool = False, verify_bytes: bool = False
 ) -> SaveOptions:
     """Return how a model is written. Raises RefusedError for options about external data that its format does not have."""
-    for option, is_set in (("--weights", weights is not None), ("--no-copy", no_copy)):
+    for option, is_set in (("`weights`", weights is not None), ("`no_copy`", no_copy)):
         if is_set:
             require(model.graph, Capability.EXTERNAL_DATA, what=option, where=model.where)
     return SaveOptions(weights or "share", no_copy, verify_bytes)
@@ -114,7 +114,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
     from graphshare.formats.params.registry import SUFFIXES
 
     if target == "-":
-        raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with --params-out"))
+        raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`"))
     parts = split_by_origin(file)
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
     np_shape = (len(parts) > 1 or in_memory) and any(record.layout == "V3" for record in file.records)
@@ -145,7 +145,7 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
         OutputError: it cannot be written; a closed pipe stays a BrokenPipeError, which ends the command quietly.
     """
     if sys.stdout is None:
-        raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with -o"))
+        raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with `out`"))
     try:
         for piece in pieces:
             _write_whole(sys.stdout.buffer, piece)

@@ -25,6 +25,8 @@ from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.urls import redact
 
 _CHUNK = 16  # files that a process gets at once
+# A file that belongs to no graph may hold data: only what is wrong with any file is a fault there.
+_WITHOUT_GRAPH = frozenset(("GS401", "GS409", "GS410", "GS412"))
 
 
 class TargetResult(msgspec.Struct, frozen=True):
@@ -42,7 +44,8 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
         context = read_context(target, options)
     except GraphshareError as error:
         return TargetResult(target, faults=error.faults)
-    findings, suppressed = run_rules(context, options.codes_for(context.where))
+    codes = options.codes_for(context.where)
+    findings, suppressed = run_rules(context, codes if target.graph else codes & _WITHOUT_GRAPH)
     vars(context).clear()  # it refers to itself, and garbage collection is off
     return TargetResult(target, tuple(findings), suppressed)
 
@@ -104,6 +107,21 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
     stage.place()
 
 
+def _merge_findings(results: Sequence[TargetResult]) -> list[Finding]:
+    """Return the findings, those of a graph with several parameter files once; what one of them adds to it names that file."""
+    findings: list[Finding] = []
+    known: dict[str, tuple[Finding, ...]] = {}
+    for result in results:
+        graph, params = result.target.graph, result.target.params
+        first = known.setdefault(graph, result.findings) if params and graph else result.findings
+        for finding in result.findings:
+            if first is result.findings or finding.where == redact(params):
+                findings.append(finding)
+            elif finding not in first:
+                findings.append(msgspec.structs.replace(finding, message=f"{finding.message} ({redact(params)})"))
+    return findings
+
+
 def check(
     targets: Sequence[Target],
     options: CheckOptions,
@@ -126,18 +144,20 @@ def check(
     """
     before = 0
     if fix:
-        before = sum(len(result.findings) for result in check_targets(targets, options, jobs=jobs))
+        before = len(_merge_findings(check_targets(targets, options, jobs=jobs)))
         _fix_files(targets, options, stage)
     results = check_targets(targets, options, jobs=jobs)
     results += [check_model(model, options) for model in models]
-    findings = [finding for result in results for finding in result.findings]
+    findings = _merge_findings(results)
     fixed = max(0, before - len(findings))
     known = 0
     if baseline is not None:
         findings, known = drop_known(findings, read_baseline(baseline), baseline)
     return FindingsReport(
         command="check",
-        files=tuple(STDIN if result.target.graph == "-" else redact(result.target.graph) for result in results),
+        files=tuple(
+            dict.fromkeys(STDIN if r.target.graph == "-" else redact(r.target.graph or r.target.params) for r in results)
+        ),
         findings=tuple(findings),
         rules=tuple(rule.info for rule in RULES.values()),
         ignored=sum(result.suppressed for result in results),

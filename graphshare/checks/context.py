@@ -28,6 +28,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
 from graphshare.reports.model import Steps
 from graphshare.text.names import join_key, split_key
+from graphshare.text.patterns import expand_patterns
 
 if TYPE_CHECKING:
     from graphshare.checks.shapes import Shapes
@@ -84,7 +85,7 @@ class CheckContext:
             self.format = format_
         if reading is not None:
             self.reading = reading
-        self.where, self.data, self.params_path, self.given_shapes = where, data, params_path, given_shapes or {}
+        self.where, self.data, self.params_path, self._given_shapes = where, data, params_path, given_shapes or {}
         self._params = params
         self._facts: dict[tuple[str, int], Facts] = {}
 
@@ -275,6 +276,12 @@ class CheckContext:
             for record in self.records
             if self.prefixes.get(record.name) and record.name not in undecided
         ]
+
+    @cached_property
+    def given_shapes(self) -> dict[str, PartialShape]:
+        """The user's shapes by name; those of patterns hold for the variables that they match."""
+        names = dict.fromkeys(variable.name for variable in self.name_lists.variables) if self._given_shapes else {}
+        return expand_patterns(self._given_shapes, names)
 
     @cached_property
     def can_infer_shapes(self) -> bool:

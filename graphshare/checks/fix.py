@@ -56,17 +56,17 @@ def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
         UsageError: a target is standard input, or compressed.
     """
     if any(target.graph == "-" for target in targets):
-        raise UsageError(Fault("--fix writes files in place, and cannot fix standard input", hint="name a file"))
+        raise UsageError(Fault("`fix` writes files in place, and cannot fix standard input", hint="name a file"))
     return [fix for target in targets if (fix := _plan_fix(target, options))]
 
 
 def _plan_fix(target: Target, options: CheckOptions) -> Fix | None:
     context = read_context(target, options)
-    if not context.format.is_text:
+    if not context.format.is_text or not target.graph:
         return None
     if is_gzip(target.graph):
         hint = "unpack it with gunzip, and name the unpacked file"
-        raise UsageError(Fault("is compressed with gzip, and --fix writes in place", where=target.graph, hint=hint))
+        raise UsageError(Fault("is compressed with gzip, and `fix` writes in place", where=target.graph, hint=hint))
     findings, _ = run_rules(context, options.codes_for(context.where))
     codes = {finding.code for finding in findings if finding.fixable}
     graph = fix_graph(context, codes)
@@ -197,4 +197,4 @@ def _check_fixed_graph(context: CheckContext, data: bytes) -> None:
     has_same_names = pairing is not None and all(a.name == b.name and a.attrs == b.attrs for a, b in pairing.pairs)
     if not pairing or not has_same_names or len(pairing.pairs) != len(reachable(context.graph)):
         hint = "this is a bug of graphshare; nothing was written, please report it"
-        raise SelfCheckError(Fault("would not be the same graph after --fix", where=context.where, hint=hint))
+        raise SelfCheckError(Fault("would not be the same graph after `fix`", where=context.where, hint=hint))

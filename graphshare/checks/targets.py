@@ -7,79 +7,126 @@ from collections.abc import Iterable
 
 import msgspec
 
-from graphshare.checkpoint.folder import find_models, is_folder_of_models
+from graphshare.checkpoint.folder import Sieve, find_models, group_models, is_folder_of_models
 from graphshare.checkpoint.load import graph_path, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
-from graphshare.checks.document import read_file
+from graphshare.checks.document import Reading, read_file
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 from graphshare.formats.model_file import open_model_file
-from graphshare.formats.model_format import Capability, recognize_format
+from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
+from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
 from graphshare.formats.output_paths import STDIN
 from graphshare.formats.path_matches import is_pattern, match_paths
+from graphshare.formats.paths import base_name, list_names, split
 from graphshare.text.urls import is_url, local_path
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A graph file and its parameter file, an empty text if it has none. ``option`` is what named the parameter file."""
+    """A graph file and its parameter file, an empty text if it has none. ``option`` is what named the parameter file.
+
+    A parameter file that belongs to no graph is a target too, without a graph.
+    """
 
     graph: str
     params: str = ""
     option: str = ""
 
 
-def find_targets(arguments: Iterable[str], *, params: str | None = None, epoch: int | None = None) -> list[Target]:
+def find_targets(
+    arguments: Iterable[str], *, params: str | None = None, epoch: int | None = None, sieve: Sieve | None = None
+) -> list[Target]:
     """Return the files to check, each once, in order.
 
-    A stem includes its parameter file; a folder means every model below it, each with its newest parameter file, a glob its
-    matches.
+    A stem includes its parameter file, and a parameter file its graph; a folder means every model below it with each of its
+    parameter files, the newest first, and the parameter files of no model; a glob its matches.
 
     Raises:
         InputError: arguments that name no file; all are listed.
         UsageError: ``params`` or ``epoch`` with several graphs; a stem with several parameter files and no ``epoch``.
     """
-    targets: dict[str, Target] = {}
+    sieve = sieve or Sieve()
+    targets: dict[tuple[str, str], Target] = {}
     faults: list[Fault] = []
-    for argument in arguments:
+    graphs: dict[str, dict[str, str]] = {}
+    for argument in map(local_path, arguments):
         try:
-            for target in _find_targets(argument, params, epoch):
-                targets.setdefault(target.graph if is_url(target.graph) else os.path.normpath(target.graph), target)
+            for target in _find_targets(argument, params, epoch, sieve):
+                if target.graph.endswith(PARAMETER_ENDINGS) and not target.params:
+                    target = Target(_find_graph(target.graph, graphs), target.graph)
+                targets.setdefault((_normalize(target.graph), _normalize(target.params)), target)
         except UsageError:
             raise
         except GraphshareError as error:
             faults += error.faults
     if faults:
         raise InputError(faults)
-    if len(targets) > 1 and (params is not None or epoch is not None):
-        option = "--params" if params is not None else "--epoch"
-        raise UsageError(Fault(f"{option} needs a single graph, and there are {len(targets)}", hint="check them one at a time"))
-    return list(targets.values())
+    sieve.refuse_unused()
+    paired = {graph for graph, beside in targets if beside}
+    found = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
+    if len(found) > 1 and (params is not None or epoch is not None):
+        option = "`params`" if params is not None else "`epoch`"
+        raise UsageError(Fault(f"{option} needs a single graph, and there are {len(found)}", hint="check them one at a time"))
+    return found
 
 
-def _find_targets(argument: str, params: str | None, epoch: int | None) -> list[Target]:
-    argument = local_path(argument)
+def _normalize(path: str) -> str:
+    return path if is_url(path) or not path else os.path.normpath(path)
+
+
+def _find_graph(params: str, known: dict[str, dict[str, str]]) -> str:
+    """Return the graph that a parameter file belongs to by its name, if any; each folder is listed once."""
+    folder = split(params)[0]
+    if folder not in known:
+        models = group_models(folder, dict.fromkeys(list_names(folder)))
+        known[folder] = {path: model.graph for model in models for path in model.params.values()}
+    return known[folder].get(params, "")
+
+
+def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
     if is_pattern(argument):
         return [Target(path) for path in match_paths(argument)]
     if is_folder_of_models(argument):
-        return [Target(model.graph, model.newest) for model in find_models(argument)]
+        models = find_models(argument, sieve, loose=True)
+        return [Target(model.graph, path) for model in models for path in reversed([*model.params.values()] or [""])]
     path, stem = graph_path(argument)
     if path == STDIN:
-        return [Target("-", params or "", "--params" if params else "")]
+        return [Target("-", params or "", "`params`" if params else "")]
     beside = sibling_params(stem, epoch) if stem and params is None else params
     if not stem and epoch is not None and params is None:
-        hint = "name the parameter file with --params"
-        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {argument!r} is a file", hint=hint))
-    return [Target(path, beside or "", "--params" if params else "--epoch" if epoch is not None else "")]
+        hint = "name the parameter file with `params`"
+        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {argument!r} is a file", hint=hint))
+    return [Target(path, beside or "", "`params`" if params else "`epoch`" if epoch is not None else "")]
+
+
+def _find_named_format(path: str) -> ModelFormat | None:
+    """Return the format that the name of a file promises; None for a name that any model may have."""
+    name = base_name(path)
+    return next((load_format(key) for key, names in FORMAT_NAMES.items() if name.endswith(names.model_endings)), None)
 
 
 def read_context(target: Target, options: CheckOptions) -> CheckContext:
     """Read the files of a target. Raises InputError where the graph file cannot be read."""
+    if not target.graph:
+        alone = load_format(next(iter(FORMAT_NAMES)))
+        return CheckContext(target.params, b"", params_path=target.params, format_=alone, reading=Reading())
     path = STDIN if target.graph == "-" else target.graph
     with open_model_file(path) as opened:
         format_, file = recognize_format(opened)
+        named = _find_named_format(path) or format_
+        if named is not format_ and file.start and format_.fits(file.start):
+            hint = f"let its name end in {format_.names.suffix}, or put the right file in its place"
+            fault = Fault(f"begins like {format_.file}, and its name is that of {named.file}", where=path, hint=hint)
+            return CheckContext(path, b"", format_=named, reading=Reading(json_faults=[fault], model_faults=[fault]))
         if target.option:
             format_.require(Capability.PARAMETER_FILE, what=target.option, where=path)
         params = target.params if format_.supports(Capability.PARAMETER_FILE) else ""
-        data = format_.read_text(file) if format_.is_text else b""
-        reading = None if format_.is_text else read_file(format_, file)
+        data, reading = b"", None
+        try:
+            data = format_.read_text(file) if format_.is_text else b""
+            reading = None if format_.is_text else read_file(format_, file)
+        except InputError as error:
+            if file is opened:  # else it could be read, and what gzip packed is damaged
+                raise
+            reading = Reading(json_faults=list(error.faults))
     return CheckContext(path, data, params_path=params, given_shapes=options.shapes, format_=format_, reading=reading)

@@ -9,7 +9,8 @@ of them. They use ``lenet``, a checkpoint, and ``siam``, what the first example 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from types import MappingProxyType
@@ -18,8 +19,9 @@ from typing import Any
 import click
 
 from graphshare.cli.console import choose_quiet
+from graphshare.errors import Fault, UsageError
 from graphshare.formats.staged_file import overwriting
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import did_you_mean, find_similar
 from graphshare.text.urls import local_path
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
@@ -27,6 +29,7 @@ IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
 _OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters that say where results go
+_KEPT_IN_LIST = {"store": "append", "store_const": "append_const"}
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
 #: The options of each section, in the order of the help.
@@ -35,7 +38,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         READS: (
             *("--params", "--epoch", "--against", "--against-params", "--recorded", "--graph", "--feed", "--shape", "--labels"),
             *("--random", "--random-params", "--seed", "--rules", "--map", "--inverse", "--highlight"),
-            *("--config", "--baseline"),
+            *("--config", "--baseline", "--exclude"),
         ),
         WRITES: (
             *("--out", "--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--overwrite"),
@@ -61,7 +64,41 @@ _EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", 
                ("foreach", "--jobs"): DOES, ("foreach", "--force"): DOES}  # fmt: skip
 
 
-class Command(click.Command):
+class _OneValue(click.Command):
+    """A command that refuses two values of an option that takes one, of which click keeps the last without a word."""
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        parser: Any = super().make_parser(ctx)  # of a class that click keeps to itself
+        names: dict[str, None] = {}
+        for option in (*parser._long_opt.values(), *parser._short_opt.values()):
+            if option.action in _KEPT_IN_LIST:
+                names[option.dest], option.action = None, _KEPT_IN_LIST[option.action]
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:
+            values, rest, order = parse(args)
+            several = {name: values[name] for name in names if name in values}
+            faults = [fault for name in several for fault in _find_other_values(name, order, several[name])]
+            if faults and not parser.ctx.resilient_parsing:
+                raise UsageError(faults)
+            return values | {name: each[-1] for name, each in several.items()}, rest, order
+
+        parser.parse_args = parse_args
+        return parser
+
+
+def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequence[Any]) -> Iterator[Fault]:
+    """Yield a fault where the options of one name, among those that stand in ``order``, have several ``values``."""
+    flags = [max(option.opts, key=len) for option in order if option.name == name]
+    other = next((i for i, value in enumerate(values) if value != values[0]), 0)
+    if flags[other] != flags[0]:
+        yield Fault(f"{flags[0]} and {flags[other]} exclude each other", hint="leave one of them out")
+    elif other:
+        message = f"{flags[0]} is given twice: as {values[0]!r} and as {values[other]!r}"
+        yield Fault(message, hint=f"give {flags[0]} once")
+
+
+class Command(_OneValue):
     """A command with its options in sections."""
 
     def __init__(self, name: str | None, **settings: Any) -> None:
@@ -69,7 +106,7 @@ class Command(click.Command):
         if any(parameter.name in _OUTPUTS for parameter in self.params):
             self.params.append(_make_overwrite())
         self.params.append(_make_quiet())
-        self._parser: Any = None  # of a class that click keeps to itself
+        self._parser: Any = None
 
     def make_parser(self, ctx: click.Context) -> Any:
         if self._parser is None:  # made once: a worker of a fleet runs a command a thousand times
@@ -142,7 +179,7 @@ def _make_quiet() -> click.Option:
     )
 
 
-class SuggestingGroup(click.Group):
+class SuggestingGroup(_OneValue, click.Group):
     """A group that answers a misspelt command with the one that is nearest."""
 
     command_class = Command
@@ -153,7 +190,10 @@ class SuggestingGroup(click.Group):
             option = {"help": "--help", "version": "--version"}.get(args[0])
             asked = " ".join([ctx.command_path, *args[1:2], option]) if option == "--help" else f"{ctx.command_path} {option}"
             near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)
-            ctx.fail(f"no such command {args[0]!r}" + (f"; {near}" if near else ""))
+            similar = [] if option else find_similar(args[0], known)[:1]
+            line = shlex.join([*ctx.command_path.split(), *similar, *args[1:]])
+            hint = f"write `{line}`" if similar else f"see `{ctx.command_path} --help`"
+            raise UsageError(Fault(f"no such command {args[0]!r}" + (f"; {near}" if near else ""), hint=hint))
         return super().resolve_command(ctx, args)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -19,6 +20,46 @@ _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
 _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
 
 
+_KEYWORDS = """
+    against as_input as_parameter batch connect crop depth detect doctor dtype dynamic dynamic_batch engine epoch
+    exclude fix fold force ignore in_place inverse keep layers layout manifest map match max_memory mode no_copy
+    on_collision only opset params prefix preset profile recorded resize retry reuse rounds rules scale scheduler select
+    shared_filesystem strict_engine strip_prefix time_limit to train_step untie upto values_only weights
+"""
+_QUOTES = "'\""
+_OTHERS = """
+    aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed;
+    head_gradients: --head-gradient; name_scopes: --name-scope; out: -o; overrides: --override;
+    params_seed: --random-params; prefixes: --prefix; seed: --random; shapes: --shape; share_inputs: --share-input;
+    targets: --target; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
+    choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
+    match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;
+    save(params=FILE): --params-out FILE
+"""
+OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
+OPTIONS |= dict(re.findall(r"([^;\s][^;]*?): (-[^;\n]*)", _OTHERS))
+"""The option of each keyword of the library that messages name, and of some whole phrases."""
+
+
+def name_options(text: str) -> str:
+    """Return a message of the library in words of the command line: for ```mode='tie'``` it has ``--mode tie``."""
+    return re.sub("`([^`]+)`", lambda match: _name_option(match[1]) or match[0], text) if "`" in text else text
+
+
+def _name_option(phrase: str) -> str:
+    keyword, _, value = phrase.partition("=")
+    if phrase in OPTIONS or keyword not in OPTIONS:
+        return OPTIONS.get(phrase, "")
+    pair = re.fullmatch(r"\{(.*?): (.*)\}|\('(\w+)', (.*)\)", value)
+    if pair is not None and pair[3]:  # one of the choices between modes
+        return f"--{pair[3]} {pair[4]}"
+    if pair is not None:
+        sizes = re.fullmatch(r"\((.*?),?\)", pair[2])
+        value = sizes[1].replace(", ", ",").replace("None", "?") if sizes else pair[2].replace("None", "?")
+        value = f"{pair[1].strip(_QUOTES)}={value.strip(_QUOTES)}"
+    return f"{OPTIONS[keyword]} {value.strip(_QUOTES)}"
+
+
 def say(message: str, *, style: str = "note") -> None:
     """Print a message on stderr as ``error``, ``warning``, ``hint`` or ``note``, in colour only on a terminal.
 
@@ -31,7 +72,7 @@ def say(message: str, *, style: str = "note") -> None:
     if prefix and color and is_colored(sys.stderr):
         prefix = click.style(prefix, fg=color, bold=style == "error")
     with contextlib.suppress(OSError):  # stderr is closed: the exit code remains
-        click.echo(prefix + escape_message(redact(message)), err=True, color=True)
+        click.echo(prefix + escape_message(redact(name_options(message))), err=True, color=True)
 
 
 def put(lines: Iterable[str], *, keep: str = "") -> None:

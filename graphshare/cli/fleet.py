@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import click
 
+from graphshare.api.models import Names, as_names
+from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import StrPath
 from graphshare.cli.app import CONTEXT, cli
 from graphshare.cli.captured import prepare_worker, run_captured
@@ -37,24 +39,26 @@ def foreach(
     patterns: StrPath | Sequence[StrPath],
     command: Sequence[str],
     *,
-    out: StrPath | None = None,
-    jobs: int = 1,
+    out: StrPath | None = "",
+    jobs: Positive = 1,
     scheduler: str = "",
     shared_filesystem: bool = False,
     manifest: StrPath | None = None,
     retry: bool = False,
     force: bool = False,
-    time_limit: float | None = None,
-    max_memory: int | str | None = None,
+    exclude: Names = (),
+    time_limit: Seconds | None = None,
+    max_memory: Natural | str | None = None,
 ) -> FleetRun:
     """Run a command for every model that matches, and return the run, an iterator over the results.
 
     ``patterns`` are globs, stems, folders or paths. ``command`` are the words of a command; ``{}`` stands for the model,
     ``{stem}`` for its path without ``-symbol.json``, ``{name}`` for the last part of that. Outputs go to ``out``, each below it
     where the model is below the fixed part of its pattern. Up to ``jobs`` worker processes run at a time, or with ``scheduler``
-    the workers of a Dask cluster. ``manifest`` is a file of JSON lines: unchanged models that are finished in it are not run
-    again, unless ``force`` says so; with ``retry`` only those that have failed are. ``time_limit`` (seconds) and ``max_memory``
-    (bytes, or a text such as ``2G``) hold for each model.
+    the workers of a Dask cluster, which see the same files under the same paths if ``shared_filesystem``. ``manifest`` is a
+    file of JSON lines: unchanged models that are finished in it are not run again, unless ``force`` says so; with ``retry``
+    only those that have failed are. ``time_limit`` (seconds) and ``max_memory`` (bytes, or a text such as ``2G``) hold for each
+    model. ``exclude`` are globs of what is left out of folders.
 
     The worker processes import the script that calls this, so its own work must be under ``if __name__ == "__main__":``.
 
@@ -66,7 +70,8 @@ def foreach(
     names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     settings = FleetOptions(
         out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
-        manifest=os.fspath(manifest or ""), retry=retry, force=force, time_limit=time_limit, max_memory=max_memory,
+        manifest=os.fspath(manifest or ""), retry=retry, force=force, exclude=as_names(exclude),
+        time_limit=time_limit, max_memory=max_memory,
     )  # fmt: skip
     return run_fleet(
         [os.fspath(name) for name in names], make_template(command), run_captured, settings, prepare=prepare_worker
@@ -118,14 +123,16 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
     is_given = bool(words)
     if not is_given:
         starts = (i for i in range(1, len(before)) if not before[i].startswith("-") and not before[i - 1].startswith("-"))
-        at = next((i for i in starts if _correct(before[i:]) and any("{" in word for word in before[i + 1 :])), len(before))
+        starts_of_commands = [i for i in starts if _correct(before[i:])] or [len(before)]
+        at = next((i for i in starts_of_commands if any("{" in word for word in before[i + 1 :])), starts_of_commands[-1])
         before, words = before[:at], before[at:]
     fixed = _correct(words)
     if not fixed or (is_given and fixed == list(words)):
         return
     wrong = [word for word, right in zip(words, fixed, strict=True) if word != right]
     message = f"no such command {wrong[0]!r}" if is_given else "no command is given after --"
-    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed])
+    model = [] if any("{" in word for word in fixed) else ["{}"]
+    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed, *model])
     raise UsageError(Fault(message, hint=f"write `{line}`"))
 
 
@@ -149,7 +156,7 @@ def _correct(words: Sequence[str]) -> list[str]:
 def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     """Return a command, its name and the words after that. Raises UsageError."""
     if not words:
-        hint = "write it after --, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
+        hint = "write it after --, as in: graphshare foreach 'models/*' -o out -- duplicate {} --prefix sha-"
         raise UsageError(Fault("no command is given", hint=hint))
     command: click.Command = cli
     name, rest = "", list(words)
@@ -168,8 +175,11 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
 
 
 def _parse_options(command: click.Command, context: click.Context, rest: list[str]) -> tuple[dict[str, Any], set[str]]:
-    """Return the values of a command's options, and the options that the words give. Raises click's UsageError."""
-    values, _, order = command.make_parser(context).parse_args(list(rest))
+    """Return the values of a command's options, and the options that the words give. Raises UsageError."""
+    try:
+        values, _, order = command.make_parser(context).parse_args(list(rest))
+    except click.UsageError as error:
+        raise UsageError(Fault(error.format_message(), hint=f"see `{context.command_path} --help`")) from None
     used = {flag for parameter in order if isinstance(parameter, click.Option) for flag in parameter.opts}
     return {"to": None, **values}, used
 

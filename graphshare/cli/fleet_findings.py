@@ -53,16 +53,23 @@ def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
     """Return the findings of all models; ``command`` is its name."""
     files: list[str] = []
     findings: list[Finding] = []
+    is_strict = False
     for result in results:
         files.append(result.source)
-        findings += _find(command, result)
+        of_model = list(_find(command, result))
+        findings += of_model
+        is_strict |= result.result == "no" and all(finding.level is not Level.ERROR for finding in of_model)
     rules: tuple[RuleInfo, ...] = ()
     if command == "check":
         from graphshare.checks.registry import RULES  # one command needs them
 
         rules = tuple(rule.info for rule in RULES.values())
     return FindingsReport(
-        command=f"foreach {command}", files=tuple(files), findings=tuple(findings), rules=(*rules, _FAILED, _NO)
+        command=f"foreach {command}",
+        files=tuple(files),
+        findings=tuple(findings),
+        rules=(*rules, _FAILED, _NO),
+        strict=is_strict,
     )
 
 

@@ -30,6 +30,8 @@ def report_results(run: FleetRun, format_: str) -> int:
     A report as text is the summary; beside any other the summary goes to stderr.
     """
     summary, spool = Summary(), Spool() if format_ not in ("text", "jsonl") else None
+    for note in run.notes:
+        say(note)
     progress = FleetProgress(run.total)
     try:
         for result in run:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from graphshare.cli.command import LIMITS
 from graphshare.cli.console import say
+from graphshare.errors import Fault, UsageError
+from graphshare.formats.model_format import CopiedWeights
+from graphshare.text.names import split_pair
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
+
+_SHAPE = re.compile(r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?")
 
 
 def _option(*names: str, **settings: Any) -> Callable[[F], F]:
@@ -38,7 +44,7 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
 
     def overrun() -> None:
         error = time_error(seconds)
-        say(str(error), style="error")
+        say(str(error.faults[0]), style="error")
         say(error.faults[0].hint, style="hint")
         os._exit(_FAILED)
 
@@ -63,22 +69,25 @@ as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="Th
 verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
 weights = _option(
     "--weights",
-    type=click.Choice(["share", "copy"]),
+    type=click.Choice(get_args(CopiedWeights)),
     help="ONNX: copies of external data share one range of it, or each gets its own [share].",
 )
 no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
 strict = _option("--strict", is_flag=True, help="Refuse where there would be a warning.")
 format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
 
+exclude = _option(
+    "--exclude", metavar="PATTERN", multiple=True, help="Leave out of folders what a glob of paths or names matches."
+)
 feeds = _option(
     "--feed",
     "feeds",
     metavar="NAME=FILE",
     multiple=True,
-    help="Values from a .npy file, an image or a folder of images; a bare .npz holds several.",
+    help="Values from a .npy file, an image or a folder of images, or a number; a bare .npz holds several.",
 )
 shapes = _option(
-    "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="A variable's shape; ? is a size to be found."
+    "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="Shape of a variable or pattern; ? is a size to be found."
 )
 max_memory = _option(
     "--max-memory",
@@ -136,3 +145,48 @@ def grouping(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int | None, ...]]:
+    """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, an empty shape that of a scalar.
+
+    Raises:
+        UsageError: texts that are not shapes, or several shapes of one name; all are listed.
+    """
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    faults = []
+    for text in texts:
+        name, value = split_pair(text) or ("", "")
+        match = _SHAPE.fullmatch(value.strip())
+        if not name or match is None:
+            faults.append(
+                Fault(f"--shape {text!r} is not a shape", hint="write --shape data=1,3,224,224; ? is a size to be found")
+            )
+            continue
+        parts = [part.strip() for part in match[1].split(",") if part.strip()]
+        shape = tuple(None if part == "?" else int(part) for part in parts)
+        if shapes.setdefault(name, shape) != shape:
+            faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}"))
+    if faults:
+        raise UsageError(faults)
+    return shapes
+
+
+def parse_dynamic(texts: Iterable[str]) -> dict[str, tuple[int | str | None, ...]]:
+    """Parse ``data=n,3,h,w`` into shapes by name, in which a text is a size that has a name.
+
+    Raises:
+        UsageError: texts that are not such shapes; all are listed.
+    """
+    shapes: dict[str, tuple[int | str | None, ...]] = {}
+    faults = []
+    for text in texts:
+        name, value = split_pair(text) or ("", "")
+        parts = [part.strip() for part in value.strip("() ").split(",") if part.strip()]
+        if not name or not parts or not all(part.isdecimal() or part == "?" or part.isidentifier() for part in parts):
+            faults.append(Fault(f"--dynamic {text!r} names no sizes", hint="write --dynamic data=n,3,h,w"))
+            continue
+        shapes[name] = tuple(int(part) if part.isdecimal() else None if part == "?" else part for part in parts)
+    if faults:
+        raise UsageError(faults)
+    return shapes

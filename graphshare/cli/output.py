@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.outputs import Outputs, resolve_outputs
+from graphshare.checkpoint.outputs import Outputs, find_stale, resolve_outputs
 from graphshare.checkpoint.save import choose_options, write_outputs
 from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import CopiedWeights
+from graphshare.formats.model_names import stem_of
+from graphshare.formats.nearby import suggest_parameters
 from graphshare.formats.output_paths import Content, UsedFile
 
 _KEYS = {"format": "format_"}
@@ -60,9 +62,12 @@ def write_result(
         in_place=options.in_place,
         inputs=inputs,
     )
-    if options.strict and model.notes:
-        raise RefusedError([Fault(note) for note in model.notes])
-    warn(model.notes)
+    notes = [*model.notes, *find_stale(outputs, model)]
+    if options.strict and notes:
+        raise RefusedError([Fault(note) for note in notes])
+    warn(notes)
+    for note in list_unread(model):
+        say(note)
     if options.dry_run:
         _print_plan(model, options.format, report)
         return None
@@ -70,6 +75,16 @@ def write_result(
         refuse_terminal()
     write_outputs(outputs, model, options=write_options)
     return outputs
+
+
+def list_unread(model: Checkpoint) -> list[str]:
+    """Return a note for each symbol file that was read without the parameter file beside it."""
+    bare = (source for source in model.sources or (model,) if source.parameter_file is None and not source.stem)
+    return [
+        f"{source.where}: {hint}, which is not read; name both by the stem {stem_of(source.where)}"
+        for source in bare
+        if (hint := suggest_parameters(source.where))
+    ]
 
 
 def list_inputs(content: Content, *paths: str | None) -> list[UsedFile]:

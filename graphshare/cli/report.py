@@ -10,7 +10,7 @@ import click
 import msgspec
 
 import graphshare
-from graphshare.cli.console import is_colored, put_json_text, put_text, say
+from graphshare.cli.console import is_colored, name_options, put_json_text, put_text, say
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.formats import FORMATS, default_format, render
@@ -50,7 +50,11 @@ def put_report(
         OutputError: ``out`` cannot be written.
     """
     format_ = format_ or default_format()
-    report = msgspec.structs.replace(report, tool_version=graphshare.__version__)
+    findings = tuple(
+        msgspec.structs.replace(each, message=name_options(each.message), hint=name_options(each.hint))
+        for each in report.findings
+    )
+    report = msgspec.structs.replace(report, tool_version=graphshare.__version__, findings=findings)
     if out is not None and out != "-":
         from graphshare.checkpoint.save import write_text  # start-up: only this path needs it
 

@@ -8,7 +8,7 @@ from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs
 from graphshare.cli.console import say
-from graphshare.cli.output import say_written
+from graphshare.cli.output import list_unread, say_written
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
@@ -27,7 +27,11 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         names = format_name_list([node.name for node in report.tied])
         say(f"tied: {format_count(len(report.tied), 'parameter')}, one node each for all branches ({names})")
     if report.copied:
-        say(f"copied: {format_count(len(report.copied), 'parameter')} a branch; they start equal and drift apart in training")
+        count = format_count(len(report.copied), "parameter")
+        if list_unread(model):
+            say(f"separate: {count} a branch; none is written, because their file was not read")
+        else:
+            say(f"copied: {count} a branch; they start equal and drift apart in training")
     if report.joined:
         joined = [node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()]
         say(f"one run for all branches: joined {format_name_list(joined)}; outputs split again")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from graphshare.cli.console import is_quiet, say
+from graphshare.cli.console import is_quiet, name_options, say
 from graphshare.cli.progress import is_shown
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking
@@ -98,7 +98,7 @@ def report(trained: Trained, summaries: list[OutputSummary], rankings: list[Rank
         "seconds": trained.seconds,
         "peak_bytes": None,
         "variable_bytes": trained.variable_bytes,
-        "notes": trained.notes,
+        "notes": list(map(name_options, trained.notes)),
         "profile": None,
         "classes": rankings,
         "training": {

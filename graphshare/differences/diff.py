@@ -118,7 +118,10 @@ def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: s
         branches.append(Branch(prefix, images, prefix=prefix))
     unmatched = [branch.label for branch in branches if not branch.images]
     if unmatched:
-        raise RefusedError([Fault(f"no node has the prefix {prefix!r} before a name of {other}") for prefix in unmatched])
+        hint = f"its nodes are {format_names(dict.fromkeys(node.name for node in right.nodes), 6)}"
+        raise RefusedError(
+            [Fault(f"no node has the prefix {prefix!r} before a name of {other}", hint=hint) for prefix in unmatched]
+        )
     paired = {b for branch in branches for b in branch.images.values()}
     rest = {name: iter(node for node in nodes if node not in paired) for name, nodes in by_name.items()}
     plain = {a: b for a in left.nodes if (b := next(rest.get(a.name, iter(())), None)) is not None and a.op == b.op}

@@ -23,6 +23,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_count
+from graphshare.text.names import suggest
 from graphshare.text.short_repr import ShortRepr
 
 PartialShape = tuple[int | None, ...]
@@ -135,7 +136,7 @@ def _format_picture(picture: Picture, form: _Form) -> str:
 
 def _remark(annotated: AnnotatedGraph, picture: Picture, to: str, *, is_depth_given: bool) -> Iterator[str]:
     if not is_depth_given and picture.depth is not None and to != "html":
-        yield f"scopes are open to depth {picture.depth}; --depth N opens more or fewer"
+        yield f"scopes are open to depth {picture.depth}; `depth=N` opens more or fewer"
     graph, nodes = annotated.graph, reachable(annotated.graph)
     if not find_format(graph).supports(Capability.COSTS):
         entries = [entry for node in nodes for entry in visible_outputs(node)]
@@ -146,14 +147,15 @@ def _remark(annotated: AnnotatedGraph, picture: Picture, to: str, *, is_depth_gi
     if left_out:
         yield f"left out: {format_count(left_out, 'node')} that no output needs"
     if to == "mermaid" and len(picture.lines) > MAX_LINES:
-        yield f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has {len(picture.lines)} (see --depth)"
+        yield f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has {len(picture.lines)} (see `depth`)"
 
 
 def _find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
     names = [node.name for node in graph.nodes if not node.is_variable]
     missing = [prefix for prefix in prefixes if not any(name.startswith(prefix) for name in names)]
     if missing:
-        raise RefusedError([Fault(f"no operator's name begins with the prefix {prefix!r}") for prefix in missing])
+        hints = {prefix: suggest(prefix, names, "operators") for prefix in missing}
+        raise RefusedError([Fault(f"no operator's name begins with the prefix {p!r}", hint=hint) for p, hint in hints.items()])
     if prefixes:
         return tuple(prefixes)
     try:

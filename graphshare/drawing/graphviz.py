@@ -121,17 +121,19 @@ def render_image(dot: str, to: str) -> bytes:
     """
     program = shutil.which("dot")
     if program is None:
-        hint = "install it (apt install graphviz, brew install graphviz), or draw with --to svg, --to html or --to mermaid"
+        hint = (
+            "install it (apt install graphviz, brew install graphviz), or draw with `to='svg'`, `to='html'` or `to='mermaid'`"
+        )
         raise GraphvizError(Fault(f"{to} needs Graphviz, but its program `dot` is not on the path", hint=hint))
     try:
         result = subprocess.run([program, f"-T{to}"], input=dot.encode(), capture_output=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:
-        hint = "show less with --depth 1, or use --to svg"
+        hint = "show less with `depth=1`, or use `to='svg'`"
         raise GraphvizError(Fault(f"Graphviz did not finish within {LIMIT} s", hint=hint)) from None
     except OSError as error:
         raise GraphvizError(Fault(f"Graphviz cannot be started: {error.strerror}", where=program)) from error
     if result.returncode:
         messages = result.stderr.decode("utf-8", "replace").strip().splitlines()
-        hint = "if the graph is large, show less with --depth 1"
+        hint = "if the graph is large, show less with `depth=1`"
         raise GraphvizError(Fault(f"Graphviz refuses the graph: {messages[-1] if messages else result.returncode}", hint=hint))
     return result.stdout

@@ -6,7 +6,7 @@ a function of its input arrays alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -43,6 +43,7 @@ _KEPT = 16
 def bind(
     graph: Graph,
     *,
+    again: Callable[[], Bound],
     params: ParameterFile | None = None,
     targets: Sequence[str] = (),
     seed: int = 0,
@@ -51,7 +52,8 @@ def bind(
 ) -> Bound:
     """Compile the heads of ``graph``, or ``targets``, for repeated inference with the same parameters.
 
-    The first passes are slower than later ones. ``seed`` is for operators that draw. ``max_memory`` bounds a call in bytes.
+    The first passes are slower than later ones. ``again`` binds the same once more, and can be pickled where the result shall
+    be. ``seed`` is for operators that draw. ``max_memory`` bounds a call in bytes.
     ``executor`` computes, and must not be used by others; without one numpy does.
 
     Raises:
@@ -59,14 +61,15 @@ def bind(
         RefusedError: parameters that ``params`` does not hold, targets that do not exist; all of a kind are listed.
     """
     check_belongs(params, graph)
-    wanted = resolve_targets(targets, graph.nodes, option="targets") if targets else list(graph.heads)
+    wanted = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
     part, _ = runnable_part(graph, wanted)
     roles = assign_roles(part, held=list_parameter_names(params))
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)
     refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
-    return Bound(part, unique_names([output_name(entry) for entry in wanted]), values, roles, seed, max_memory, executor)
+    names = unique_names([output_name(entry) for entry in wanted])
+    return Bound(part, names, values, roles, seed, again, max_memory, executor)
 
 
 class _Case(msgspec.Struct, eq=False):
@@ -80,7 +83,8 @@ class _Case(msgspec.Struct, eq=False):
 class Bound:
     """A graph with its parameters, which is called with inputs by name and returns outputs by name.
 
-    Inputs may have other shapes at every call. One thread at a time may call it.
+    Inputs may have other shapes at every call. One thread at a time may call it: ``copy.copy`` makes one for another thread.
+    A pickle holds the model, not the arrays; what is unpickled or copied is bound again, and draws from the start of ``seed``.
     """
 
     def __init__(
@@ -90,10 +94,11 @@ class Bound:
         parameters: Mapping[Node, Any],
         roles: Mapping[Node, Role],
         seed: int,
+        again: Callable[[], Bound],
         max_memory: int | None = None,
         executor: Executor | None = None,
     ) -> None:
-        self.outputs = outputs
+        self.outputs, self._again = outputs, again
         self._max_memory = max_memory
         self._part, self._parameters, self._roles = part, parameters, roles
         self._nodes = post_order(entry.node for entry in part.heads)
@@ -116,19 +121,26 @@ class Bound:
         """The names of the variables that are not parameters; labels and RNN states default to zeros."""
         return [node.name for node in self._inputs]
 
-    def __call__(self, feeds: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
-        """Return the outputs for inputs by name, given as keywords or in a mapping.
+    def __reduce__(self) -> tuple[Callable[[], Bound], tuple[()]]:
+        return self._again, ()
+
+    def __call__(self, feeds: Any = None, /, **named: Any) -> dict[str, Any]:
+        """Return the outputs for inputs by name, given as keywords or in a mapping, or for the array of the only input.
+
+        Labels and RNN states do not count: they are zeros unless they are given by name.
 
         Raises:
             RefusedError: an input is missing, a name is not an input's, shapes do not fit; all of a kind are listed. The pass
                 takes more memory than it may.
         """
+        if feeds is not None and not isinstance(feeds, Mapping):
+            feeds = {self._find_only_input(): feeds}
         given = for_variables({**(feeds or {}), **named}, self._inputs, option="input")
         fed = {node: as_array(value) for node, value in given.items()}
         case = self._settle(fed)
         inference = case.inference
         values = {**self._parameters, **case.zeros}
-        values.update((node, convert_feed(node, array, inference.types[node][0])) for node, array in fed.items())
+        values.update((node, convert_feed(node.name, array, inference.types[node][0])) for node, array in fed.items())
         program = self._find_program(values, inference)
         if program is not None:
             done = program.run(values, self._rng)
@@ -137,6 +149,15 @@ class Bound:
             case.plan = case.plan or _call_directly(plan, inference)
             done = run_plan(case.plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=memo)
         return dict(zip(self.outputs, done.outputs, strict=True))
+
+    def _find_only_input(self) -> str:
+        """Return the name of the input that is neither a label nor an RNN state. Raises RefusedError unless there is one."""
+        names = [node.name for node in self._inputs if not (self._roles[node].is_label or self._roles[node].is_state)]
+        if len(names) != 1:
+            example = ", ".join(f"{name!r}: ..." for name in names[:3])
+            message = f"an array without a name is for one input, and there are {format_count(len(names), 'input')}"
+            raise RefusedError(Fault(message, hint=f"name them: net({{{example}}})"))
+        return names[0]
 
     def _prepare_numpy(self) -> tuple[Plan, Memo]:
         """Return numpy's plan, and where what follows from parameters alone is kept."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from graphshare.arguments import Positive
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.variable_values import as_array
 from graphshare.formats.open_source import open_source
@@ -35,13 +37,13 @@ class Ranking(msgspec.Struct, frozen=True):
 
 
 def rank_classes(
-    outputs: Mapping[str, Array],
-    top: int = 5,
+    outputs: Mapping[str, Any],
+    top: Positive = 5,
     *,
     labels: str | os.PathLike[str] | Sequence[str] | None = None,
     images: Sequence[str] = (),
 ) -> list[Ranking]:
-    """Return the ``top`` classes of each sample in every output (N, classes), also (N, classes, 1, 1); ties by number.
+    """Return the ``top`` classes of each sample in each of ``outputs`` (N, classes), also (N, classes, 1, 1); ties by number.
 
     ``labels`` are the names of the classes, or a file with one a line; then outputs with another number of classes are left
     out. ``images`` are the files of the samples.
@@ -56,7 +58,7 @@ def rank_classes(
     if not fitting:
         shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
         wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
-        hint = "choose the output with --target" + ("" if names is None else ", or the labels of this network")
+        hint = "choose the output with `targets`" + ("" if names is None else ", or the labels of this network")
         raise RefusedError(Fault(f"no output has {wanted}, one for each class; there is {shapes}", hint=hint))
     return [
         Ranking(name, number, images[number] if len(images) == len(rows) else None, _best(row, top, names))

@@ -1,4 +1,4 @@
-"""The user's values for a graph: ``--feed`` and ``--shape`` as plain data, and parameters by variable node.
+"""The user's values for a graph: ``--feed`` as plain data, and parameters by variable node.
 
 Several variables may have one name; a value for it holds for each of them.
 """
@@ -6,9 +6,10 @@ Several variables may have one name; a value for it holds for each of them.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+
+import msgspec
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, UsageError
@@ -30,52 +31,6 @@ from graphshare.text.urls import is_url
 T = TypeVar("T")
 GivenShape = tuple[int | None, ...]
 _ENDINGS = (*ARRAY_ENDINGS, *IMAGE_ENDINGS)
-_SHAPE = re.compile(r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?")
-
-
-def parse_shapes(texts: Iterable[str]) -> dict[str, GivenShape]:
-    """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, an empty shape that of a scalar.
-
-    Raises:
-        UsageError: texts that are not shapes, or several shapes of one name; all are listed.
-    """
-    shapes: dict[str, GivenShape] = {}
-    faults = []
-    for text in texts:
-        name, value = split_pair(text) or ("", "")
-        match = _SHAPE.fullmatch(value.strip())
-        if not name or match is None:
-            faults.append(
-                Fault(f"--shape {text!r} is not a shape", hint="write --shape data=1,3,224,224; ? is a size to be found")
-            )
-            continue
-        parts = [part.strip() for part in match[1].split(",") if part.strip()]
-        shape = tuple(None if part == "?" else int(part) for part in parts)
-        if shapes.setdefault(name, shape) != shape:
-            faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}"))
-    if faults:
-        raise UsageError(faults)
-    return shapes
-
-
-def parse_dynamic(texts: Iterable[str]) -> dict[str, tuple[int | str | None, ...]]:
-    """Parse ``data=n,3,h,w`` into shapes by name, in which a text is a size that has a name.
-
-    Raises:
-        UsageError: texts that are not such shapes; all are listed.
-    """
-    shapes: dict[str, tuple[int | str | None, ...]] = {}
-    faults = []
-    for text in texts:
-        name, value = split_pair(text) or ("", "")
-        parts = [part.strip() for part in value.strip("() ").split(",") if part.strip()]
-        if not name or not parts or not all(part.isdecimal() or part == "?" or part.isidentifier() for part in parts):
-            faults.append(Fault(f"--dynamic {text!r} names no sizes", hint="write --dynamic data=n,3,h,w"))
-            continue
-        shapes[name] = tuple(int(part) if part.isdecimal() else None if part == "?" else part for part in parts)
-    if faults:
-        raise UsageError(faults)
-    return shapes
 
 
 def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
@@ -88,7 +43,7 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = None) -> dict[str, Any]:
-    """Load the arrays by variable name. A file for one name holds one array, or one of that name.
+    """Load the arrays by variable name. A file for one name holds one array, or one of that name; a number is itself.
 
     Images, and folders of them, are prepared by ``images`` (by default not at all) and decoded when their array is wanted.
 
@@ -101,7 +56,8 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
     unreadable: list[Fault] = []
     for name, path in feeds:
         try:
-            arrays = _read_images(path, images or ImageSettings()) or read_arrays(path)
+            arrays = _read_value(path) if name and not os.path.exists(path) else {}
+            arrays = arrays or _read_images(path, images or ImageSettings()) or read_arrays(path)
         except GraphshareError as error:
             unreadable += error.faults
             continue
@@ -122,6 +78,15 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
     if faults:
         raise UsageError(faults)
     return loaded
+
+
+def _read_value(text: str) -> dict[str, Any]:
+    """Return the number, or list of numbers, that a text is under an empty name; nothing where it is none."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {}
+    return {"": value} if isinstance(value, int | float | list) else {}
 
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:

@@ -20,7 +20,14 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
-from graphshare.execute.variable_values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
+from graphshare.execute.variable_values import (
+    check_shapes,
+    convert_feed,
+    draw_inputs,
+    draw_parameters,
+    infer_given,
+    unknown_shapes,
+)
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
@@ -86,7 +93,7 @@ def prepare(
     ``as_input`` are variables that are inputs, whatever they look like.
     """
     check_belongs(params, graph)
-    heads = resolve_targets(targets, graph.nodes, option="--target") if targets else list(graph.heads)
+    heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
     wanted = {(entry.node, entry.index) for entry in heads}
     if all_outputs:
         roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input)
@@ -94,8 +101,8 @@ def prepare(
     names = {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
     part, notes = runnable_part(graph, heads)
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
-    fed = _by_variable(feeds, variables, graph, names, "--feed", notes)
-    shaped = _by_variable(shapes, variables, graph, names, "--shape", notes)
+    fed = _by_variable(feeds, variables, graph, names, "`feeds`", notes)
+    shaped = _by_variable(shapes, variables, graph, names, "`shapes`", notes)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
     make_plan(part.heads)
@@ -140,15 +147,18 @@ def assign_values(
     variables = [node for node in nodes if node.is_variable]
     assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
     for node, array in feeds.items():
-        assigned.values[node] = convert_feed(node, array, assigned.inference.types[node][0])
+        assigned.values[node] = convert_feed(node.name, array, assigned.inference.types[node][0])
         if assigned.values[node] is not array:
             assigned.converted[node] = array.dtype
     missing = [node for node in variables if node not in assigned.values]
     refuse_missing(missing, roles, seed, params_seed, params)
-    if seed is not None:
-        _choose_sizes(assigned, part, nodes, shapes)
-    faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label])
-    faults = faults or unknown_shapes(assigned.inference, missing)
+    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
+    types = {node: str(array.dtype) for node, array in assigned.values.items()}
+    chosen, examples = choose_sizes(part, known, types, nodes, assigned.inference)
+    if examples and seed is not None:
+        assigned.inference, assigned.sized = chosen, list(examples)
+    faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)
+    faults = faults or unknown_shapes(assigned.inference, missing, examples)
     if faults:
         raise RefusedError(faults)
     check_memory(nodes, part.heads, assigned.inference, assigned.values)
@@ -228,18 +238,18 @@ def infer_variables(
     """Infer shapes and dtypes from arrays and ``shapes``; the dtype of a feed counts where no other determines it.
 
     Raises:
-        RefusedError: shapes contradict each other; feeds that do not fit are listed where they are the reason.
+        RefusedError: shapes contradict each other; feeds and ``shapes`` that do not fit are named where they are the reason.
     """
-    known = {**shapes, **{node: array.shape for node, array in parameters.items()}}
+    held = {node: array.shape for node, array in parameters.items()}
+    fed = {node: array.shape for node, array in feeds.items()}
     types = {node: str(array.dtype) for node, array in parameters.items()}
-    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in {**known, **shapes}.items()}
+    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in {**held, **shapes}.items()}
     yielding = {node: str(array.dtype) for node, array in feeds.items()}
+    check_shapes({**held, **fed}, Inference(list(stated), stated, {}))
     try:
-        check_shapes({**parameters, **feeds}, Inference(list(stated), stated, {}))
-        fed_shapes = {node: array.shape for node, array in feeds.items()}
-        return infer(part, {**known, **fed_shapes}, types, nodes=nodes, yielding=yielding)
+        return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding)
     except RefusedError:
-        check_shapes(feeds, infer(part, known, types, nodes=nodes, default_type=None))
+        check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
         raise
 
 
@@ -250,7 +260,7 @@ def refuse_missing(
     params_seed: int | None,
     params: ParameterFile | None,
     *,
-    hint: str = "give it with --params FILE or --feed NAME=FILE, or make up what is missing with --random-params SEED",
+    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or make up what is missing with `params_seed=SEED`",
 ) -> None:
     """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
@@ -261,7 +271,7 @@ def refuse_missing(
     ]
     where = f"{params.path} does not hold it" if params else "no parameter file is given"
     faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
-    hint = "give it with --feed NAME=FILE, or make up what is missing with --random SEED"
+    hint = "give it with `feeds={NAME: FILE}`, or make up what is missing with `seed=SEED`"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
     if faults:
         raise RefusedError(faults)
@@ -277,7 +287,7 @@ def describe_conversions(assigned: Assignment) -> list[str]:
 
 def describe_sizes(sized: Iterable[Node]) -> list[str]:
     """Return a note for each of the inputs whose size was chosen."""
-    return [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in sized]
+    return [f"{node.name!r} could have other sizes; `shapes={{{node.name!r}: ...}}` sets them" for node in sized]
 
 
 def _by_variable(
@@ -292,15 +302,6 @@ def _by_variable(
     unknown = [name for name in rest if name not in needed]
     for_variables(dict.fromkeys(unknown), [*graph.variables(), *variables], option=option)
     return for_variables(rest, variables, option=option)
-
-
-def _choose_sizes(assigned: Assignment, part: Graph, nodes: Sequence[Node], shapes: Mapping[Node, GivenShape]) -> None:
-    """Choose sizes for inputs that nothing determines."""
-    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
-    types = {node: str(array.dtype) for node, array in assigned.values.items()}
-    chosen = choose_sizes(part, known, types, nodes, assigned.inference)
-    if chosen is not None:
-        assigned.inference, assigned.sized = chosen[0], list(chosen[1])
 
 
 def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:

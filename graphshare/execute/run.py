@@ -24,19 +24,34 @@ from graphshare.execute.plan import make_plan
 from graphshare.execute.prepare import prepare, runnable_part, unique_names
 from graphshare.execute.variable_values import random_stream
 from graphshare.formats.images.images import Images
+from graphshare.formats.params.arrays import have_equal_values
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.progress import task
+from graphshare.text.format import format_bytes, format_count, format_dims, format_number
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
 
-class Computed(ShortRepr, msgspec.Struct, eq=False):
+class NumericResult(ShortRepr):
+    """A base class for results with arrays: two are equal if all but the measured times is."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        names = [name for name in getattr(self, "__struct_fields__", ()) if name not in ("seconds", "timings")]
+        return all(have_equal_values(getattr(self, name), getattr(other, name)) for name in names)
+
+
+class Computed(NumericResult, msgspec.Struct, eq=False):
     """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the endings ``#1``, ``#2``...
 
     ``peak_bytes`` is the most that computed values took at one time, ``variable_bytes`` the size of the variables. ``notes``
-    tell the user what was decided for them.
+    tell the user what was decided for them. Runs are compared without their times.
     """
 
     outputs: dict[str, Any]
@@ -45,6 +60,14 @@ class Computed(ShortRepr, msgspec.Struct, eq=False):
     seconds: float
     timings: list[Timing]
     notes: list[str]
+
+    def _summary(self) -> str:
+        return f"{format_count(len(self.outputs), 'output')}, {self.seconds:.3g} s, at most {format_bytes(self.peak_bytes)}"
+
+    def _repr_html_(self) -> str:
+        """Return a summary of each output as a table, which notebooks show."""
+        facts = [("note", note) for note in self.notes]
+        return format_html(self._summary(), facts=facts, tables=[tabulate_outputs(self.outputs)])
 
 
 class OutputSummary(msgspec.Struct, frozen=True):
@@ -163,12 +186,12 @@ def run_batches(
 
 def _count_images(images: Mapping[str, Images]) -> int:
     if not images:
-        hint = "feed a folder, as in --feed data=photos, or leave --batch out"
-        raise UsageError(Fault("--batch is for images, and no --feed is one", hint=hint))
+        hint = "feed a folder, as in `feeds={data: photos}`, or leave `batch` out"
+        raise UsageError(Fault("`batch` is for images, and no `feeds` is one", hint=hint))
     counts = {name: len(value) for name, value in images.items()}
     if len(set(counts.values())) > 1:
         numbers = ", ".join(f"{name} {number}" for name, number in counts.items())
-        raise UsageError(Fault(f"--batch needs as many images for each input; there are {numbers}"))
+        raise UsageError(Fault(f"`batch` needs as many images for each input; there are {numbers}"))
     return next(iter(counts.values()))
 
 
@@ -178,14 +201,14 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
     Raises:
         RefusedError: operators that mix the samples of a batch; all are listed.
     """
-    heads = resolve_targets(targets, graph.nodes, option="--target") if targets else list(graph.heads)
+    heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
     part, _ = runnable_part(graph, heads)
     nodes = post_order(entry.node for entry in part.heads)
     inputs = {node: 0 for node in nodes if node.is_variable and node.name in images}
     found, all_couplings = follow_batch(nodes, inputs, rank=4)
     couplings = [coupling for coupling in all_couplings if not coupling.only_training]
     if couplings:
-        hint = "leave --batch out: all images are one batch then"
+        hint = "leave `batch` out: all images are one batch then"
         raise RefusedError([Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings])
     names = unique_names([output_name(entry) for entry in heads])
     places = [found.get((head.node, head.index)) for head in part.heads]
@@ -210,6 +233,15 @@ def summarize(name: str, array: Array) -> OutputSummary:
         return OutputSummary(name, array.shape, str(array.dtype), None, None, None, nonfinite)
     low, high, mean = float(finite.min()), float(finite.max()), float(finite.mean(dtype="float64"))
     return OutputSummary(name, array.shape, str(array.dtype), low, high, mean, nonfinite)
+
+
+def tabulate_outputs(outputs: Mapping[str, Array]) -> Table:
+    """Return a table with a summary of each output."""
+    rows = [
+        (o.name, format_dims(o.shape), o.dtype, format_number(o.min), format_number(o.max), format_number(o.mean))
+        for o in (summarize(name, np.asarray(array)) for name, array in outputs.items())
+    ]
+    return Table(("output", "shape", "dtype", "min", "max", "mean"), rows)
 
 
 def profile_of(timings: Iterable[Timing]) -> Profile:

@@ -10,17 +10,20 @@ import msgspec
 from graphshare.analysis.cost import Totals, totals
 from graphshare.analysis.name_lists import internals, visible_outputs
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.shapes import Inference
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgrade_part
+from graphshare.execute.variable_values import infer_given
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.mxnet.document import operator_text
+from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.text.format import format_dims, format_names
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
 
@@ -46,6 +49,16 @@ class Shaped(ShortRepr, msgspec.Struct, frozen=True):
     totals: Totals
     unsupported: list[str]
     samples: list[str] = []
+
+    def _repr_html_(self) -> str:
+        """Return the shape of every output as a table, which notebooks show."""
+        counts = [("parameters", self.totals.parameters), ("multiply-adds", self.totals.multiply_adds)]
+        facts = [(what, "unknown" if count is None else f"{count:,}") for what, count in counts]
+        facts += [("operators of unknown shape", format_names(self.unsupported)), ("batch of 1", format_names(self.samples))]
+        rows = [
+            (o.name, "variable" if o.op == VARIABLE_OP else o.op, format_dims(o.shape), o.dtype or "?") for o in self.outputs
+        ]
+        return format_html(self._summary(), facts=facts, tables=[Table(("output", "operator", "shape", "dtype"), rows)])
 
 
 def shape_graph(
@@ -123,10 +136,10 @@ def _infer(
     if not find_format(part).supports(Capability.COSTS):
         return _find_types(part, nodes, shapes)
     variables = [node for node in nodes if node.is_variable]
-    given = for_variables(shapes, variables, option="--shape")
+    given = for_variables(shapes, variables, option="`shapes`")
     held = read_recorded_shapes(variables, params, roles)
-    known = {**{node: shape for node, (shape, _) in held.items()}, **given}
-    return infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes)
+    types = {node: dtype for node, (_, dtype) in held.items()}
+    return infer_given(part, {node: shape for node, (shape, _) in held.items()}, given, types, nodes=nodes)
 
 
 def _find_types(part: Graph, nodes: list[Node], shapes: Mapping[str, GivenShape]) -> Inference:

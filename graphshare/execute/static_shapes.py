@@ -13,7 +13,7 @@ from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_n
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.prepare import describe_sizes, refuse_missing, runnable_part
-from graphshare.execute.variable_values import unknown_shapes
+from graphshare.execute.variable_values import infer_given, unknown_shapes
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
@@ -48,26 +48,26 @@ def infer_part(
             a kind are listed.
     """
     check_belongs(params, graph)
-    heads = resolve_targets(targets, graph.nodes, option="--upto") if targets else graph.heads
+    heads = resolve_targets(targets, graph.nodes, option="`upto`") if targets else graph.heads
     part, notes = runnable_part(graph, heads)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     idle = {node.name for node in graph.variables()} - {node.name for node in variables}
-    given = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="--shape")
-    stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="--feed")
+    given = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="`shapes`")
+    stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="`feeds`")
     held = read_recorded_shapes(variables, params, roles)
     missing = [n for n in variables if roles[n].is_parameter and n not in held]
-    refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with --params; --as-input makes it an input")
-    known = {**{node: shape for node, (shape, _) in held.items()}, **given}
+    refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with `params`; `as_input` makes it an input")
     types_held = {node: dtype for node, (_, dtype) in held.items()}
-    inference = infer(part, known, types_held, nodes=nodes, yielding=stated)
-    chosen = choose_sizes(part, known, types_held, nodes, inference) if any(None in shape for shape in given.values()) else None
-    if chosen is not None:
-        inference = infer(part, {**known, **chosen[1]}, types_held, nodes=nodes, yielding=stated)
-        notes += describe_sizes(chosen[1])
-    faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label])
-    faults = faults or unknown_shapes(inference, variables)
+    shapes_held = {node: shape for node, (shape, _) in held.items()}
+    inference = infer_given(part, shapes_held, given, types_held, nodes=nodes, yielding=stated)
+    _, examples = choose_sizes(part, {**shapes_held, **given}, types_held, nodes, inference)
+    if examples and any(None in shape for shape in given.values()):
+        inference = infer(part, {**shapes_held, **given, **examples}, types_held, nodes=nodes, yielding=stated)
+        notes += describe_sizes(examples)
+    faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label], examples)
+    faults = faults or unknown_shapes(inference, variables, examples)
     if faults:
         raise RefusedError(faults)
     return StaticPart(part, inference, roles, notes)

@@ -14,9 +14,11 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.memory import check_memory
 from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.run import NumericResult, tabulate_outputs
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.tape import needs_head_gradient
 from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
+from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
@@ -24,12 +26,12 @@ from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
-from graphshare.text.format import format_names
-from graphshare.text.names import did_you_mean, join_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.format import format_count, format_names, format_number
+from graphshare.text.html import Table, format_html
+from graphshare.text.names import join_key, suggest
 
 
-class LossHistory(ShortRepr, msgspec.Struct, eq=False):
+class LossHistory(NumericResult, msgspec.Struct, eq=False):
     """The loss of one head before each step: the mean over samples of ``measure`` (``cross entropy``, ``squared error``...).
 
     ``mean`` is that of the output, for a head that is the loss itself, and for one that is not a loss.
@@ -69,12 +71,12 @@ def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
     return canonical(node.op), signature.parse(node.attrs)[0], label if label is not None and label.is_variable else None
 
 
-class Trained(ShortRepr, msgspec.Struct, eq=False):
+class Trained(NumericResult, msgspec.Struct, eq=False):
     """The result of training. ``before`` and ``outputs`` are those of inference before the first step and after the last.
 
     Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states by their key in a parameter
     file. ``losses`` has the loss of each head, step by step, on the values that the step started from. ``seconds`` are those of
-    the steps alone. ``settings`` are those that were used, ``rescale`` filled in.
+    the steps alone. ``settings`` are those that were used, ``rescale`` filled in. Results are compared without that time.
     """
 
     before: dict[str, Any]
@@ -86,6 +88,16 @@ class Trained(ShortRepr, msgspec.Struct, eq=False):
     variable_bytes: int
     notes: list[str]
     losses: list[LossHistory]
+
+    def _summary(self) -> str:
+        return f"{format_count(self.steps, 'step')}, {format_count(len(self.updated), 'updated array')}, {self.seconds:.3g} s"
+
+    def _repr_html_(self) -> str:
+        """Return the losses and a summary of each output after the last step as tables, which notebooks show."""
+        rows = [(a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:])) for a in self.losses if a.values]
+        losses = Table(("head", "measure", "before the first step", "before the last step"), rows)
+        facts = [("note", note) for note in self.notes]
+        return format_html(self._summary(), facts=facts, tables=[losses, tabulate_outputs(self.outputs)])
 
 
 def train(
@@ -120,7 +132,7 @@ def train(
     states = [node for node in ready.values if ready.roles[node].kind is Kind.AUXILIARY]
     _check_names([*trained, *states], trained)
     settings = msgspec.structs.replace(settings or Sgd(), rescale=_rescale(ready, rescale))
-    heads = _heads(ready, head_gradients or {})
+    heads = _heads(ready, as_arrays(head_gradients))
     trainer = Trainer(
         ready.part.heads, ready.values, trained, settings, seed=seed or 0, heads=heads, shapes=ready.inference.shapes
     )
@@ -159,7 +171,7 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
             [Fault(f"several variables have the name {n!r}", hint="tie them, or give them names of their own") for n in twice]
         )
     if not trained:
-        raise RefusedError(Fault("there is no parameter to train", hint="--params FILE tells which variables are parameters"))
+        raise RefusedError(Fault("there is no parameter to train", hint="`params=FILE` tells which variables are parameters"))
 
 
 def _rescale(ready: Prepared, given: float | None) -> float:
@@ -176,7 +188,7 @@ def _rescale(ready: Prepared, given: float | None) -> float:
 def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
     """The gradient of each head; None where none is given, which means ones unless the head is a loss."""
     faults = [
-        Fault(f"--head-gradient {name!r} names no output", hint=did_you_mean(name, ready.names)) for name in given
+        Fault(f"`head_gradients` {name!r} names no output", hint=suggest(name, ready.names, "outputs")) for name in given
         if name not in ready.names
     ]  # fmt: skip
     if faults:
@@ -184,7 +196,7 @@ def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
     wanting = [n for n, entry in zip(ready.names, ready.part.heads, strict=True) if needs_head_gradient(entry.node)]
     ones, idle = [n for n in wanting if n not in given], [n for n in given if n not in wanting]
     if ones:
-        ready.notes.append(f"not a loss, so its gradient is taken as ones: {', '.join(ones)} (--head-gradient gives another)")
+        ready.notes.append(f"not a loss, so its gradient is taken as ones: {', '.join(ones)} (`head_gradients` gives another)")
     if idle:
         ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
     return [given.get(name) for name in ready.names]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from graphshare.analysis.roles import Role
-from graphshare.analysis.shapes import Inference
+from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Node
+from graphshare.execute.feeds import GivenShape
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.draws import draw_in_blocks
 from graphshare.ops.kernel import Array, KernelError
 from graphshare.ops.registry import lookup
 from graphshare.ops.unification import is_known, unify
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_names, format_shape
 
 
 def draw_input(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
@@ -55,40 +58,75 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
     return limits
 
 
-def unknown_shapes(inference: Inference, nodes: Iterable[Node]) -> list[Fault]:
-    """Return a fault for each variable whose shape is not known, with the option to fill in."""
+def unknown_shapes(
+    inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = MappingProxyType({})
+) -> list[Fault]:
+    """Return a fault for each variable whose shape is not known, with an option that has those of ``examples``, which fit."""
     faults = []
     for node in nodes:
         shape = inference.shapes[node][0]
         if not is_known(shape):
-            hint = f"--shape {node.name}={format_shape(shape).strip('()')}" + ("" if shape else "  (fill in the whole shape)")
+            if node in examples:
+                hint = f"choose its sizes, as in `shapes={{{node.name!r}: {tuple(examples[node])}}}`"
+            else:
+                sizes = "(?, ...)" if shape is None else str(tuple("?" if n is None else n for n in shape)).replace("'", "")
+                hint = f"`shapes={{{node.name!r}: {sizes}}}` with a size that you choose for each ?, as in 1,3,224,224"
             faults.append(Fault(f"the shape of {node.name!r} does not follow from what is known", node=node.name, hint=hint))
     return faults
 
 
-def check_shapes(values: Mapping[Node, Array], inference: Inference) -> None:
-    """Check arrays against the shapes inferred for their variables, as far as they are known.
+def check_shapes(shapes: Mapping[Node, GivenShape], inference: Inference) -> None:
+    """Check shapes against those inferred for their variables, as far as they are known.
 
     Raises:
-        RefusedError: an array has another shape; all are listed.
+        RefusedError: one does not fit; all are listed.
     """
-    faults = []
-    for node, array in values.items():
-        wanted = inference.shapes.get(node, [None])[0]
-        try:
-            unify(wanted, array.shape)
-        except KernelError:
-            faults.append(
-                Fault(
-                    f"{node.name!r} has the shape {format_shape(array.shape)}, where {format_shape(wanted)} fits",
-                    node=node.name,
-                )
-            )
-    if faults:
+    if faults := _find_misfits(shapes, inference):
         raise RefusedError(faults)
 
 
-def convert_feed(node: Node, array: Array, dtype: str | None) -> Array:
+def _find_misfits(shapes: Mapping[Node, GivenShape], inference: Inference) -> list[Fault]:
+    faults = []
+    for node, shape in shapes.items():
+        wanted = inference.shapes.get(node, [None])[0]
+        try:
+            unify(wanted, shape)
+        except KernelError:
+            message = f"{node.name!r} has the shape {format_shape(shape)}, where {format_shape(wanted)} fits"
+            faults.append(Fault(message, node=node.name))
+    return faults
+
+
+def infer_given(
+    part: Graph,
+    held: Mapping[Node, GivenShape],
+    given: Mapping[Node, GivenShape],
+    types: Mapping[Node, str],
+    *,
+    nodes: Sequence[Node],
+    yielding: Mapping[Node, str] | None = None,
+) -> Inference:
+    """Infer from shapes ``held`` in files and those that the user has ``given``.
+
+    Raises:
+        RefusedError: shapes contradict each other; where those of files do not, those of the user are named, with what fits.
+    """
+    try:
+        return infer(part, {**held, **given}, types, nodes=nodes, yielding=yielding)
+    except RefusedError as error:
+        if not given:
+            raise
+        free = infer(part, held, types, nodes=nodes, default_type=None)
+        _, fitting = choose_sizes(part, held, types, nodes, free)
+        hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in given if node in fitting)
+        hint = f"sizes that fit: {hint}" if hint else ""
+        sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in given.items()), 4)
+        cause = "; ".join(fault.message for fault in _find_misfits(given, free)) or f"at {sizes}"
+        faults = [msgspec.structs.replace(f, message=f"{cause}: {f.message}", hint=f.hint or hint) for f in error.faults]
+        raise RefusedError(faults) from None
+
+
+def convert_feed(name: str, array: Array, dtype: str | None) -> Array:
     """Return ``array`` in the dtype of its variable; the array itself where it has that dtype, or where none is known.
 
     Raises:
@@ -98,9 +136,12 @@ def convert_feed(node: Node, array: Array, dtype: str | None) -> Array:
         return array
     result = array.astype(dtype)
     if np.dtype(dtype).kind in "iub" and not np.array_equal(result, array):
-        message = f"{node.name!r} is {array.dtype}, and not all of its values are {dtype}"
-        raise RefusedError(Fault(message, node=node.name, hint=f"give it as {dtype}"))
+        message = f"{name!r} is {array.dtype}, and not all of its values are {dtype}"
+        raise RefusedError(Fault(message, node=name, hint=f"give it as {dtype}"))
     return result
+
+
+_ARRAYS = "give an array of numbers, or nested lists of one length"
 
 
 def as_array(value: Any) -> Array:
@@ -112,9 +153,9 @@ def as_array(value: Any) -> Array:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise RefusedError(Fault(f"a {type(value).__name__} is not an array: {error}")) from None
+        raise RefusedError(Fault(f"a {type(value).__name__} is not an array: {error}", hint=_ARRAYS)) from None
     if array.dtype.kind not in "fiub":
-        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of numbers"))
+        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of numbers", hint=_ARRAYS))
     return array
 
 

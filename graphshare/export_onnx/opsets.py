@@ -25,7 +25,7 @@ FIRST_WITH = {
 def check_opset(opset: int) -> None:
     """Refuse a version of the operator set that is never written. Raises UsageError."""
     if opset not in IR_VERSIONS:
-        message = f"--opset {opset} is not written; it may be {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
+        message = f"`opset={opset}` is not written; it may be {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
         raise UsageError(Fault(message, hint=f"{DEFAULT} is what onnxruntime has taken since 1.12"))
 
 
@@ -36,7 +36,7 @@ def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
         if not details.domain and _first_version(node) > opset:
             wrong.setdefault(node.op, []).append(details.label)
     return [
-        Fault(f"opset {opset} has no {op} of this form: {format_names(names, 6)}", hint=f"use --opset {DEFAULT}")
+        Fault(f"opset {opset} has no {op} of this form: {format_names(names, 6)}", hint=f"use `opset={DEFAULT}`")
         for op, names in wrong.items()
     ]
 

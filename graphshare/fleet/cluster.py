@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, UsageError, install_command
 from graphshare.fleet.records import Killed, Result, Run, SchedulerError, Task
 from graphshare.fleet.work import make_unfinished, work
 from graphshare.text.urls import redact
@@ -139,7 +139,7 @@ def _outcome(future: Future, task: Task, address: str) -> Result | Killed:
         return Killed("the worker process ended: out of memory, or a crash of native code")
     except Exception as error:
         if future.status in ("cancelled", "lost"):
-            hint = "run it again with the same --manifest to go on"
+            hint = "run it again with the same `manifest` to go on"
             raise SchedulerError(Fault("the scheduler is gone", where=redact(address), hint=hint)) from error
         return make_unfinished(task, "failed", f"{type(error).__name__}: {error}")
 
@@ -147,8 +147,8 @@ def _outcome(future: Future, task: Task, address: str) -> Result | Killed:
 def _connect(address: str) -> Client:
     """Return a client of the scheduler. Raises SchedulerError, UsageError without the package."""
     if find_spec("distributed") is None:
-        hint = "pip install 'graphshare[dask]'"
-        raise UsageError(Fault("--scheduler needs the package distributed, which is not installed", hint=hint))
+        message = "`scheduler` needs the package distributed, which is not installed"
+        raise UsageError(Fault(message, hint=install_command("dask")))
     from distributed import Client  # takes a second to import
 
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
 
+from graphshare.checkpoint.folder import Sieve
 from graphshare.errors import Fault, UsageError
 from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
@@ -16,6 +18,9 @@ from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_col
 from graphshare.fleet.work import make_unfinished
 from graphshare.formats.staged_file import may_overwrite
 from graphshare.resources import parse_size
+from graphshare.text.format import format_count
+from graphshare.text.html import MOST_ROWS, Table, format_html
+from graphshare.text.short_repr import ShortRepr
 from graphshare.text.urls import is_url, local_path
 
 Outcomes = Iterator[tuple[Task, Result | Killed]]
@@ -35,14 +40,15 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     manifest: str = ""
     retry: bool = False
     force: bool = False
+    exclude: Sequence[str] = ()
     time_limit: float | None = None
     max_memory: str | int | None = None
 
 
-class FleetRun:
+class FleetRun(ShortRepr):
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
-    ``template`` is the command that is run, ``out`` the folder of the outputs.
+    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` say what was left out of folders.
 
     Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
     iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with
@@ -50,23 +56,46 @@ class FleetRun:
     """
 
     def __init__(
-        self, template: Template, out: str, total: int, results: Generator[Result, None, None], manifest: Manifest | None
+        self,
+        template: Template,
+        out: str,
+        total: int,
+        results: Generator[Result, None, None],
+        manifest: Manifest | None,
+        notes: Sequence[str],
     ) -> None:
         self.template = template
         self.out = out
         self.total = total
+        self.notes = notes
         self._results = results
         self._manifest = manifest
+        self._counts: Counter[str] = Counter()
+        self._rows: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}  # of results that are done, and of others
+
+    def _summary(self) -> str:
+        counts = "".join(f", {count:,} {answer}" for answer, count in self._counts.items())
+        return f"{' '.join(self.template.words)}: {self._counts.total():,} of {format_count(self.total, 'model')}{counts}"
+
+    def _repr_html_(self) -> str:
+        """Return the results so far as a table, which notebooks show, those first that are not done."""
+        rows = [*self._rows[False], *self._rows[True]][:MOST_ROWS]
+        return format_html(self._summary(), tables=[Table(("model", "result", "seconds", "reason"), rows)])
 
     def __iter__(self) -> Iterator[Result]:
         return self
 
     def __next__(self) -> Result:
         try:
-            return next(self._results)
+            result = next(self._results)
         except StopIteration:
             self.close()
             raise
+        self._counts[result.result] += 1
+        rows = self._rows[bool(result)]
+        if len(rows) < MOST_ROWS:
+            rows.append((result.source, result.result, f"{result.seconds:.3g}", result.reason))
+        return result
 
     def __enter__(self) -> FleetRun:
         return self
@@ -101,7 +130,8 @@ def foreach(
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
-    models = list_models(patterns)
+    sieve = Sieve(settings.exclude)
+    models = list_models(patterns, sieve)
     template = note_exports(template, models) if template.outputs else template
     refuse_escapes(template, models, settings.out)
     refuse_collisions(template, models, settings.out)
@@ -118,20 +148,23 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
-    return FleetRun(template, settings.out, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
+    results = _run(map(make, models), run, prepare, settings, manifest)
+    return FleetRun(template, settings.out, len(models), results, manifest, tuple(sieve.notes()))
 
 
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
     faults = []
     if settings.retry and not settings.manifest:
-        faults.append(Fault("--retry reads which models have failed from a manifest", hint="name it with --manifest FILE"))
+        faults.append(Fault("`retry` reads which models have failed from a manifest", hint="name it with `manifest=FILE`"))
     if settings.retry and settings.force:
-        faults.append(Fault("--retry runs what has failed, --force everything", hint="leave out one of them"))
+        faults.append(Fault("`retry` runs what has failed, `force` everything", hint="leave out one of them"))
     if settings.shared_filesystem and not settings.scheduler:
-        faults.append(Fault("--shared-filesystem is about a cluster", hint="add --scheduler tcp://HOST:8786, or leave it out"))
+        faults.append(
+            Fault("`shared_filesystem` is about a cluster", hint="add `scheduler='tcp://HOST:8786'`, or leave it out")
+        )
     if settings.scheduler and not settings.shared_filesystem:
         local = [path for path in (*patterns, settings.out) if path and not is_url(path)]
-        hint = "add --shared-filesystem if they see the same files under the same paths, or name URLs"
+        hint = "add `shared_filesystem` if they see the same files under the same paths, or name URLs"
         faults += [
             Fault("is a local path, which the workers of a cluster may not see", where=path, hint=hint) for path in local
         ]

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from graphshare.checkpoint.folder import ModelFiles, group_files, group_models
+from graphshare.checkpoint.folder import ModelFiles, Sieve, group_files, group_models
 from graphshare.checkpoint.folder import list_models as list_folder_models
 from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError
@@ -25,17 +25,18 @@ from graphshare.text.urls import extend_url, is_url, local_path, split_url
 _SUFFIXES = tuple(names.suffix for names in FORMAT_NAMES.values())
 
 
-def list_models(patterns: Iterable[str]) -> list[FleetModel]:
+def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[FleetModel]:
     """Return the models that match any of ``patterns``, in the order of the patterns and then of their paths, each once.
 
     Raises:
         InputError: a pattern matches no model, or a URL cannot be listed; all of these are listed.
     """
+    sieve = sieve or Sieve()
     models: list[FleetModel] = []
     faults: list[Fault] = []
     for pattern in map(local_path, patterns):
         try:
-            found = _list_remote(pattern) if is_url(pattern) else _list_local(pattern)
+            found = _list_remote(pattern, sieve) if is_url(pattern) else _list_local(pattern, sieve)
         except InputError as error:
             faults += error.faults
             continue
@@ -43,20 +44,21 @@ def list_models(patterns: Iterable[str]) -> list[FleetModel]:
         models += [model for model in found if model.graph not in known] if known else found
         if not found:
             hint = "a pattern matches symbol files, .onnx files, stems or folders; quote it, so that the shell leaves it alone"
-            faults.append(Fault("matches no model", where=pattern, hint=hint))
+            faults.append(Fault("matches no model", where=pattern, hint="; ".join([*sieve.notes(), hint])))
     if faults:
         raise InputError(faults)
+    sieve.refuse_unused()
     return models
 
 
-def _list_local(pattern: str) -> list[FleetModel]:
+def _list_local(pattern: str, sieve: Sieve) -> list[FleetModel]:
     """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read."""
     if glob.has_magic(pattern):
         graphs = sorted(_match_graphs(pattern))
     elif graph := pattern if is_file(pattern) else find_by_stem(pattern):
         graphs = [graph]
     else:
-        models = list_folder_models(pattern) if is_folder(pattern) else []
+        models = list_folder_models(pattern, sieve) if is_folder(pattern) else []
         return [FleetModel(model.graph, model.newest, len(os.path.join(pattern, ""))) for model in models]
     start = len(_find_fixed_folder(pattern))
     matches = []
@@ -93,15 +95,15 @@ def _find_fixed_folder(pattern: str) -> str:
     return before[: len(before) - len(os.path.basename(before))]
 
 
-def _list_names(folder: str) -> Sequence[str]:
+def _list_names(folder: str) -> dict[str, None]:
     """Return the names in a folder; none where it cannot be read."""
     try:
-        return os.listdir(folder or ".")
+        return dict.fromkeys(os.listdir(folder or "."))
     except OSError:
-        return ()
+        return {}
 
 
-def _list_remote(pattern: str) -> list[FleetModel]:
+def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
     """Return the models of a URL: of a glob, a file, a stem or a folder. Raises InputError when it cannot be listed."""
     if is_pattern(pattern):
         start = len(_without_tail(find_root(pattern)))
@@ -124,7 +126,7 @@ def _list_remote(pattern: str) -> list[FleetModel]:
     if not is_folder(pattern):
         return []
     head, last, _ = split_url(pattern)
-    return [_make_model(model, len(f"{head}{last}/" if last else head)) for model in list_folder_models(pattern)]
+    return [_make_model(model, len(f"{head}{last}/" if last else head)) for model in list_folder_models(pattern, sieve)]
 
 
 def _select(files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int) -> list[FleetModel]:

@@ -144,7 +144,7 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
                 faults.append(Fault(f"both {other} and {model.graph} would be written there", where=place, hint=hint))
             elif key in sources:
                 faults.append(
-                    Fault("is an input, which foreach does not replace", where=place, hint="choose another folder (-o)")
+                    Fault("is an input, which foreach does not replace", where=place, hint="choose another folder (`out`)")
                 )
             if len(faults) == _MOST:
                 raise RefusedError(faults)
@@ -189,10 +189,10 @@ def refuse_template(template: Template, out: str) -> None:
         hint = "write {} where the model stands, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
         faults.append(Fault("the command does not say where the model stands", hint=hint))
     if template.outputs and not out:
-        hint = "add -o DEST before --; each model's files get their places in it"
+        hint = "add `out=DEST` before --; each model's files get their places in it"
         faults.append(Fault(f"{template.name} writes files, and there is no folder for them", hint=hint))
     if out and not template.outputs:
-        hint = "leave out -o; what it prints goes into --report and --manifest"
+        hint = "leave out `out`; what it prints goes into --report and `manifest`"
         faults.append(Fault(f"{template.name} writes no files, so it needs no folder for them", hint=hint))
     if faults:
         raise UsageError(faults)

@@ -233,7 +233,7 @@ def _refuse_name(target: str, *, is_folder: bool) -> None:
     if is_folder:
         raise OutputError(Fault("is a directory", where=target, hint="give the path of a file"))
     if target.endswith(".gz"):
-        hint = f"write {target.removesuffix('.gz')} (-o), and compress that with gzip"
+        hint = f"write {target.removesuffix('.gz')} (`out`), and compress that with gzip"
         raise OutputError(Fault("ends in .gz, but outputs are written without compression", where=target, hint=hint))
 
 

@@ -15,6 +15,7 @@ from graphshare.formats.paths import base_name, extend
 from graphshare.text.urls import is_url, split_url
 
 STEM_END = "-symbol.json"
+PARAMETER_ENDINGS = (".params", ".npz", ".safetensors")
 _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
 
 

@@ -58,7 +58,7 @@ _OVERWRITE: ContextVar[bool] = ContextVar("overwrite", default=False)
 
 @contextmanager
 def overwriting(allowed: bool = True) -> Iterator[None]:
-    """Allow the transactions inside the block to replace what is at a URL already; local files are replaced anyway.
+    """Allow (or with ``allowed`` False forbid) transactions in the block to replace what is at a URL; local files are anyway.
 
     Raises: nothing of its own; outside of such a block a transaction raises OutputError for a URL that exists.
     """

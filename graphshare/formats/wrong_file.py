@@ -74,7 +74,7 @@ _BESIDE = "the graph is the *-symbol.json beside it"
 _DOWNLOAD_FAILED = "the download or the copy failed: fetch it again"
 _UNZIP = "unpack it with `unzip {file}`, then give the {wanted} in it"
 _OTHER_FRAMEWORK = "graphshare reads MXNet models: a *-symbol.json and its parameter file"
-_WITH_PARAMS = "it holds arrays and no graph: give the *-symbol.json as GRAPH, and this file with --params"
+_WITH_PARAMS = "it holds arrays and no graph: give the *-symbol.json as GRAPH, and this file with `params`"
 _NO_ARRAYS = "it holds pixels, not parameters"
 _SAVE_ARRAYS = "save its arrays with numpy.savez where it comes from"
 _NOT_UNPICKLED = "a pickle can run any code, so it is never loaded: "
@@ -142,7 +142,7 @@ FILE_KINDS = (
     ),
     FileKind(
         "a NumPy array (.npy)",
-        "`run` and `verify` take it as --feed NAME={file}: the values of a variable",
+        "`run` and `verify` take it as `feeds={NAME: {file}}`: the values of a variable",
         "its array has no name: numpy.savez('x.npz', name=array) saves arrays with names",
         starts=(b"\x93NUMPY",),
         readable=True,
@@ -199,7 +199,7 @@ FILE_KINDS = (
     FileKind("an ncnn network (.param)", _OTHER_FRAMEWORK, starts=(b"7767517\n", b"7767517\r")),
     FileKind("a GGUF file", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"GGUF",)),
     FileKind("a compiled program or library", starts=(b"\x7fELF", b"\xcf\xfa\xed\xfe", b"MZ\x90\0")),
-    FileKind("an image", "`run` and `verify` take it as --feed NAME={file}", _NO_ARRAYS, test=is_image),
+    FileKind("an image", "`run` and `verify` take it as `feeds={NAME: {file}}`", _NO_ARRAYS, test=is_image),
     # Texts
     FileKind("a file of nothing but NUL bytes", _DOWNLOAD_FAILED, test=lambda sample: not any(sample)),
     _wide_text("UTF-32", rb"\xff\xfe\0\0|\0\0\xfe\xff"),
@@ -215,7 +215,7 @@ FILE_KINDS = (
 JSON_KINDS = (
     FileKind("a graph of TVM's Relay", _OTHER_FRAMEWORK, keys=("root", "nodes", "b64ndarrays")),
     FileKind("a graphshare map file", "give the symbol file itself", keys=("sources", "entries")),
-    FileKind("a graphshare rules file", "give it with --rules", keys=("version", "rules")),
+    FileKind("a graphshare rules file", "give it with `rules`", keys=("version", "rules")),
     FileKind("a graphshare report", "give the symbol file itself", keys=("command", "findings")),
     FileKind("a report of `graphshare inspect`", "give the symbol file itself", keys=("arguments", "auxiliary_states", "ops")),
     FileKind("a Keras model (JSON)", _OTHER_FRAMEWORK, keys=("class_name", "config")),

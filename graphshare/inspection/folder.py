@@ -12,6 +12,7 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.errors import Fault, GraphshareError
 from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.registry import read_index
 from graphshare.inspection.graph import inspect
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key
@@ -53,6 +54,9 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
         model = load(files.graph, params=params)
         found = inspect(model.graph, held=model.held)
         remarks = notes_on(model.parameter_file, model.graph)
+        for path in files.params.values():
+            if path != params:
+                read_index(path)
     except GraphshareError as error:
         return msgspec.structs.replace(facts, faults=error.faults)
     except (MemoryError, RecursionError):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, find_params
 from graphshare.errors import Fault
 from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
@@ -48,7 +49,7 @@ class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(title, tables=[Table(("name", "shape", "dtype", "size"), rows)])
 
 
-def list_params(path: StrPath, *, epoch: int | None = None) -> ParameterListing:
+def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterListing:
     """Return the records of a parameter file, with remarks; no array is read.
 
     ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, find_params
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.equal import find_equal_arrays
@@ -87,7 +88,7 @@ class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(title, tables=[Table(("name", "shape", "dtype", *names), rows)])
 
 
-def show_params(path: StrPath, *, select: Sequence[str] = (), epoch: int | None = None) -> ParameterDetails:
+def show_params(path: StrPath, *, select: Sequence[str] = (), epoch: Natural | None = None) -> ParameterDetails:
     """Return the arrays of the file and which are equal; arrays are read in pieces.
 
     ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.
@@ -117,7 +118,7 @@ def _describe(record: Record, equal: dict[str, str]) -> ArrayDetails:
                       record.tied_to, twin)  # fmt: skip
 
 
-def measure_params(path: StrPath, *, select: Sequence[str] = (), epoch: int | None = None) -> ParameterStatistics:
+def measure_params(path: StrPath, *, select: Sequence[str] = (), epoch: Natural | None = None) -> ParameterStatistics:
     """Return the statistics of each array of the file; arrays are read in pieces.
 
     ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.

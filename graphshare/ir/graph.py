@@ -9,16 +9,28 @@ tracked nodes would make every collection slow.
 
 from __future__ import annotations
 
+import copyreg
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from graphshare.text.format import format_count, shorten
+from graphshare.text.format import format_count, format_names, shorten
 from graphshare.text.short_repr import LONGEST_NAME, ShortRepr, quote_name
 
+if TYPE_CHECKING:
+    from graphshare.text.html import Table
+
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+
+def _freeze(values: dict[Any, Any]) -> Any:
+    return MappingProxyType(values) if values else EMPTY
+
+
+copyreg.pickle(MappingProxyType, lambda frozen: (_freeze, (dict(frozen),)))  # Python itself can neither pickle nor copy one
 
 
 class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -69,6 +81,9 @@ class NodeDetails(msgspec.Struct, frozen=True):
     holds_value: bool | None = None
     stored: Any = None
     bodies: tuple[str, ...] = ()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return "NO_DETAILS" if self is NO_DETAILS else super().__reduce__()
 
 
 NO_DETAILS = NodeDetails()
@@ -166,6 +181,21 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     def variables(self) -> Iterator[Node]:
         """The variable nodes in file order."""
         return (node for node in self.nodes if not node.op)
+
+    def make_table(self) -> Table:
+        """Return a table of the operators with their counts."""
+        from graphshare.text.html import Table  # start-up: only notebooks need it
+
+        counts = Counter(node.op for node in self.nodes if node.op).most_common()
+        return Table(("operator", "count"), [(op, f"{count:,}") for op, count in counts])
+
+    def _repr_html_(self) -> str:
+        """Return the names of variables and heads and the operators, which notebooks show."""
+        from graphshare.text.html import format_html  # start-up: only notebooks need it
+
+        facts = [("variables", format_names(node.name for node in self.variables()))]
+        facts.append(("heads", format_names(entry.node.name for entry in self.heads)))
+        return format_html(self._summary(), facts=facts, tables=[self.make_table()])
 
 
 class Branch(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):

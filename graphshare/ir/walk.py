@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from graphshare.ir.graph import Graph, Node
 
@@ -35,6 +37,18 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
             stack.extend([(dep, False) for dep in reversed(node.control_deps) if dep not in seen])
             stack.extend([(entry.node, False) for entry in reversed(node.inputs) if entry.node not in seen])
     return order
+
+
+def _reduce_graph(graph: Graph) -> tuple[Any, ...]:
+    """Return what pickles and copies a graph: its nodes come first, inputs before consumers, so that nothing recurses."""
+    return _restore_graph, (post_order(graph.nodes), *(getattr(graph, name) for name in graph.__struct_fields__))
+
+
+def _restore_graph(nodes: list[Node], *fields: Any) -> Graph:
+    return Graph(*fields)
+
+
+copyreg.pickle(Graph, _reduce_graph)
 
 
 def reachable(graph: Graph) -> list[Node]:

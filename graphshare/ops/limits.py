@@ -144,7 +144,7 @@ def require_memory(count: int) -> None:
     """
     excess = describe_excess(count)
     if excess:
-        raise KernelError(f"it needs {format_bytes(count)} beside its results, {excess} (--max-memory)")
+        raise KernelError(f"it needs {format_bytes(count)} beside its results, {excess} (`max_memory`)")
 
 
 def require(condition: object, message: str) -> None:

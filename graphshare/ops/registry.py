@@ -49,6 +49,18 @@ def signature_of(node: Node) -> Signature | None:
     return lookup(node.op) if node.details.domain == MXNET_DOMAIN else None
 
 
+def name_inputs(node: Node) -> tuple[str, ...] | None:
+    """Return the formal names of an operator's inputs, which may be more than it has; None where no signature tells them."""
+    signature = signature_of(node)
+    return None if signature is None else signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
+
+
+def auxiliary_slots(node: Node) -> tuple[int, ...]:
+    """Return the positions of the inputs that an operator mutates; none for an unknown one."""
+    signature = signature_of(node)
+    return () if signature is None else signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
+
+
 def kernel_of(node: Node) -> Kernel | None:
     """Return the kernel of a node's operator; None where there is none, and for operators of other domains."""
     return find_kernel(node.op) if node.details.domain == MXNET_DOMAIN else None

@@ -1,7 +1,7 @@
 """Write a report as JUnit XML: a suite for each file, a failed case for each finding, one passed case for a clean file.
 
-Notes are not failures; they are in the suite's ``system-out``. File and line are in a case's class name and text, because the
-schema has no attributes for them.
+What does not make the exit code 1 is not a failure: notes, and warnings unless the report is strict. It is in the suite's
+``system-out``. File and line are in a case's class name and text, because the schema has no attributes for them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from graphshare.reports.model import Finding, FindingsReport, Level
+from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.format import escape_control
 
 # Characters that XML 1.0 cannot contain, not even as references.
@@ -22,19 +22,19 @@ def render(report: FindingsReport) -> str:
     by_file: dict[str, list[Finding]] = {file: [] for file in report.files}
     for finding in report.findings:
         by_file.setdefault(finding.where, []).append(finding)
-    suites = [_format_suite(report.command, file, findings) for file, findings in by_file.items()]
+    suites = [_format_suite(report, file, findings) for file, findings in by_file.items()]
     tests, failures = sum(suite[0] for suite in suites), sum(suite[1] for suite in suites)
     head = f'<testsuites name="graphshare {report.command}" tests="{tests}" failures="{failures}" errors="0">'
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *(text for _, _, text in suites), "</testsuites>", ""])
 
 
-def _format_suite(command: str, file: str, findings: Sequence[Finding]) -> tuple[int, int, str]:
+def _format_suite(report: FindingsReport, file: str, findings: Sequence[Finding]) -> tuple[int, int, str]:
     """Return the number of cases of a file, the number of failed ones, and the suite's text."""
-    failed = [finding for finding in findings if finding.level is not Level.NOTE]
-    notes = [finding for finding in findings if finding.level is Level.NOTE]
+    failed = [finding for finding in findings if report.is_failure(finding)]
+    notes = [finding for finding in findings if not report.is_failure(finding)]
     cases = [_format_case(file, finding) for finding in failed]
     if not failed:
-        cases = [f"    <testcase classname={_quote(file)} name={_quote(command)}/>"]
+        cases = [f"    <testcase classname={_quote(file)} name={_quote(report.command)}/>"]
     head = f'  <testsuite name={_quote(file)} tests="{len(cases)}" failures="{len(failed)}" errors="0" skipped="0">'
     lines = [head, *cases]
     if notes:

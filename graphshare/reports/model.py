@@ -77,7 +77,7 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that ran.
 
     ``ignored`` counts findings suppressed inside files, ``known`` those of a baseline. ``tool_version`` is the version of this
-    package, for formats that record it.
+    package, for formats that record it. ``strict`` makes warnings decide the exit code too.
     """
 
     command: str
@@ -88,6 +88,7 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     known: int = 0
     fixed: int = 0
     tool_version: str = ""
+    strict: bool = False
 
     def _summary(self) -> str:
         return f"{self.command}: {self.summary()}"
@@ -103,7 +104,11 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
 
     def exit_code(self, *, strict: bool = False) -> int:
         """Return 1 if there is an error (with ``strict`` also a warning), otherwise 0."""
-        return int(bool(self.count(Level.ERROR) or (strict and self.count(Level.WARNING))))
+        return int(any(self.is_failure(finding, strict=strict) for finding in self.findings))
+
+    def is_failure(self, finding: Finding, *, strict: bool = False) -> bool:
+        """Return whether a finding makes the exit code 1."""
+        return finding.level is Level.ERROR or (finding.level is Level.WARNING and (strict or self.strict))
 
     def summary(self) -> str:
         """Return the numbers of findings in one line."""

@@ -67,12 +67,12 @@ def plan_batch(
             are listed, and ``force`` makes notes of them.
     """
     if not prefixes:
-        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
+        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
     if find_batch(graph) is not None:
         raise RefusedError(
             Fault("the graph is a batch of branches already", hint="make all branches at once, from the original")
         )
-    check_variable_names(graph, {"--as-input": as_input, "--as-parameter": as_parameter, "--batch-axis": axes})
+    check_variable_names(graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter, "`batch_axes`": axes})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     note_unknown_roles(roles, "tie")
     used_by_all = match_shared_inputs(roles, share_inputs)
@@ -101,10 +101,10 @@ def _find_inputs(
     }
     wrong = [node.name for node in roles if node.name in axes and node not in inputs]
     if wrong:
-        raise RefusedError([Fault(f"--batch-axis {name!r} is not an input ({name} is a parameter)") for name in wrong])
+        raise RefusedError([Fault(f"`batch_axes` {name!r} is not an input ({name} is a parameter)") for name in wrong])
     implied = [found for found in implied_variables(graph) if not implied_role(found).is_parameter]
     if implied:
-        hint = "run `graphshare upgrade` first, or add --upgrade: it gives them nodes of their own"
+        hint = "run `graphshare upgrade` first, or add `gs.upgrade(model)`: it gives them nodes of their own"
         raise RefusedError(
             [
                 Fault(f"input {i.name!r} is implied by the file and cannot be joined", node=i.node.name, hint=hint)
@@ -112,7 +112,7 @@ def _find_inputs(
             ]
         )
     if not inputs:
-        raise RefusedError(Fault("there is no input to be joined", hint="name one with --as-input"))
+        raise RefusedError(Fault("there is no input to be joined", hint="name one with `as_input`"))
     return inputs
 
 
@@ -134,7 +134,7 @@ def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
         RefusedError: there is one and ``force`` is not set; every operator is listed.
     """
     if couplings and not force:
-        hint = "--force makes the batch anyway; with copy or tie every branch runs by itself"
+        hint = "`force` makes the batch anyway; with copy or tie every branch runs by itself"
         raise RefusedError([Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings])
     sorts: dict[str, list[str]] = {}
     for coupling in couplings:
@@ -225,7 +225,7 @@ class _Batch:
         """Refuse names that two nodes would have, and heads whose operator implies states by its name."""
         if implies_variables(self._graph):
             implying = [node for node in self._headed if any(implied_inputs(node))]
-            hint = "run `graphshare upgrade` first, or add --upgrade: it gives the states nodes of their own"
+            hint = "run `graphshare upgrade` first, or add `gs.upgrade(model)`: it gives the states nodes of their own"
             faults = [
                 Fault("implies states by its name, and a batch changes that name", node=n.name, hint=hint) for n in implying
             ]

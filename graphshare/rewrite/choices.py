@@ -10,8 +10,8 @@ import msgspec
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Graph, Node, Rewrite
-from graphshare.text.names import did_you_mean
+from graphshare.ir.graph import Node, Rewrite
+from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.short_repr import ShortRepr
 
@@ -55,8 +55,12 @@ def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> 
         hit = [node for node in inputs if matches(node.name)]
         if not hit:
             wrong = [node.name for node, role in roles.items() if role.is_parameter and matches(node.name)]
-            hint = "parameters are shared with --tie" if wrong else did_you_mean(pattern, [node.name for node in inputs])
-            faults.append(Fault(f"--share-input {pattern!r} matches no input", hint=hint))
+            hint = (
+                "parameters are shared with `choices=[('tie', PATTERN)]`"
+                if wrong
+                else suggest(pattern, [node.name for node in inputs], "inputs")
+            )
+            faults.append(Fault(f"`share_inputs` {pattern!r} matches no input", hint=hint))
         shared.update(dict.fromkeys(hit))
     if faults:
         raise RefusedError(faults)
@@ -71,22 +75,22 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: Mode) -> list[str]:
     """
     unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
     if mode == "tie" and unknown:
-        hint = "say what it is with --as-input or --as-parameter, or give the parameter file with --params"
+        hint = "say what it is with `as_input` or `as_parameter`, or give the parameter file with `params`"
         raise RefusedError(
             [Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown]
         )
     return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
 
 
-def check_variable_names(graph: Graph, options: Mapping[str, Collection[str]]) -> None:
+def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collection[str]]) -> None:
     """Check that every name in ``options`` is that of a variable.
 
     Raises:
         RefusedError: every name that is not.
     """
-    names = {node.name for node in graph.variables()} if any(options.values()) else set()
+    names = {node.name: None for node in variables} if any(options.values()) else {}
     faults = [
-        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, names))
+        Fault(f"{option} {name!r} names no variable", hint=suggest(name, names, "variables"))
         for option, texts in options.items()
         for name in texts
         if name not in names
@@ -130,7 +134,7 @@ def check_prefixes(prefixes: Iterable[str]) -> None:
     for prefix in prefixes:
         if not prefix:
             faults.append(
-                Fault("an empty prefix gives every copy the name of its original", hint="give --prefix some text, as in sha-")
+                Fault("an empty prefix gives every copy the name of its original", hint="give `prefixes` some text, as in sha-")
             )
         elif "\0" in prefix:
             faults.append(Fault(f"prefix {prefix!r} contains a NUL character, which MXNet cannot read"))

@@ -31,7 +31,7 @@ from graphshare.rewrite.choices import (
     match_shared_inputs,
     note_unknown_roles,
 )
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
 
 _BARRIER_OP, _BARRIER_KEY = BARRIER
@@ -61,8 +61,8 @@ def plan_duplicate(
             variable's role cannot be told.
     """
     if not prefixes:
-        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
-    check_variable_names(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
+        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
+    check_variable_names(graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     tied = _choose_tied(graph, roles, mode, choices)
     used_by_all = match_shared_inputs(roles, share_inputs)
@@ -70,7 +70,7 @@ def plan_duplicate(
     if odd:
         raise RefusedError(odd)
     notes = note_unknown_roles(roles, mode)
-    targets = resolve_targets(upto, graph.nodes, option="--upto") if upto else None
+    targets = resolve_targets(upto, graph.nodes, option="`upto`") if upto else None
     surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
     shared = dict.fromkeys([*tied, *used_by_all])
     rewrite = add_branches(
@@ -90,19 +90,21 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
     implied = {found: mode for found in implied_variables(graph) if implied_role(found).is_parameter}
     faults = []
     for choice in choices:
-        option = f"--{choice.mode} {choice.pattern!r}"
+        option = f"`choices={(choice.mode, choice.pattern)}`"
         matches = compile_pattern(choice.pattern)
         hit = [node for node in roles if matches(node.name)]
         wrong = [node for node in hit if node not in decided]
         states = [found for found in implied if matches(found.name)]
         implied.update((found, choice.mode) for found in states)
         if not hit and not states:
-            faults.append(Fault(f"{option} matches no variable", hint=did_you_mean(choice.pattern, [n.name for n in decided])))
+            faults.append(
+                Fault(f"{option} matches no variable", hint=suggest(choice.pattern, [n.name for n in decided], "parameters"))
+            )
         for node in wrong:
-            hint = f"if it is one after all, add --as-parameter {node.name}; inputs are shared with --share-input"
+            hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
             faults.append(Fault(f"{option} matches {node.name!r}, which is not a parameter ({roles[node].reason})", hint=hint))
         decided.update((node, choice.mode) for node in hit if node in decided)
-    hint = "give it one with `graphshare upgrade` first, or add --upgrade to this command"
+    hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
     faults += [
         Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
         for found, how in implied.items()

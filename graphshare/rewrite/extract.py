@@ -23,7 +23,7 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     nodes = topological(graph)
     faults: list[Fault] = []
     entries: list[list[Entry]] = []
-    for names, option in ((targets, "--target"), (cuts, "--cut")):
+    for names, option in ((targets, "`targets`"), (cuts, "`cuts`")):
         try:
             entries.append(resolve_targets(names, nodes, option=option))
         except RefusedError as error:
@@ -128,8 +128,8 @@ def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: Collection[tuple[Nod
     for key, name in cuts.items():
         if key not in used:
             hint = "a cut must lie between the targets and the inputs; another cut may stand before it"
-            faults.append(Fault(f"--cut {name!r} is not needed by any target", hint=hint))
+            faults.append(Fault(f"`cuts` {name!r} is not needed by any target", hint=hint))
         elif name in names:
-            faults.append(Fault(f"--cut {name!r}: a node of that name stays in the graph", hint="rename that node first"))
+            faults.append(Fault(f"`cuts` {name!r}: a node of that name stays in the graph", hint="rename that node first"))
     if faults:
         raise RefusedError(faults)

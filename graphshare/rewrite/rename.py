@@ -89,16 +89,16 @@ def _choose(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -
 
 
 def _is_kind(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
-    if kind is Only.OPS:
+    if kind == "ops":
         return not node.is_variable
     if not node.is_variable:
         return False
-    return kind is Only.VARIABLES or roles[node].is_parameter == (kind is Only.PARAMETERS)
+    return kind == "variables" or roles[node].is_parameter == (kind == "parameters")
 
 
 def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
     if not new:
-        hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check --only, the patterns and the map"
+        hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check `only`, the patterns and the map"
         raise RefusedError(Fault("no name would change", hint=hint))
     faults = [Fault("would be left without a name", node=node.name) for node, name in new.items() if not name]
     faults += [

@@ -15,7 +15,7 @@ from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import name_inputs, signature_of
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import tie
@@ -89,8 +89,13 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
         raise RefusedError(faults)
     rewrite = tie(graph, plan.ties, plan.names)
     check_isomorphic(rewrite, tied=plan.ties.keys())
+    report = _report(plan, roles, rewrite)
     warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan.ties, roles))
-    return Sharing(rewrite, roles, _report(plan, roles, rewrite), warnings)
+    rules = {plan.why[node] for node in plan.ties if node in plan.why}
+    if len(rules) == 1 and not report.separate and all(rule.kind == "alias" and rule.literal is None for rule in rules):
+        count, kept = len(plan.ties), len(set(plan.ties.values()))
+        warnings = (*warnings, f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more")
+    return Sharing(rewrite, roles, report, warnings)
 
 
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
@@ -193,8 +198,7 @@ def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, ob
 
 
 def _formal(user: Node, slot: int) -> str:
-    signature = signature_of(user)
-    names = signature.input_names(user.attrs, len(user.inputs), subgraphs=user.subgraphs) if signature else None
+    names = name_inputs(user)
     return names[slot] if names and slot < len(names) else ""
 
 

@@ -13,7 +13,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink_all, rename_node
 from graphshare.ir.walk import consumers, topological
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import name_inputs
 from graphshare.rewrite.share import Sharing, Tied, Ties
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern
@@ -44,7 +44,7 @@ def plan_untie(
         if not hit:
             known = [node.name for node in shared]
             hint = did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
-            faults.append(Fault(f"--untie {pattern!r} matches no parameter that several operators use", hint=hint))
+            faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
         chosen.update((node, f"--untie {pattern}") for node in hit)
     if faults:
         raise RefusedError(faults)
@@ -98,8 +98,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
 
 
 def _copy_for(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
-    signature = signature_of(user)
-    formals = signature.input_names(user.attrs, len(user.inputs), subgraphs=user.subgraphs) if signature else None
+    formals = name_inputs(user)
     name = implied_name(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
     number = 0
     while not name or name in taken:

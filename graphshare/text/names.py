@@ -9,9 +9,12 @@ import re
 from collections.abc import Callable, Collection
 from itertools import islice
 
+from graphshare.text.format import format_names
+
 RECORD_PREFIXES = ("arg", "aux")
 _SHORTEST_PART = 2  # characters; a single letter is a part of too many names
 _COMPARED = 20_000
+_LISTED = 6  # names of a hint where none is similar
 _PER_THING = 4  # names that one thing may have
 _PAIR = r"((?:[^=\\]|\\.)*)=(.*)"
 
@@ -58,6 +61,11 @@ def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Call
     for text in near:
         found.setdefault(key(text), text)
     return list(found.values())[:limit]
+
+
+def suggest(name: str, known: Collection[str], what: str) -> str:
+    """Return a hint for an unknown name: the names that resemble it, else the first of ``known``, which are ``what``."""
+    return did_you_mean(name, known) or (f"the {what} are {format_names(known, _LISTED)}" if known else "")
 
 
 def did_you_mean(name: str, known: Collection[str], *, key: Callable[[str], object] = str) -> str:

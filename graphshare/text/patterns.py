@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 from graphshare.errors import Fault, UsageError
 from graphshare.text.format import format_count
@@ -19,6 +19,7 @@ _SURROGATE = "[\ud800-\udfff]"
 _NEEDS_BACKTRACKING = ("(?=", "(?!", "(?<", "\\")
 
 Matcher = Callable[[str], bool]
+T = TypeVar("T")
 
 
 def compile_pattern(pattern: str) -> Matcher:
@@ -38,6 +39,21 @@ def compile_pattern(pattern: str) -> Matcher:
         return lambda name: name == pattern
     segments = _split_at_stars(_parse_glob(pattern))
     return lambda name: _match_glob(segments, name) is not None
+
+
+def expand_patterns(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    """Return ``values`` by name where some are by pattern: of patterns the last that matches holds, a name before any pattern.
+
+    A pattern that matches none of ``names`` stays, as does a name that is not one of them.
+    """
+    expanded: dict[str, T] = {}
+    by_name: dict[str, T] = {}
+    for pattern, value in values.items():
+        is_name = pattern in names or (is_literal(pattern) and not pattern.startswith("="))
+        matches = [] if is_name else list(filter(compile_pattern(pattern), names))
+        by_name |= {} if matches else {pattern: value}
+        expanded |= dict.fromkeys(matches, value)
+    return {**expanded, **by_name}
 
 
 Substitution = Callable[[str], "str | None"]

@@ -77,7 +77,7 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOp
     if rest and options.layers:
         notes.append(f"{name} has arrays with names that the graph does not have: {format_names(rest, _NAMED)}")
     elif rest:
-        notes.append(f"{name} has {format_count(len(rest), 'array')} beside the outputs; --layers compares inner outputs")
+        notes.append(f"{name} has {format_count(len(rest), 'array')} beside the outputs; `layers` compares inner outputs")
     return Report(tuple(branches), tuple(notes))
 
 
@@ -238,7 +238,7 @@ def _pair_outputs(model: Side, graph: Side) -> tuple[Sequence[str], Sequence[Ent
 
 def _names_output(graph: Graph, name: str) -> bool:
     try:
-        return len(resolve_targets([name], graph.nodes, option="--upto")) == 1
+        return len(resolve_targets([name], graph.nodes, option="`upto`")) == 1
     except RefusedError:
         return False
 

@@ -11,6 +11,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.engines.registry import ONNXRUNTIME
 from graphshare.execute.feeds import GivenShape
+from graphshare.execute.variable_values import convert_feed
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
 from graphshare.verification.inputs import BranchInputs, add_notes, describe_input, describe_seed
@@ -79,7 +80,7 @@ class InputDrawer:
         self._session, self._feeds, self._shapes, self._seed = session, feeds, shapes, seed
         faults = [
             Fault(f"{option} {name!r} is not an input of the model, which holds its value")
-            for option, names in (("--feed", feeds), ("--shape", shapes))
+            for option, names in (("`feeds`", feeds), ("`shapes`", shapes))
             for name in names
             if name not in session.inputs
         ]
@@ -99,7 +100,8 @@ class InputDrawer:
         for name in self._session.inputs:
             dtype = _DTYPES.get(self._session.dtypes[name], "")
             if name in self._feeds:
-                drawn[name] = _convert(self._feeds[name], dtype)
+                array = self._feeds[name]
+                drawn[name] = array if array.dtype.kind == "O" else convert_feed(name, array, dtype or None)
             else:
                 sizes = (self._choose(name, place, size) for place in range(len(self._sizes(name))))
                 drawn[name] = _draw(rng, tuple(sizes), dtype)
@@ -110,7 +112,9 @@ class InputDrawer:
         if name in self._feeds:
             return []
         if dtype not in _DTYPES:
-            return [Fault(f"input {name!r} is a {dtype}, which is not drawn", hint="compare a part without it (extract --cut)")]
+            return [
+                Fault(f"input {name!r} is a {dtype}, which is not drawn", hint="compare a part without it (extract `cuts`)")
+            ]
         chosen = self._shapes.get(name)
         if chosen is None:
             return []
@@ -119,7 +123,7 @@ class InputDrawer:
         )
         if fits:
             return []
-        return [Fault(f"--shape {name!r} is {format_shape(chosen)}, and the model declares {_format_declared(declared)}")]
+        return [Fault(f"`shapes` {name!r} is {format_shape(chosen)}, and the model declares {_format_declared(declared)}")]
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""
@@ -140,10 +144,6 @@ class InputDrawer:
                     return int(n)
         batches = {shape[0] for shape in self._session.inputs.values() if shape}
         return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
-
-
-def _convert(array: Array, dtype: str) -> Array:
-    return array.astype(dtype) if dtype and array.dtype != dtype and array.dtype.kind != "O" else array
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:

@@ -16,6 +16,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
+from graphshare.execute.engines.confined_session import open_session
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.prepare import Prepared, prepare
@@ -71,7 +72,8 @@ class ExportReport(Report, frozen=True, kw_only=True):
             return f"NOT EQUAL in onnxruntime: {format_names(wrong)}{first}"
         largest = max(output.comparison.max_abs for output in outputs)
         worst = max(output.of_largest or 0.0 for output in outputs)
-        count = format_count(len(outputs), "output")
+        rounds = self.model.rounds
+        count = format_count(len(rounds[0].outputs), "output") + (f" at {len(rounds)} sizes" if len(rounds) > 1 else "")
         text = f"EQUAL in onnxruntime: {count}, max abs {largest:.3g}, {worst:.3g} of the largest value"
         branches = ", ".join(branch.branch for branch in self.branches)
         return f"{text}; bit for bit in the branches {branches}" if branches else text
@@ -97,7 +99,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
                 {
                     "reference": branch.reference,
                     "branch": branch.branch,
-                    "outputs": sum(len(values.outputs) for values in branch.rounds),
+                    "outputs": max(len(values.outputs) for values in branch.rounds),
                     "differ": _list_differing(branch),
                 }
                 for branch in self.branches
@@ -134,7 +136,7 @@ def prove_export(
     data = staged.read()
     operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
     check_model(data, operators, staged.folder if staged.has_external else "")
-    session = Session(data, staged.folder)
+    session = open_session(data, staged.folder)
     for number, (static, names) in enumerate(parts):
         ready = _prepare(source, static, {} if number else feeds, as_input, seed)
         inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
@@ -142,7 +144,7 @@ def prove_export(
         runner = SessionRunner(model, {names[node, 0]: array for node, array in inputs.items()})
         rounds.append(_compare_with_graph(static, ready, runner, tolerance))
         if not number and rounds[0] and (pairs := list(_find_branches(source, static, inputs))):
-            apart = _StagedSession(Session(data, staged.folder, merge_equal=False), staged, static, names)
+            apart = _StagedSession(open_session(data, staged.folder, merge_equal=False), staged, static, names)
             branches = tuple(_prove_branches(pairs, apart, static, names, inputs))
     report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
     return ExportReport(branches, model=report, runtime=session.version)
@@ -188,7 +190,7 @@ class _StagedSession(OpenModel):
     def open_inner(self) -> tuple[Sequence[Entry], Session]:
         inner = self._list_inner()
         graph = msgspec.structs.replace(self._staged.graph, heads=tuple(entry for _, entry in inner))
-        return [place for place, _ in inner], Session(self._staged.read(graph), self._staged.folder)
+        return [place for place, _ in inner], open_session(self._staged.read(graph), self._staged.folder)
 
     def _list_inner(self) -> list[tuple[Entry, Entry]]:
         """Return the outputs of operators that the model has as values, each once, in topological order of the graph."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -16,7 +16,7 @@ from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
-from graphshare.verification.compare import EngineComparison, InnerComparison, Tolerance, Values
+from graphshare.verification.compare import EngineComparison, InnerComparison, OutputComparison, Tolerance, Values
 from graphshare.verification.training import TrainedPair, Training
 
 _LISTED = 20
@@ -99,9 +99,12 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
         identical = all(o.comparison.identical for o in outputs)
-        how = "values not compared" if not outputs else "bit for bit" if identical else "within the tolerance"
         without = "; parameters not compared" if "parameters" in skipped else ""
-        return f"EQUAL: {names} and {self.branches[0].reference or 'the original'}, {how}{without}{self._fate()}"
+        compared = f"{names} and {self.branches[0].reference or 'the original'}"
+        if "values" in skipped or not outputs:
+            return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
+        how = "bit for bit" if identical else "within the tolerance"
+        return f"EQUAL: {compared}, {how}{without}{self._fate()}"
 
     def _repr_html_(self) -> str:
         """Return the stages of each branch as a table, which notebooks show."""
@@ -118,7 +121,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         if drifting:
             return f"; copied: {format_count(drifting, 'parameter')} will drift"
         tied = all(training.is_tied for training in trained)
-        return "; tied: they train as one" if tied else "; copied, though this step did not move them apart"
+        return "; tied: they train as one" if tied else "; copied, not tied, though this step did not move them apart"
 
 
 def structure_stage(pairing: Pairing) -> Stage:
@@ -150,18 +153,13 @@ def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool) -> Stage:
 
 def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
-    outputs = [output for values in rounds for output in values.outputs]
-    details = [
-        f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}"
-        for values in rounds
-        for o in values.outputs
-        if not o.comparison
-    ]
-    if outputs and not details:
+    apart = [(values, output) for values in rounds for output in values.outputs if not output.comparison]
+    details = [f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}" for values, o in apart]
+    if not details and any(values.outputs for values in rounds):
         owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
         sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
-        return Stage("values", "holds", _summarize([output.comparison for output in outputs], "output") + sizes)
-    summary = f"{format_count(len(details), 'difference')} in {format_count(len(outputs), 'output')}"
+        return Stage("values", "holds", _summarize((values.outputs for values in rounds), "output") + sizes)
+    summary = f"{format_count(len(details), 'difference')} in {_count_outputs(rounds)}"
     first = next((values for values in rounds if values.first is not None), None)
     if first is not None and first.first is not None:
         details.append(f"first at {_place(first.first)}: {_difference(first.first.comparison)}{_sizes(first)}")
@@ -170,14 +168,12 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
     """Return the stage of engine against engine, over all rounds."""
-    outputs = [(of, output) for of in compared for output in of.outputs]
-    details = [
-        f"{o.output} in {of.engine} and {of.reference}: {_difference(o.comparison)}" for of, o in outputs if not o.comparison
-    ]
+    apart = [(of, output) for of in compared for output in of.outputs if not output.comparison]
+    details = [f"{o.output} in {of.engine} and {of.reference}: {_difference(o.comparison)}" for of, o in apart]
     names = " and ".join(dict.fromkeys(name for of in compared for name in (of.reference, of.engine)))
     if not details:
-        return Stage("engines", "holds", f"{names}: {_summarize([output.comparison for _, output in outputs], 'output')}")
-    summary = f"{names}: {format_count(len(details), 'difference')} in {format_count(len(outputs), 'output')}"
+        return Stage("engines", "holds", f"{names}: {_summarize((of.outputs for of in compared), 'output')}")
+    summary = f"{names}: {format_count(len(details), 'difference')} in {_count_outputs(compared)}"
     first = next((of.first for of in compared if of.first is not None), None)
     if first is not None:
         details.append(f"first at {first.op} {first.node!r}, output {first.output}: {_difference(first.comparison)}")
@@ -197,7 +193,7 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
     if not layers:
         return Stage("layers", "fails", f"no inner output was compared{more}")
     if not apart:
-        return Stage("layers", "holds", _summarize([layer.comparison for _, layer in layers], "inner output") + more)
+        return Stage("layers", "holds", _summarize((values.layers for values in rounds), "inner output") + more)
     values, first = apart[0]
     details = [f"first at {_place(first)}: {_difference(first.comparison)}{_sizes(values)}"]
     if len(apart) > 1:
@@ -206,10 +202,17 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
     return Stage("layers", "fails", summary, tuple(details))
 
 
-def _summarize(comparisons: Sequence[Comparison], noun: str) -> str:
-    identical = sum(comparison.identical for comparison in comparisons)
-    worst = max(comparison.max_abs for comparison in comparisons)
-    return f"{format_count(len(comparisons), noun)} compared, {identical} bit for bit, max abs {worst:.3g}"
+def _count_outputs(runs: Sequence[Values | EngineComparison]) -> str:
+    return format_count(max((len(run.outputs) for run in runs), default=0), "output")
+
+
+def _summarize(runs: Iterable[Sequence[OutputComparison | InnerComparison]], noun: str) -> str:
+    """Return how many outputs were compared, each counted once, in how many runs, and how far apart they are at most."""
+    compared = [[output.comparison for output in run] for run in runs if run]
+    identical = sum(all(comparison.identical for comparison in each) for each in zip(*compared, strict=False))
+    worst = max(comparison.max_abs for run in compared for comparison in run)
+    count = f"{format_count(len(compared[0]), noun)} compared" + (f" in {len(compared)} runs" if len(compared) > 1 else "")
+    return f"{count}, {identical} bit for bit, max abs {worst:.3g}"
 
 
 def _place(inner: InnerComparison) -> str:

@@ -125,12 +125,12 @@ class SessionPart(OpenModel):
 
     def open(self, heads: Sequence[Entry]) -> Session:
         """Return a session in which ``heads`` of the part are the outputs."""
-        from graphshare.execute.engines.onnx_session import Session
+        from graphshare.execute.engines.confined_session import ConfinedSession
         from graphshare.formats.onnx.staging import encode_for_session  # start-up: few proofs are of ONNX models
 
         part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
         model, folder = encode_for_session(part, self._params)
-        return Session(model, folder, merge_equal=False, awake=False)
+        return ConfinedSession(model, folder, merge_equal=False, awake=False)
 
     def open_inner(self) -> tuple[Sequence[Entry], Session]:
         entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
@@ -151,7 +151,7 @@ class SessionRunner(Runner):
             try:
                 self._outputs = self._model.session.run(self._feeds)
             except InputError as error:
-                hint = "give sizes that the model computes with --shape NAME=SIZES, or values with --feed NAME=FILE"
+                hint = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
                 faults = [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
                 raise RefusedError(faults).with_location(self._model.where) from None
         return self._outputs

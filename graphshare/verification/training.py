@@ -91,6 +91,8 @@ def train_branches(
 ) -> Training:
     """Train one step on equal inputs, and one on inputs of its own for the second branch: fed or seeded.
 
+    Where all data is shared, the labels of the second branch are other ones: else copies would look like ties.
+
     ``values`` are those of the first round: one for both branches, or one with the sizes of each.
     """
     first, own = values[0], values[-1]
@@ -100,9 +102,12 @@ def train_branches(
     kept = {n: v for n, v in own.left.items() if n not in {a for a, _ in of_its_own}}
     drawn = draw_inputs(own.inference.nodes, kept, own.inference, roles, seed=options.seed + _OTHER_SEED)
     different = dict(equal)
+    shares_data = all(roles[a].is_label or roles[a].is_state for a, _ in of_its_own)
     for a, b in of_its_own:
         is_fed = own is not first and b.name in options.feeds
         different[b] = own.left[a] if is_fed or roles[a].is_label or roles[a].is_state else drawn[a]
+        if shares_data and roles[a].is_label and not is_fed:
+            different[b] = (own.left[a] != 1).astype(own.left[a].dtype)  # classes that every classifier has
     shapes = first.inference.shapes
     return compare_training(
         pair.left,

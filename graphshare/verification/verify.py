@@ -52,7 +52,7 @@ from graphshare.verification.report import (
 from graphshare.verification.runners import GraphRunner, Round, Runner, has_kernels
 from graphshare.verification.training import train_branches
 
-NO_RUNTIME = f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
+_NO_RUNTIME = "onnxruntime, which computes ONNX models, is not installed"
 
 
 def verify(
@@ -80,7 +80,12 @@ def verify(
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
         UsageError: the branches are one batch, and ``train_step`` or ``layers`` is set; engines that cannot compute the graphs.
     """
-    options = _choose_engines([left] if right is None else [left, right], options)
+    sides = [left] if right is None else [left, right]
+    options = _choose_engines(sides, options)
+    if has_runtime() and not all(has_kernels(side.graph) for side in sides):
+        from graphshare.execute.engines.confined_session import start_process  # start-up: few proofs are of ONNX models
+
+        start_process()
     if recorded is not None:
         _check_names([left.graph], [left.graph], options, {})
         return verify_recorded(left, recorded, options, name=recorded_name)
@@ -104,11 +109,11 @@ def _choose_engines(sides: Sequence[Side], options: VerifyOptions) -> VerifyOpti
     """
     by_kernels = [has_kernels(side.graph) for side in sides]
     if not any(by_kernels) and (options.engines not in ((), (ONNXRUNTIME,)) or options.strict_engine):
-        what = "--strict-engine" if options.strict_engine else f"--engine {','.join(options.engines)}"
+        what = "`strict_engine`" if options.strict_engine else f"`engine={','.join(options.engines)!r}`"
         require(sides[0].graph, Capability.RUN, what=what, where=sides[0].where)
     if not all(by_kernels) and any(by_kernels) and len(options.engines) > 1:
         message = "a graph that is compared with a model in onnxruntime is computed by one engine"
-        raise UsageError(Fault(message, hint="give --engine one name"))
+        raise UsageError(Fault(message, hint="give `engine` one name"))
     return msgspec.structs.replace(options, engines=options.engines or (NUMPY,))
 
 
@@ -120,7 +125,7 @@ def _check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: Verif
     needed = {node.name for part in parts for node in part.variables()}
     known = {node.name for graph in graphs for node in graph.variables()}
     known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
-    named = (("--feed", options.feeds), ("--shape", options.shapes), ("--as-input", options.as_input))
+    named = (("`feeds`", options.feeds), ("`shapes`", options.shapes), ("`as_input`", options.as_input))
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
         for option, names in named
@@ -141,8 +146,8 @@ def _verify_batch(batch: Batched, side: Side, options: VerifyOptions) -> Report:
         hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
         faults.append(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
     if options.layers:
-        message = "branches of a batch are one run, so --layers has no inner outputs of each to compare"
-        faults.append(Fault(message, hint="leave --layers out"))
+        message = "branches of a batch are one run, so `layers` has no inner outputs of each to compare"
+        faults.append(Fault(message, hint="leave `layers` out"))
     if faults:
         raise UsageError(faults)
     notes: dict[str, None] = {}
@@ -165,7 +170,7 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: 
     _check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [pair_nodes(pair, left, right) for pair in heads]
     if left is not right and not options.layers and not all(pairings):
-        notes["the structures differ, so outputs are not compared; --values-only compares them by name"] = None
+        notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = Sides(left, right, twins.expand(options.as_input))
     executors = options.create_executors()
@@ -244,12 +249,13 @@ def _verify_branch(
     parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in inputs.parameters)
     kernels = has_kernels(sides.graphs[0])
     assigned: list[RoundValues] = []
-    reasons = _find_obstacles(pairing, options, kernels=kernels)
+    differs = stages[-1].verdict == "fails"
+    reasons = _find_obstacles(pairing, options, kernels=kernels, differs=differs)
     if kernels and not reasons:
         try:
             assigned = inputs.rounds(notes)
         except RefusedError as error:
-            if stages[-1].verdict != "fails":
+            if not differs:
                 raise
             reasons = [str(fault) for fault in error.faults]
     if reasons:
@@ -278,10 +284,18 @@ def _verify_branch(
     return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
 
 
-def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool) -> list[str]:
-    """Return why values cannot be compared. Raises UnsupportedError for operators without a kernel, unless that is allowed."""
+def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool, differs: bool) -> list[str]:
+    """Return why values cannot be compared, where that is allowed, or where parameters differ anyway.
+
+    Raises:
+        UnsupportedError: operators without a kernel, unless that is allowed.
+        UsageError: onnxruntime is not installed, unless that is allowed.
+    """
     if not kernels:
-        return [] if has_runtime() else [NO_RUNTIME]
+        if not (has_runtime() or differs or options.allow_unsupported):
+            hint = f"{EXTRA.format('it')}; --allow-unsupported accepts structure and parameters alone"
+            raise UsageError(Fault(_NO_RUNTIME, hint=hint))
+        return [] if has_runtime() else [f"{_NO_RUNTIME}: {EXTRA.format('it')}"]
     faults = unsupported_operators([a for a, _ in pairing.pairs])
     if faults and not options.allow_unsupported:
         raise UnsupportedError(faults)

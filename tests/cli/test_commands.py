@@ -20,6 +20,7 @@ from tests.processes import (
     environment,
     files_in,
     graphshare,
+    in_process,
     keys_of,
     refused,
     write_json,
@@ -578,3 +579,37 @@ def test_targets_and_cuts(folder: Path) -> None:
     )
     found = json.loads((folder / "x.json").read_text())
     assert [found["nodes"][head[0]]["name"] for head in found["heads"]] == ["bn", "fc1", "data"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "lenet", "--random", "1", "--random", "2"), "--random is given twice: as '1' and as '2'"),
+        (("--color", "auto", "--color", "never", "check", "lenet"), "--color is given twice: as 'auto' and as 'never'"),
+        (("rename", "lenet", "--prefix", "a-", "--prefix", "b-"), "--prefix is given twice: as 'a-' and as 'b-'"),
+        (("duplicate", "lenet", "-p", "a", "-o", "a", "--out", "b"), "--out is given twice: as 'a' and as 'b'"),
+        (("params", "list", "lenet", "--format", "text", "--format", "json"), "--format is given twice"),
+        (("run", "lenet", "--random", "1", "--rgb", "--bgr"), "--rgb and --bgr exclude each other"),
+        (("foreach", "lenet", "--jobs", "1", "--jobs", "2", "--", "check", "{}"), "--jobs is given twice"),
+        (("foreach", "lenet", "--", "run", "{}", "--random", "1", "--random", "2"), "--random is given twice"),
+    ],
+)
+def test_an_option_of_one_value_has_no_second_one(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    assert message in refused(in_process(*words, cwd=ROOT / "fixtures"))
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("duplicat", "my net", "--prefix", "b-"), "graphshare duplicate 'my net' --prefix b-"),
+        (("params", "lits", "lenet"), "graphshare params list lenet"),
+    ],
+)
+def test_a_misspelt_command_is_answered_with_the_line_to_type(words: tuple[str, ...], line: str) -> None:
+    assert f"hint: write `{line}`\n" in refused(in_process(*words), "no such command")
+
+
+def test_an_option_may_repeat_its_value_and_lists_take_several() -> None:
+    done(in_process("run", "lenet", "--random", "1", "--random", "1", "--shape", "data=1,1,28,28", cwd=ROOT / "fixtures"))
+    plan = ("duplicate", "lenet", "-p", "a-", "-p", "b-", "--strict", "--strict", "--dry-run")
+    assert b"a-conv1" in done(in_process(*plan, cwd=ROOT / "fixtures")).stdout

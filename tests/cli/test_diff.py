@@ -106,6 +106,20 @@ def test_parameters_that_moved(folder: Path) -> None:
     assert "arg:fc2_bias" not in {c["old"] for c in differ(folder, *arguments)["parameters"]["changes"]}
 
 
+def test_an_epoch_is_that_of_each_stem(folder: Path) -> None:
+    done(graphshare("params", "convert", "lenet", "lenet-0004.params", "--dtype", "float16", cwd=folder))
+    for name in ("lenet-symbol.json", "lenet-0004.params"):
+        shutil.copy(folder / name, folder / name.replace("lenet", "other"))
+    refused(graphshare("diff", "lenet", "other", cwd=folder), "2 parameter files", "choose with --epoch")
+    assert not differ(folder, "lenet", "other", "--epoch", "4")["different"]
+    refused(graphshare("diff", "lenet", "other", "--epoch", "0", cwd=folder), "other-0000.params", "does not exist")
+    parameters = ("--against-params", "other-0004.params", "--epoch")
+    assert differ(folder, "lenet", "other-symbol.json", *parameters, "0")["different"]
+    assert not differ(folder, "lenet", "other-symbol.json", *parameters, "4")["different"]
+    files = ("lenet-symbol.json", "other-symbol.json")
+    refused(graphshare("diff", *files, "--epoch", "4", cwd=folder), "needs a stem, but 'lenet-symbol.json' and")
+
+
 def test_text_names_what_differs(folder: Path) -> None:
     found = json.loads((folder / "lenet-symbol.json").read_text().replace('"tanh3"', '"tanhX"'))
     next(node for node in found["nodes"] if node["name"] == "pool2")["attrs"]["pool_type"] = "avg"

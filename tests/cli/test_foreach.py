@@ -69,6 +69,12 @@ def faults_of(error: GraphshareError) -> list[str]:
     return [str(fault) for fault in error.faults]
 
 
+def test_a_wrong_option_is_an_error_of_the_library(tmp_path: Path) -> None:
+    with pytest.raises(gs.GraphshareError, match="No such option '--strct'") as raised:
+        gs.foreach(tmp_path, ["check", "{}", "--strct"])
+    assert raised.value.faults[0].hint == "see `graphshare check --help`"
+
+
 def test_the_outputs_are_those_of_the_command_one_by_one(models: Path, tmp_path: Path) -> None:
     run = done(graphshare("foreach", "models/*-symbol.json", "-o", "out", "--jobs", "2", "--", *DUPLICATE, cwd=tmp_path))
     assert b"3 models: 3 done" in run.stdout
@@ -150,7 +156,9 @@ def test_an_unknown_option_is_refused_once(models: Path, tmp_path: Path) -> None
     text = refused(run, "--selekt", "--select")
     assert text.count("--selekt") == 1
     refused(graphshare("foreach", "models/*", "--", "chekc", "{}", cwd=tmp_path), "chekc", "check")
-    refused(graphshare("foreach", "models/*", cwd=tmp_path), "no command is given", "write it after --")
+    refused(
+        graphshare("foreach", "models/*", cwd=tmp_path), "no command is given", "write it after --, as in: graphshare foreach "
+    )
 
 
 def test_two_models_in_one_place_are_refused(models: Path, inline: list[Task]) -> None:
@@ -292,7 +300,7 @@ def test_exit_codes(models: Path, inline: list[Task]) -> None:
 def test_settings_that_contradict_each_other(models: Path) -> None:
     contradictions: list[tuple[dict[str, Any], str]] = [
         ({"retry": True}, "from a manifest"),
-        ({"retry": True, "force": True}, "--force everything"),
+        ({"retry": True, "force": True}, "`force` everything"),
         ({"shared_filesystem": True}, "is about a cluster"),
         ({"max_memory": "lots"}, "not a size"),
     ]
@@ -453,6 +461,7 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
     [
         (["models/*", "check", "{}"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
         (["models/*", "-o", "out", "chekc", "{}"], "no command is given", "graphshare foreach 'models/*' -o out -- check '{}'"),
+        (["models/*", "chekc"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
         (["models/*", "--", "chekc", "{}"], "no such command 'chekc'", "graphshare foreach 'models/*' -- check '{}'"),
         (
             ["models/*", "--", "params", "lits", "{}"],

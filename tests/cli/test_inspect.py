@@ -35,7 +35,7 @@ def test_the_summary_of_a_checkpoint_needs_no_option(folder: Path) -> None:
         "inputs            data ?x1x?x?, softmax_label ?",
         "outputs           softmax_output ?x10",
         "parameter count   12,026, auxiliary states 48; 16 arrays",
-        "multiply-adds     unknown: give --shape data=?,1,?,?",
+        "multiply-adds     unknown: give --shape data=?,1,?,? with a size for each ?",
         "generation        1.0 (1.0 and later), mxnet_version 10901",
         "nodes             31",
         "operators         Activation 3, Convolution 2, BatchNorm 2, Pooling 2, FullyConnected 2, Flatten 1, SoftmaxOutput 1",

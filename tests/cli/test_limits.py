@@ -19,7 +19,7 @@ from graphshare.formats.params.npy import encode_npy_header
 from graphshare.ir.graph import Node
 from graphshare.resources import available_memory, parse_size
 from tests import params_bytes
-from tests.processes import COMMAND, environment, refused, write_json
+from tests.processes import COMMAND, environment, graphshare, refused, write_json
 from tests.symbols import Record, document, operator, variable
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_AS is not kept elsewhere")
@@ -379,3 +379,21 @@ def test_a_loop_body_is_summed_too(tmp_path: Path) -> None:
     write_json(tmp_path / "g.json", document([variable("x"), loop], [1]))
     done = run_bounded("run", "g.json", "--random", "0", "--shape", "x=3,2,5", cwd=tmp_path)
     refused(done, '(node "c', "GB are available", "--max-memory")
+
+
+@pytest.mark.parametrize("options", [["--against", "b.onnx"], ["--against", "b.onnx", "--values-only"]])
+def test_a_model_that_takes_gigabytes_in_onnxruntime_is_refused(tmp_path: Path, options: list[str]) -> None:
+    onnx = pytest.importorskip("onnx", reason="onnx is of the onnx extra")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [1]), ("y", [])))
+    sides = onnx.helper.make_tensor("s", onnx.TensorProto.INT64, [2], [40_000, 40_000])
+    nodes = [
+        onnx.helper.make_node("Expand", ["x", "s"], ["big"]),
+        onnx.helper.make_node("ReduceSum", ["big"], ["y"], keepdims=0),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y], [sides])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    for name in ("a.onnx", "b.onnx"):
+        onnx.save(model, tmp_path / name)
+    done = graphshare("verify", "a.onnx", *options, "--max-memory", "500M", cwd=tmp_path)
+    refused(done, "a.onnx: the model takes more memory in onnxruntime than the limit of 500.0 MB allows", "--max-memory")

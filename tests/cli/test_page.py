@@ -369,3 +369,18 @@ def test_a_page_in_a_frame_works_and_cannot_reach_the_notebook(siam: Path, brows
     title = inner.evaluate("(() => { try { return parent.document.title } catch (error) { return error.name } })()")
     assert title == "SecurityError"
     page.close()
+
+
+def test_a_page_in_a_frame_that_is_shown_later_has_its_picture_in_the_middle(siam: Path, browser: Any) -> None:
+    frame = gs.draw(gs.load(siam.parent / "siam"), to="html")._repr_html_()
+    page = browser.new_page()
+    page.set_content(f'<div id="cell" style="display:none">{frame}</div>')
+    page.evaluate("document.getElementById('cell').style.display = 'block'")
+    inner = page.frames[1]
+    inner.wait_for_function("window.graphshare.view.canvas.width > 0")
+    sides = inner.evaluate(
+        "(() => { const v = window.graphshare.view; return [v.x, v.canvas.clientWidth - v.x - v.placed.size[0] * v.scale] })()"
+    )
+    assert sides[0] > 0
+    assert abs(sides[0] - sides[1]) < 1
+    page.close()

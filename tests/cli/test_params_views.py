@@ -237,3 +237,16 @@ def test_a_pipe_that_never_ends_fills_no_disk(folder: Path) -> None:
     )  # fmt: skip
     refused(run, "<stdin>", "not a parameter file")
     refused(graphshare("params", "list", "-", data=b"", cwd=folder), "<stdin>: is empty")
+
+
+def test_names_in_a_model_have_no_prefix_and_are_paired_anyway(folder: Path) -> None:
+    done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "--no-verify", "-o", "lenet.onnx", cwd=folder))
+    selected = ("--select", "*conv*", "--select", "*bn*")
+    for pair in (("lenet.onnx", "lenet-0000.params"), ("lenet-0000.params", "lenet.onnx")):
+        assert report(folder, "diff", *pair, *selected, schema="params-diff")["equal"] == 12
+        assert done(graphshare("params", "diff", *pair, *selected, cwd=folder))
+    done(graphshare("params", "convert", "lenet", "other.npz", cwd=folder))
+    arrays = {key.partition(":")[2]: array for key, array in np.load(folder / "other.npz").items()}
+    np.savez(folder / "bare.npz", **arrays)
+    found = report(folder, "diff", "lenet-0000.params", "bare.npz", schema="params-diff")
+    assert {change["how"] for change in found["changes"]} == {"renamed"}

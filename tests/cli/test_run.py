@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,58 @@ def test_sizes_that_nothing_determines_are_chosen_where_inputs_are_made_up(folde
     done(graphshare(*base, "--random", "1", "--shape", "data=2,?,9,?", cwd=folder))
     assert written(folder / "out.npz")["loss_output"].shape == (2, 1, 7, 222)
     refused(graphshare(*base, cwd=folder), "input 'data' has no value")
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "--random", "0"), ("export", "-o", "x.onnx"), ("inspect",), ("draw", "-o", "x.svg")]
+)
+@pytest.mark.parametrize(("shape", "cause"), [
+    ("1,3,28,28", "error: lenet-symbol.json (node \"conv1\"): 'data' has the shape (1,3,28,28), where (?,1,?,?) fits: "),
+    ("1,1,32,32", "error: lenet-symbol.json (node \"fc1\"): at 'data' (1,1,32,32): FullyConnected cannot take flatten"),
+])  # fmt: skip
+def test_a_wrong_shape_is_the_cause_and_not_the_weight(
+    command: tuple[str, ...], shape: str, cause: str, tmp_path: Path
+) -> None:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path)
+    name, *options = command
+    said = refused(graphshare(name, "lenet", *options, "--shape", f"data={shape}", cwd=tmp_path))
+    assert said.startswith(cause)
+    (hint,) = [line for line in said.splitlines() if "hint" in line]
+    done(graphshare(name, "lenet", *options, *hint.partition("sizes that fit: ")[2].split(), cwd=tmp_path))
+
+
+def test_a_hint_on_sizes_can_be_typed(tmp_path: Path) -> None:
+    out = ("-o", tmp_path / "x.onnx")
+    said = refused(graphshare("export", "lenet", *out, cwd=ROOT / "fixtures"), "does not follow")
+    done(graphshare("export", "lenet", *out, *said.partition("as in ")[2].split(), cwd=ROOT / "fixtures"))
+    unknown = done(graphshare("inspect", "lenet", "--shape", "data=?,1,?,?", cwd=ROOT / "fixtures")).stdout
+    assert b"unknown: give --shape data=?,1,?,? with a size for each ?" in unknown
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "--random", "0"), ("verify",), ("export", "-o", "x.onnx"), ("inspect",), ("check",)]
+)
+def test_a_shape_holds_for_a_pattern(command: tuple[str, ...], tmp_path: Path) -> None:
+    done(graphshare("duplicate", ROOT / "fixtures/lenet", "--prefix", "b_", "--prefix", "c_", "-o", "siam", cwd=tmp_path))
+    name, *options = command
+    run = done(graphshare(name, "siam", *options, "--shape", "*data=2,1,28,28", cwd=tmp_path))
+    assert name == "check" or b"other sizes" not in run.stderr
+    wrong = graphshare(name, "siam", *options, "--shape", "*dat=2,1,28,28", cwd=tmp_path)
+    assert "did you mean 'data' or " in (wrong.stdout if name == "check" else wrong.stderr).decode()
+    assert wrong.returncode == (1 if name == "check" else 2)
+
+
+def test_a_number_is_a_feed(folder: Path) -> None:
+    base = ("run", "lenet", "--random", "0", "--shape", "data=1,1,28,28")
+    run = done(graphshare(*base, "--feed", "softmax_label=[3]", cwd=ROOT / "fixtures"))
+    assert b"'softmax_label' is fed as int64 and was converted to float32" in run.stderr
+    refused(graphshare(*base, "--feed", "softmax_label=3", cwd=ROOT / "fixtures"), "has the shape (), where (1) fits")
+    refused(graphshare(*base, "--feed", 'softmax_label=["a"]', cwd=ROOT / "fixtures"), "is not an array of numbers")
+    refused(graphshare(*base, "--feed", "softmax_label=three", cwd=ROOT / "fixtures"), "three: does not exist")
+    np.save(folder / "7.npy", np.ones((1,), "float32"))
+    (folder / "7.npy").rename(folder / "7")  # a file of that name is still the file
+    done(graphshare("run", ROOT / "fixtures/lenet", *base[2:], "--feed", "softmax_label=7", cwd=folder))
 
 
 def test_names_and_shapes_that_do_not_fit(folder: Path) -> None:

@@ -445,3 +445,14 @@ def test_files_that_are_no_rules(folder: Path, text: str) -> None:
     for name in ("rules.json", "rules.toml"):
         (folder / name).write_text(text)
         refused(graphshare("share", "net", "--rules", name, "-o", "one", cwd=folder), name)
+
+
+def test_a_pattern_that_ties_everything_is_counted_in_a_warning(folder: Path) -> None:
+    wide = ("share", "net", "--alias", "right*=left*", "-o", "one")
+    said = done(graphshare(*wide, cwd=folder)).stderr.decode()
+    assert "warning: one pattern ties all 4 parameters into 2: none is separate any more" in said
+    refused(graphshare(*wide, "--strict", cwd=folder), "one pattern ties all 4 parameters into 2")
+    narrow = ("share", "net", "--alias", "right*weight=left*weight", "-o", "one")
+    assert "none is separate" not in done(graphshare(*narrow, cwd=folder)).stderr.decode()
+    literal = ("--alias", "right/fc_weight=left/fc_weight", "--alias", "right/fc_bias=left/fc_bias", "-o", "one")
+    assert "none is separate" not in done(graphshare("share", "net", *literal, cwd=folder)).stderr.decode()

@@ -199,3 +199,14 @@ def test_verify_lists_20_parameters_that_drift_and_counts_the_rest(folder: Path)
     drifting = [line.split(":")[0].strip() for line in lines if ": copied: will drift, " in line]
     assert drifting == [f"'{name}' and 'sha-{name}'" for name in names[:20]]
     assert lines[-2] == "       and 2 more that drift (--format json lists all)"
+
+
+@pytest.mark.parametrize(("shared", "fate"), [("data", "copied: 10 parameters will drift"), ("*", "copied, not tied, though")])
+def test_copies_are_no_ties_where_data_is_shared_and_labels_are_zeros(shared: str, fate: str, tmp_path: Path) -> None:
+    for mode in ("copy", "tie"):
+        shape = ("--mode", mode, "--share-input", shared, "-o", mode)
+        done(graphshare("duplicate", FIXTURES / "lenet", "--prefix", "b_", *shape, cwd=tmp_path))
+    step = ("--train-step", "--shape", "data=1,1,28,28")
+    assert fate in done(graphshare("verify", "copy", *step, cwd=tmp_path)).stdout.decode()
+    assert "tied: they train as one" in done(graphshare("verify", "tie", *step, cwd=tmp_path)).stdout.decode()
+    assert graphshare("verify", "copy", *step, "--expect", "tied", cwd=tmp_path).returncode == 1

@@ -212,7 +212,7 @@ def test_operators_without_a_kernel_are_all_listed_and_may_be_accepted(tmp_path:
     done(graphshare("duplicate", "g.json", "--prefix", "sha-", "-o", "siam", cwd=tmp_path))
     refused(graphshare("verify", "siam", "--prefix", "sha-", cwd=tmp_path), "operator Nobody cannot be run", "operator NoOne")
     run = done(graphshare("verify", "siam", "--prefix", "sha-", "--allow-unsupported", cwd=tmp_path))
-    assert run.stdout.decode().splitlines()[-1] == "EQUAL: sha- and the original, values not compared"
+    assert run.stdout.decode().splitlines()[-1] == "STRUCTURE EQUAL: sha- and the original, values not compared"
 
 
 def test_annotations_for_github(copied: Path) -> None:

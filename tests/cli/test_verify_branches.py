@@ -283,3 +283,15 @@ def test_a_batch_takes_a_fed_parameter(tmp_path: Path) -> None:
     assert "'sha-data' (sha-) is seeded" in notes
     said = graphshare("verify", "siam", "--layers", cwd=tmp_path)
     refused(said, "one run, so --layers has no inner outputs")
+
+
+def test_an_output_is_counted_once_however_often_it_is_compared(tmp_path: Path) -> None:
+    done(graphshare("duplicate", ROOT / "fixtures/lenet", "--prefix", "b_", "-o", "siam", cwd=tmp_path))
+    sizes = ("--shape", "data=2,1,28,28", "--shape", "b_data=3,1,28,28", "--rounds", "3", "--layers")
+    said = done(graphshare("verify", "siam", *sizes, cwd=tmp_path)).stdout.decode()
+    assert "values      1 output compared in 6 runs, 1 bit for bit, max abs 0; at the sizes of the original and of b_" in said
+    assert "layers      13 inner outputs compared in 6 runs, 13 bit for bit" in said
+    export = ("export", "siam", "--dynamic-batch", "--shape", "*data=2,1,28,28", "-o", "siam.onnx", "--format", "json")
+    proved = json.loads(done(graphshare(*export, cwd=tmp_path)).stdout)
+    assert proved["verdict"].startswith("EQUAL in onnxruntime: 2 outputs at 2 sizes, max abs ")
+    assert [branch["outputs"] for branch in proved["proof"]["branches"]] == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+import graphshare as graphshare_library
 from tests.processes import done, graphshare
 from tests.surroundings import is_required, missing
 
@@ -36,6 +38,25 @@ def test_generated_files_and_tables_are_up_to_date() -> None:
     generated = GENERATE.render_generated()
     assert {path: path.read_text(encoding="utf-8") for path in generated} == generated, STALE
     assert set((DOCS / "commands").glob("*.md")) <= set(generated)
+
+
+def test_every_parameter_of_every_function_is_listed() -> None:
+    sections = re.split(r"^### (\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), flags=re.M)
+    listed = {
+        name: re.findall(r"^\| `(\w+)` \|", text, re.M) for name, text in zip(sections[1::2], sections[2::2], strict=True)
+    }
+    functions = {name: getattr(graphshare_library, name) for name in GENERATE.list_functions()}
+    assert {name: listed.get(name) for name in functions} == {
+        n: list(inspect.signature(f).parameters) for n, f in functions.items()
+    }
+
+
+def test_a_parameter_that_no_text_tells_of_is_refused() -> None:
+    def cut(model: str, unexplained: int) -> None:
+        """Cut the model."""
+
+    with pytest.raises(ValueError, match="no text tells what the parameter unexplained of cut means"):
+        list(GENERATE._describe_function("cut", cut))
 
 
 def test_the_manual_page_is_valid() -> None:

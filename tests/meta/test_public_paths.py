@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
+from collections.abc import Iterator
 
 import pytest
 
 import graphshare
 
 LIBRARY = """
-Bound Checkpoint Entry Fault Graph GraphshareError Node Rewrite Rule Ruleset Sgd bind check check_rules convert detect diff
+Bound Checkpoint DisprovedError Entry Fault Graph GraphshareError GraphvizError InputError Node OutputError RefusedError Rewrite
+Rule Ruleset SchedulerError SelfCheckError Sgd UnsupportedError UsageError bind check check_rules convert detect diff
 diff_params draw duplicate explain export extract fold foreach format group infer_shapes inspect inspect_folder list_params load
 load_rules measure_params open_images overwriting rank_classes rename run save share show_params train upgrade verify
 """.split()
@@ -46,6 +50,22 @@ def test_public_path_is_importable(module: str, name: str) -> None:
 
 def test_every_name_of_the_library_is_listed() -> None:
     assert sorted(graphshare.__all__) == sorted([*LIBRARY, "__version__"])
+
+
+def list_raised(owner: object, *, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the exceptions that the docstrings of a public object and its methods name, each with its place."""
+    text = inspect.getdoc(owner) or ""
+    section = text.partition("Raises:\n")[2].partition("\n\n")[0]
+    yield from ((name, error) for error in re.findall(r"^    (\w+):", section, re.M))
+    for part, method in vars(owner).items() if inspect.isclass(owner) else ():
+        if not part.startswith("_") and inspect.isfunction(method):
+            yield from list_raised(method, name=f"{name}.{part}")
+
+
+def test_exceptions_that_docstrings_name_are_public() -> None:
+    raised = [each for name in graphshare.__all__ for each in list_raised(getattr(graphshare, name), name=name)]
+    assert len(raised) > 50
+    assert [each for each in raised if each[1] not in graphshare.__all__] == []
 
 
 def test_every_name_of_the_builder_is_listed() -> None:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from graphshare.cli.app import COMMANDS
+from graphshare.errors import install_command
 from tests.processes import ROOT
 
 ENGLISH = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,3 +47,19 @@ def test_each_describes_every_command_in_one_line(text: str) -> None:
 def test_there_are_two_set_up_commands() -> None:
     assert len(re.findall(r"^python3 -m pip install .*--target", ENGLISH, re.M)) == 2
     assert {kind for kind, _ in list_blocks(ENGLISH)} == {"console", "python", "sh"}
+
+
+def test_no_text_installs_the_package_of_that_name_which_may_be_a_strangers() -> None:
+    files = [*ROOT.glob("*.md"), *ROOT.glob("*.yml"), *(ROOT / "man").glob("*")]
+    files += [path for folder in ("docs", "graphshare", "fixtures") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in files if path.suffix != ".pyc"}
+    assert len(texts) > 500
+    assert not [path for path, text in texts.items() if re.search(r"pip\d? install [^\n`&]*\bgraphshare\b", text)]
+
+
+def test_the_packages_of_an_extra_are_those_that_a_hint_names() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for extra in ("onnx", "images", "dask", "remote"):
+        (packages,) = re.findall(rf"^{extra} = \[(.*)\]$", text, re.M)
+        names = " ".join(re.findall(r'"(\w+)', packages))
+        assert install_command(extra) == f"pip install {names}"

@@ -93,15 +93,15 @@ def test_the_type_that_the_file_states_needs_no_inference(tmp_path: Path, monkey
     part = save(gs.extract(gs.rename(path, prefix="p_"), "p_y", cuts="p_a"), tmp_path / "part.onnx")
     assert type_of(part.graph.input[-1]) == (FLOAT, ["batch", 2])
     for cut in ("b", "column"):  # of the second the file states the dtype alone
-        with pytest.raises(RefusedError, match=f"--cut '{cut}': .*the onnx package.*not installed") as caught:
+        with pytest.raises(RefusedError, match=f"`cuts` '{cut}': .*the onnx package.*not installed") as caught:
             gs.extract(path, "sum", cuts=cut)
-        assert caught.value.faults[0].hint == "pip install onnx, or cut elsewhere"
+        assert caught.value.faults[0].hint == "pip install onnx onnxruntime, or cut elsewhere"
 
 
 def test_a_cut_at_a_value_of_unknown_type_is_refused(tmp_path: Path) -> None:
     nodes = [helper.make_node("Odd", ["x"], ["odd"], domain="own"), helper.make_node("Relu", ["odd"], ["y"])]
     path = write(tmp_path / "odd.onnx", nodes, [value("y")])
-    with pytest.raises(RefusedError, match=r"--cut 'odd': its type is unknown: .*does not reach it") as caught:
+    with pytest.raises(RefusedError, match=r"`cuts` 'odd': its type is unknown: .*does not reach it") as caught:
         gs.extract(path, "y", cuts="odd")
     assert caught.value.faults[0].hint == "cut elsewhere"
 
@@ -170,7 +170,7 @@ def test_values_of_other_types_are_not_connected(shape: tuple[int, ...], dtype: 
 
 def test_inputs_of_other_types_are_not_shared(tmp_path: Path) -> None:
     one, two = ends(tmp_path, "one.onnx", (2, 3)), ends(tmp_path, "two.onnx", (2, 3), TensorProto.INT64)
-    with pytest.raises(RefusedError, match=r"--share-input: 'in' of .*one.onnx is float32 .* is int64 \(2, 3\)"):
+    with pytest.raises(RefusedError, match=r"`share_inputs`: 'in' of .*one.onnx is float32 .* is int64 \(2, 3\)"):
         gs.group([one, two], share_inputs="in", prefixes=["", "b_"])
 
 
@@ -190,7 +190,7 @@ def test_inspect_shows_the_types_of_inner_values(tmp_path: Path) -> None:
     assert shapes_of(path, {"x": (5, 4)})["y"] == ((5, 2), "float32")
     with pytest.raises(RefusedError, match=r"is given the shape \(5,3\), but the file states float32 \(n, 4\)"):
         gs.inspect(path, shapes={"x": (5, 3)})
-    with pytest.raises(RefusedError, match="--shape 'a' names no input"):
+    with pytest.raises(RefusedError, match="`shapes` 'a' names no input"):
         gs.inspect(path, shapes={"a": (5, 3)})
 
 

@@ -11,9 +11,14 @@ from onnx import helper, numpy_helper
 
 import graphshare as gs
 from graphshare.execute.engines import onnx_session
+from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.variable_values import as_arrays
+from graphshare.verification import onnx_checker
 from graphshare.verification.compare import Tolerance
+from graphshare.verification.declared_inputs import InputDrawer
 from tests.onnx_files.made import MADE
-from tests.processes import ROOT
+from tests.processes import ROOT, done, in_process, refused
 
 
 def write(folder: Path, name: str, model: onnx.ModelProto | None = None) -> Path:
@@ -69,7 +74,7 @@ def test_two_files_are_compared(tmp_path: Path) -> None:
     assert gs.verify(path, against=tmp_path / "renamed.onnx").verdict == "EQUAL: other and the original, bit for bit"
     other = write(tmp_path, "dense")
     with pytest.raises(gs.GraphshareError, match="operators"):
-        raise gs.GraphshareError([*gs.verify(path, against=other).branches[0].stages[0].details])
+        raise gs.GraphshareError(" ".join(gs.verify(path, against=other).branches[0].stages[0].details))
 
 
 def test_outputs_of_different_structures_are_compared_by_name(tmp_path: Path) -> None:
@@ -94,18 +99,61 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
     siam = gs.duplicate(gs.load(path), "b_", mode="tie")
     assert "(1, 3, 64, 64)" in gs.verify(siam).notes[0]
     assert "(2, 3, 30, 64)" in gs.verify(siam, shapes={"b_x": (2, None, 30, None)}).notes[0]
-    with pytest.raises(gs.GraphshareError, match=r"--shape 'x' is \(1,4\), and the model declares Nx3xHxW"):
+    with pytest.raises(gs.GraphshareError, match=r"`shapes` 'x' is \(1,4\), and the model declares Nx3xHxW"):
         gs.verify(siam, shapes={"x": (1, 4)})
     with pytest.raises(gs.GraphshareError, match=r"onnxruntime .* fails") as raised:
         gs.verify(siam, shapes={"x": (1, 3, 4, 4)})
-    assert "--shape" in raised.value.faults[0].hint
+    assert "`shapes=" in raised.value.faults[0].hint
 
 
-def test_without_onnxruntime_values_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
-    report = gs.verify(siamese(tmp_path, "dense", "tie"))
-    assert report.verdict == "EQUAL: b_ and the original, values not compared"
-    assert "pip install 'graphshare[onnx]'" in report.branches[0].stages[-1].details[0]
+    model = siamese(tmp_path, "dense", "copy")
+    hint = "hint: pip install onnx onnxruntime gives it"
+    for command in (
+        ("verify", model),
+        ("verify", model, "--against", model),
+        ("duplicate", model, "--verify", "-p", "c_", "-o", "x"),
+    ):
+        refused(in_process(*command, cwd=tmp_path), "onnxruntime, which computes ONNX models, is not installed", hint)
+    monkeypatch.setattr(onnx_checker, "find_spec", lambda name: None)
+    refused(
+        in_process("export", ROOT / "fixtures/lenet", "-o", "x.onnx", cwd=tmp_path), "so nothing can be proved", "--no-verify"
+    )
+    values = numpy_helper.to_array(next(t for t in onnx.load(model).graph.initializer if t.name == "b_w"))
+    changed = onnx.load(model)
+    next(t for t in changed.graph.initializer if t.name == "b_w").CopyFrom(numpy_helper.from_array(values + 1, "b_w"))
+    report = gs.verify(write(tmp_path, "other", changed))
+    assert report.verdict == "NOT EQUAL: parameters of b_"
+
+
+def test_values_that_may_be_left_out_are_named_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
+    model, verdict = siamese(tmp_path, "dense", "tie"), "STRUCTURE EQUAL: b_ and the original, values not compared"
+    report = gs.verify(model, allow_unsupported=True)
+    assert (bool(report), report.verdict) == (True, verdict)
+    assert verdict in report._repr_html_()
+    for format_ in ("text", "json", "junit", "sarif", "github"):
+        run = done(in_process("verify", model, "--allow-unsupported", "--format", format_))
+        assert verdict.replace("&", "&amp;") in run.stdout.decode()
+        assert b" EQUAL: b_" not in run.stdout.replace(b"STRUCTURE EQUAL", b"")
+    (skipped,) = (stage for stage in report.branches[0].stages if stage.verdict == "skipped")
+    assert "pip install onnx onnxruntime" in skipped.details[0]
+
+
+@pytest.mark.parametrize(("text", "value"), [("16000", 16000), ("-2.0", -2), ("true", 1)])
+def test_a_number_is_fed_as_the_dtype_that_is_declared(text: str, value: int, tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(name, 7, []) for name in ("sr", "y")]
+    nodes = [helper.make_node("Identity", ["sr"], ["y"])]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+    path = write(tmp_path, "rate", model)
+    feeds = load_feeds(parse_feeds([f"sr={text}"]))
+    drawn = InputDrawer(Session(str(path)), as_arrays(feeds), {}, 0).draw(1)
+    assert (drawn["sr"].dtype, drawn["sr"].shape, drawn["sr"]) == (np.int64, (), value)
+    assert gs.verify(path, against=path, feeds=feeds)
+    with pytest.raises(gs.GraphshareError, match="'sr' is float64, and not all of its values are int64"):
+        gs.verify(path, against=path, feeds={"sr": 0.5})
 
 
 def free(name: str, outputs: tuple[str, ...] = ("y", "z"), inputs: str = "x") -> onnx.ModelProto:
@@ -134,7 +182,7 @@ def test_names_pair_inputs_and_outputs_and_their_order_does_where_names_differ(t
 
 def test_what_is_not_an_input_is_not_fed(tmp_path: Path) -> None:
     model = siamese(tmp_path, "dense", "tie")
-    with pytest.raises(gs.GraphshareError, match="--feed 'w' is not an input of the model, which holds its value"):
+    with pytest.raises(gs.GraphshareError, match="`feeds` 'w' is not an input of the model, which holds its value"):
         gs.verify(model, feeds={"w": np.zeros((2, 2), np.float32)})
 
 
@@ -142,7 +190,7 @@ def test_what_is_not_an_input_is_not_fed(tmp_path: Path) -> None:
 def test_engines_that_cannot_compute_it_are_refused(engine: str, strict: bool, tmp_path: Path) -> None:
     model = siamese(tmp_path, "dense", "tie")
     assert gs.verify(model, engine="onnxruntime")
-    option = "--strict-engine" if strict else f"--engine {engine}"
+    option = "`strict_engine`" if strict else f"`engine={engine!r}`"
     with pytest.raises(gs.GraphshareError, match=f"{option} is for MXNet graphs, and this is an ONNX model"):
         gs.verify(model, engine=engine, strict_engine=strict)
 

@@ -72,8 +72,8 @@ MODELS = [
     "sub/torn-symbol.json",
     "unread.onnx",
 ]
-NEWEST = {f"sub/newest {which}-symbol.json": ("--epoch", "1") for which in ("sound", "torn")}
-"""The options that choose the newest of several parameter files of a stem; in a folder it is the one that is read."""
+EPOCHS = {f"sub/newest {which}-symbol.json": ("1", "0") for which in ("sound", "torn")}
+"""The parameter files of a stem that has several, the newest first; in a folder each is read."""
 
 
 def list_checked(folder: str, cwd: Path) -> list[str]:
@@ -140,12 +140,20 @@ def find_faults(*words: str, cwd: Path) -> list[dict[str, Any]]:
 
 
 def test_a_folder_has_the_findings_of_its_models(models: Path) -> None:
-    """Each finding is the one that ``check`` has for the stem: with its parameter file, the newest of several."""
+    """Each finding is the one that ``check`` has for the stem: with its parameter file, and with each of several."""
     expected = []
     for name in MODELS:
         stem = re.sub(r"-symbol\.json$|\.onnx$", "", name)
-        expected += find_faults(f"models/{stem}", *NEWEST.get(name, ()), cwd=models.parent)
-    files = ["broken-symbol.json", "sub/cut.onnx", "sub/newest torn-0001.params", "sub/torn-0003.params", "unread.onnx"]
+        for epoch in EPOCHS.get(name, ("",)):
+            expected += find_faults(f"models/{stem}", *(["--epoch", epoch] if epoch else []), cwd=models.parent)
+    files = [
+        "broken-symbol.json",
+        "sub/cut.onnx",
+        "sub/newest sound-0000.params",
+        "sub/newest torn-0001.params",
+        "sub/torn-0003.params",
+        "unread.onnx",
+    ]
     assert list(dict.fromkeys(finding["file"] for finding in expected)) == [f"models/{name}" for name in files]
     assert find_faults("models", cwd=models.parent) == expected
     assert in_process("check", "models", cwd=models.parent).returncode == 1
@@ -187,6 +195,7 @@ def test_a_damaged_model_in_a_folder_is_inspected_as_a_fault(models: Path) -> No
     assert [name for name in MODELS if facts[name]["faults"]] == [
         "broken-symbol.json",
         "sub/cut.onnx",
+        "sub/newest sound-symbol.json",
         "sub/newest torn-symbol.json",
         "sub/torn-symbol.json",
         "unread.onnx",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
+import msgspec
 
 from graphshare.api.check import check_options
+from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline
 from graphshare.checks.check import check as check_targets
@@ -41,6 +43,7 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @options.shapes
+@options.exclude
 @click.option("--select", multiple=True, metavar="CODES", help="Only these rules: codes, their beginnings (GS4) or names.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Not these rules.")
 @click.option("--config", metavar="FILE", help="The configuration [the nearest graphshare.toml or pyproject.toml].")
@@ -60,6 +63,7 @@ def command(
     epoch: int | None,
     params: str | None,
     shapes: tuple[str, ...],
+    exclude: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     config: str | None,
@@ -77,9 +81,10 @@ def command(
 ) -> int:
     """Find faults in graphs and their parameter files.
 
-    GRAPH may be a symbol file, a stem (its parameter file is checked too), a folder or a glob. Every finding has a code;
-    --explain CODE tells more. The node attribute __graphshare_ignore__ = "GS104" suppresses findings. The exit code is 1 if
-    there is an error, with --strict also for a warning.
+    GRAPH may be a model, a stem (its parameter file is checked too), a parameter file (with its graph), a folder (every model
+    with all parameter files beside it) or a glob. Every finding has a code; --explain CODE tells more. The node attribute
+    __graphshare_ignore__ = "GS104" suppresses findings. The exit code is 1 if there is an error, with --strict also for a
+    warning.
     """
     if list_ or explain:
         return _list_rules(format_) if list_ else _explain_rule(explain or "", format_)
@@ -90,9 +95,12 @@ def command(
         isolated=isolated,
         select=_split_codes(select),
         ignore=_split_codes(ignore),
-        shapes=_parse_shapes(shapes),
+        shapes=options.parse_shapes(shapes),
     )
-    targets = find_targets(graphs, params=params, epoch=epoch)
+    sieve = Sieve(exclude)
+    targets = find_targets(graphs, params=params, epoch=epoch, sieve=sieve)
+    for note in sieve.notes():
+        say(note)
     if diff:
         return _show_fixes(targets, checked)
     inputs = _list_inputs(targets, baseline)
@@ -101,20 +109,13 @@ def command(
         report = check_targets(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
         if write_baseline is not None:
             return _write_baseline(report.findings, write_baseline, inputs, stage)
+        report = msgspec.structs.replace(report, strict=strict or checked.config.strict)
         put_report(report, format_, out=out, inputs=inputs, stage=stage)
-    return report.exit_code(strict=strict or checked.config.strict)
+    return report.exit_code()
 
 
 def _split_codes(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(code for text in texts for code in text.replace(",", " ").split())
-
-
-def _parse_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int | None, ...]]:
-    if not texts:
-        return {}
-    from graphshare.execute.feeds import parse_shapes  # start-up: most checks get no shapes
-
-    return parse_shapes(texts)
 
 
 def _show_fixes(targets: list[Target], options: CheckOptions) -> int:

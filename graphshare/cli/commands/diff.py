@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from graphshare.api.diff import diff
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.load import load_both
+from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import Line, put_colored, put_json, say
 from graphshare.cli.parameter_lines import format_parameter_diff
@@ -47,6 +48,7 @@ EXAMPLES = {
 
 @click.command("diff", cls=Command)
 @click.argument("paths", metavar="A B", nargs=-1, required=True)
+@options.epoch
 @click.option("--params", metavar="FILE", help="A's parameter file.")
 @click.option("--against-params", metavar="FILE", help="B's parameter file.")
 @click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
@@ -59,6 +61,7 @@ EXAMPLES = {
 @report_format
 def command(
     paths: tuple[str, ...],
+    epoch: int | None,
     params: str | None,
     against_params: str | None,
     prefixes: tuple[str, ...],
@@ -73,8 +76,8 @@ def command(
     """Show what differs between two graphs.
 
     Nodes are paired by structure first and by name second, so a node that only has another name is listed as renamed. Of two
-    checkpoints the parameters are compared too. What several changes have in common comes first, then every change, then the
-    verdict. The exit code is 0 when nothing differs, 1 when something does.
+    checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. What several changes have
+    in common comes first, then every change, then the verdict. The exit code is 0 when nothing differs, 1 when something does.
 
     As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and `*-symbol.json diff=graphshare`
     in .gitattributes (*.params works too).
@@ -86,7 +89,7 @@ def command(
         raise UsageError(Fault(f"diff takes two graphs, not {len(paths)}", hint="write `graphshare diff A B`"))
     if paths[0] == paths[1] == "-":
         raise UsageError(Fault("both graphs cannot come from stdin"))
-    left, right = load(paths[0], params=params), load(paths[1], params=against_params)
+    left, right = load_both(paths[0], paths[1], epoch=epoch, params=params, other_params=against_params)
     without = [side.where for side in (left, right) if side.parameter_file is None]
     if len(without) == 1:
         say(f"parameters are not compared: none are given for {without[0]}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, get_args
 
 import click
 
-from graphshare.api.draw import draw
+from graphshare.api.draw import Direction, Language, Theme, draw
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.checkpoint.save import write_stdout, write_text
@@ -16,7 +16,6 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.feeds import parse_shapes
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.paths import base_name
 from graphshare.text.format import format_count
@@ -40,17 +39,15 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @click.option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
-@click.option(
-    "--to", type=click.Choice(list(dict.fromkeys(_LANGUAGES.values()))), help="The format [by OUT's suffix, else dot]."
-)
+@click.option("--to", type=click.Choice(get_args(Language)), help="The format [by OUT's suffix, else dot].")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="How many levels of scopes to open [what fits].")
 @options.branch_prefixes
 @options.shapes
 @click.option("--highlight", metavar="FILE", help="Mark what this map file renamed.")
 @click.option("--parameters", "all_parameters", is_flag=True, help="Draw parameters that are not shared, too.")
 @click.option("--separator", metavar="TEXT", help="What parts scopes in names [/, else _ where that makes sense].")
-@click.option("--direction", type=click.Choice(["TB", "LR", "BT", "RL"]), default="TB", help="Where the data flow [TB].")
-@click.option("--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", help="Colours; auto suits both in svg.")
+@click.option("--direction", type=click.Choice(get_args(Direction)), default="TB", help="Where the data flow [TB].")
+@click.option("--theme", type=click.Choice(get_args(Theme)), default="auto", help="Colours; auto suits both in svg.")
 def command(
     graph: str,
     epoch: int | None,
@@ -86,7 +83,7 @@ def command(
         model,
         to=language,
         depth=depth,
-        shapes=parse_shapes(shapes),
+        shapes=options.parse_shapes(shapes),
         prefixes=prefixes,
         highlight=highlight,
         all_parameters=all_parameters,

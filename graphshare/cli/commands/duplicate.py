@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -16,6 +16,7 @@ from graphshare.cli.console import say
 from graphshare.cli.output import write_result
 from graphshare.cli.summary import say_branches
 from graphshare.errors import DisprovedError, Fault, UsageError
+from graphshare.rewrite.choices import ModeOrBatch
 from graphshare.text.names import split_pair
 
 
@@ -44,7 +45,7 @@ EXAMPLES = {
 @click.option(
     "-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
 )
-@click.option("--mode", type=click.Choice(["copy", "tie", "batch"]), default="copy", help="What becomes of parameters [copy].")
+@click.option("--mode", type=click.Choice(get_args(ModeOrBatch)), default="copy", help="What becomes of parameters [copy].")
 @click.option("--tie", metavar="PATTERN", multiple=True, help="Share these parameters; the last match wins.")
 @click.option("--copy", metavar="PATTERN", multiple=True, help="Copy these parameters; the last match wins.")
 @click.option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import click
 import msgspec
 
@@ -12,7 +14,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import put_json, say
 from graphshare.cli.output import warn
 from graphshare.cli.summary import format_name_list
-from graphshare.execute.feeds import load_feeds, parse_dynamic, parse_feeds, parse_shapes
+from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import WeightPlace
@@ -42,7 +44,7 @@ EXAMPLES = {
 @click.option("--opset", type=int, default=DEFAULT, metavar="N", help=f"The version of ONNX's operator set [{DEFAULT}].")
 @click.option(
     "--weights",
-    type=click.Choice(["embed", "external", "params"]),
+    type=click.Choice(get_args(WeightPlace)),
     default="embed",
     help="In the file, in one file beside it, or left in their own file [embed].",
 )
@@ -88,7 +90,7 @@ def command(
 
     Before the file is in place ONNX's checker reads it, and onnxruntime and graphshare compute it on equal inputs: those of
     --feed, others drawn with --seed. Every output must agree, up to --tolerance (1e-4 of its largest number, of float16 1e-2),
-    and the branches of a siamese network must be equal bit for bit. `pip install 'graphshare[onnx]'` gives what this needs.
+    and the branches of a siamese network must be equal bit for bit. `pip install onnx onnxruntime` gives what this needs.
 
     Shapes are fixed, unless --dynamic-batch or --dynamic leave some sizes open. A batch stays open only where no operator mixes
     its samples, and other sizes where the graph's nodes allow it; such a model is proved at two sizes.
@@ -101,7 +103,7 @@ def command(
     exported = export(
         load(graph, epoch=epoch, params=params),
         out,
-        shapes=parse_shapes(shapes),
+        shapes=options.parse_shapes(shapes),
         feeds=load_feeds(parse_feeds(feeds), images),
         upto=upto,
         as_input=as_input,
@@ -109,7 +111,7 @@ def command(
         weights=weights,
         fold=fold,
         dynamic_batch=dynamic_batch,
-        dynamic=parse_dynamic(dynamic),
+        dynamic=options.parse_dynamic(dynamic),
         custom_domain=custom_domain,
         verify=verify,
         seed=seed,

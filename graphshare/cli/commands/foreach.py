@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.fleet import foreach, refuse_misspelt
 from graphshare.cli.fleet_report import FORMATS, report_results
@@ -38,6 +39,7 @@ EXAMPLES = {
 
 @click.command("foreach", cls=_TakesCommand)
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
+@options.exclude
 @click.option("-o", "--out", metavar="DEST", help="The folder of all outputs; each keeps its relative path and file name.")
 @click.option("--jobs", type=click.IntRange(min=1, max=1024), default=1, metavar="N", help="Run N models at a time [1].")
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask cluster, as tcp://HOST:8786.")
@@ -54,6 +56,7 @@ EXAMPLES = {
 def command(
     ctx: click.Context,
     patterns: tuple[str, ...],
+    exclude: tuple[str, ...],
     out: str | None,
     jobs: int,
     scheduler: str | None,
@@ -85,6 +88,7 @@ def command(
         manifest=manifest,
         retry=retry,
         force=force,
+        exclude=exclude,
         time_limit=time_limit,
         max_memory=max_memory,
     )

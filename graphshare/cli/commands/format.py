@@ -7,12 +7,12 @@ import msgspec
 
 from graphshare.api.upgrade import format as lay_out
 from graphshare.checkpoint.load import load, locate_refusals
-from graphshare.checkpoint.outputs import resolve_outputs
+from graphshare.checkpoint.outputs import find_stale, resolve_outputs
 from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
-from graphshare.cli.output import refuse_terminal, say_written
+from graphshare.cli.output import refuse_terminal, say_written, warn
 from graphshare.cli.report import put_report, report_format
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.relayout import layout_report
@@ -52,6 +52,7 @@ def command(graph: str, out: str | None, in_place: bool, layout: str | None, che
         return int(changes)
     result = msgspec.structs.replace(result, parameter_file=None)  # the parameters stay where they are
     outputs = resolve_outputs(result, out, in_place=in_place)
+    warn(list(find_stale(outputs, result)))
     if outputs.graph == "-":
         refuse_terminal()
     write_outputs(outputs, result)

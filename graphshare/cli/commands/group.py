@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Kind
-from graphshare.api.group import group
+from graphshare.api.group import find_count_faults, group
 from graphshare.checkpoint.load import load
 from graphshare.cli import options
 from graphshare.cli.command import Command
@@ -19,7 +19,7 @@ from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.paths import is_file
 from graphshare.rewrite.group.connections import name_output
-from graphshare.rewrite.group.plan import Grouping
+from graphshare.rewrite.group.plan import Grouping, OnCollision
 from graphshare.text.format import escape_control, format_count
 from graphshare.text.names import split_pair
 
@@ -46,7 +46,7 @@ EXAMPLES = {
 )
 @click.option(
     "--on-collision",
-    type=click.Choice(["error", "prefix", "tie-if-equal"]),
+    type=click.Choice(get_args(OnCollision)),
     default="error",
     help="What becomes of a name that two graphs have [error].",
 )
@@ -95,7 +95,7 @@ def command(
         connect=pairs,
         share_inputs=share_inputs,
         on_collision=on_collision,
-        shapes=_parse_shapes(shapes),
+        shapes=options.parse_shapes(shapes),
         as_input=as_input,
         as_parameter=as_parameter,
     )
@@ -103,15 +103,6 @@ def command(
     if outputs is not None:
         _say_group(result.report)
         say_written(outputs)
-
-
-def _parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int | None, ...]]:
-    """Return the shapes by name. Raises UsageError."""
-    if not texts:
-        return {}
-    from graphshare.execute.feeds import parse_shapes  # start-up: it brings numpy along
-
-    return parse_shapes(texts)
 
 
 def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -132,13 +123,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
     Raises:
         UsageError: their number is another, or stdin is named twice; all are listed.
     """
-    faults = []
-    if len(graphs) < 2:
-        faults.append(Fault("a group takes two graphs at least", hint="graphshare group trunk.json head.json --connect OUT=IN"))
-    for option, given in (("--prefix", prefixes), ("--params", params)):
-        if given and len(given) != len(graphs):
-            hint = f"give {option} once for each graph, in their order; '' for none"
-            faults.append(Fault(f"there are {len(given)} {option} for {format_count(len(graphs), 'graph')}", hint=hint))
+    faults = find_count_faults(len(graphs), {"`prefixes`": prefixes, "`params`": params})
     if graphs.count("-") > 1:
         faults.append(Fault("stdin can be read only once", hint="name files for the other graphs"))
     if faults:

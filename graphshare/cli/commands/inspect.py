@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.inspect import inspect
-from graphshare.checkpoint.folder import find_models, is_folder_of_models
+from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import notes_on
@@ -51,6 +51,7 @@ EXAMPLES = {
 @options.as_input
 @options.as_parameter
 @options.shapes
+@options.exclude
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 def command(
@@ -61,6 +62,7 @@ def command(
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
     shapes: tuple[str, ...],
+    exclude: tuple[str, ...],
     names: bool,
     module: bool,
 ) -> int:
@@ -70,14 +72,15 @@ def command(
     each layer. Of an ONNX model --shape and --names show what the file states and what ONNX infers. --names adds MXNet's lists
     of names, in MXNet's order, and why a variable is an input or a parameter. As JSON everything is printed.
 
-    Of a folder each `*-symbol.json` below it gets a line, with the newest of its parameter files; the exit code is 2 if one of
-    them cannot be read.
+    Of a folder each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one of
+    its parameter files cannot be read.
     """
     if is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, given in single.items() if given], graph)
-        return _put_folder(graph, format_)
+        return _put_folder(graph, format_, Sieve(exclude))
+    Sieve(exclude).refuse_unused()
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
     if module:
@@ -85,13 +88,9 @@ def command(
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
         put_json(found_names, lines=format_ == "jsonl") if format_ != "text" else put(lines)
         return 0
-    given: dict[str, tuple[int | None, ...]] | None = {}
-    if shapes:
-        from graphshare.execute.feeds import parse_shapes  # brings numpy along
-
-        given = parse_shapes(shapes)
-    elif format_ == "text" and not names and not find_format(model.graph).supports(Capability.COSTS):
-        given = None  # start-up: ONNX's inference is slow to import, and the summary shows nothing of it
+    # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
+    is_plain = format_ == "text" and not (shapes or names) and not find_format(model.graph).supports(Capability.COSTS)
+    given = None if is_plain else options.parse_shapes(shapes)
     found = inspect(model, shapes=given, as_input=as_input, as_parameter=as_parameter)
     unknown = [output.name for output in found.shaped.outputs if output.dtype is None] if found.shaped is not None else []
     if unknown and not find_format(model.graph).supports(Capability.COSTS):
@@ -110,13 +109,13 @@ def _refuse_options(given: Sequence[str], folder: str) -> None:
         raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in given])
 
 
-def _put_folder(folder: str, format_: str) -> int:
+def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
     """Print the facts of the models below ``folder``; return 2 if one of them cannot be read, else 0.
 
     Raises:
         InputError: there is no model; a folder cannot be read.
     """
-    models = find_models(folder)
+    models = find_models(folder, sieve)
     width = min(_WIDEST, max(len(stem_of(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
@@ -132,6 +131,8 @@ def _put_folder(folder: str, format_: str) -> int:
             collected.append(facts)
     if format_ == "json":
         put_json({"folder": folder, "models": collected})
+    for note in sieve.notes():
+        say(note)
     if format_ == "text" or broken:
         say(format_count(len(models), "model") + (f", {broken} cannot be read" if broken else ""))
     return 2 if broken else 0
@@ -222,9 +223,10 @@ def _format_multiply_adds(found: Inspection, labels: Collection[str], shapes: Ma
         return "unknown: shapes in the files contradict each other"
     unknown = [name for name in found.inputs if name not in labels and None in (shapes.get(name) or (None,))]
     known = {name: format_shape(shape)[1:-1] for name in unknown if (shape := shapes.get(name)) is not None}
-    return "unknown" + (
-        ": give " + " ".join(f"--shape {n}={known.get(n, '...')}" for n in unknown[:_LISTED]) if unknown else ""
-    )
+    if not unknown:
+        return "unknown"
+    options = " ".join(f"--shape {name}={known.get(name, '...')}" for name in unknown[:_LISTED])
+    return f"unknown: give {options}" + (" with a size for each ?" if known else "")
 
 
 def _is_fully_shaped(found: Inspection) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -36,7 +36,7 @@ EXAMPLES = {
 @rule_options.name_scopes
 @rule_options.rules_file
 @rule_options.separator
-@click.option("--only", type=click.Choice([kind.value for kind in Only]), multiple=True, help="Limit it to these; repeatable.")
+@click.option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Limit it to these; repeatable.")
 def command(
     graph: str,
     epoch: int | None,
@@ -51,7 +51,7 @@ def command(
     name_scope: tuple[str, ...],
     rules_file: str | None,
     separator: str | None,
-    only: tuple[str, ...],
+    only: tuple[Any, ...],
     **output: Any,
 ) -> None:
     """Give nodes other names, parameters along.

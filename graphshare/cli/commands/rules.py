@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import click
 import msgspec
 
@@ -11,6 +13,7 @@ from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import put, put_json, say
+from graphshare.rewrite.rules.explain import NameKind
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 
@@ -40,7 +43,7 @@ def command() -> None:
 @rule_options.matches
 @rule_options.targets
 @rule_options.separator
-@click.option("--kind", type=click.Choice(["parameter", "input", "operator"]), default="parameter", help="What NAME is.")
+@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="What NAME is.")
 @_graph
 @options.params
 @options.format_
@@ -52,7 +55,7 @@ def explain(
     match: tuple[str, ...],
     to: tuple[str, ...],
     separator: str | None,
-    kind: str,
+    kind: NameKind,
     graph: str | None,
     params: str | None,
     format_: str,

@@ -18,11 +18,11 @@ from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import image_options, options, training_options
 from graphshare.cli.command import Command
-from graphshare.cli.console import align, is_colored, put, put_json, put_table, say
+from graphshare.cli.console import align, is_colored, name_options, put, put_json, put_table, say
 from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
-from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
+from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
@@ -130,9 +130,9 @@ def command(
     are those after the last step, and --params-out takes the new parameters.
 
     An image is fed as (1, 3, height, width) of pixels from 0 to 255, red, green and blue, unless the options say otherwise; the
-    images of a folder, in order of their names, are one batch. `pip install 'graphshare[images]'` gives what reads them.
+    images of a folder, in order of their names, are one batch. `pip install Pillow` gives what reads them.
 
-    --engine onnxruntime computes large networks faster; `pip install 'graphshare[onnx]'` gives it. Nodes that it cannot take,
+    --engine onnxruntime computes large networks faster; `pip install onnxruntime` gives it. Nodes that it cannot take,
     such as those that draw random numbers, are computed with numpy, and a note names them.
 
     Before anything runs the sizes of all values that are alive at a time are summed from their shapes. More than --max-memory,
@@ -152,7 +152,7 @@ def command(
     outputs = _resolve_outputs(model, out, training, paths)
     common: dict[str, Any] = {
         "feeds": values,
-        "shapes": parse_shapes(shapes),
+        "shapes": options.parse_shapes(shapes),
         "targets": targets,
         "seed": seed,
         "params_seed": params_seed,
@@ -256,7 +256,7 @@ def _report(
         "seconds": computed.seconds,
         "peak_bytes": computed.peak_bytes,
         "variable_bytes": computed.variable_bytes,
-        "notes": computed.notes,
+        "notes": list(map(name_options, computed.notes)),
         "profile": costs,
         "classes": rankings,
         "training": None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
 
 from graphshare.api.rules import ruleset_of
-from graphshare.api.share import detect, share
+from graphshare.api.share import PURPOSES, detect, share
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
@@ -44,7 +44,7 @@ EXAMPLES = {
 @click.option("--detect", "detect_only", is_flag=True, help="List parameters that may be meant to be one; write nothing.")
 @click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses such a parameter its own copy.")
 @click.option(
-    "--doctor", type=click.Choice(["tie", "separate"]), help="Variables of one name become one, or get names of their own."
+    "--doctor", type=click.Choice(get_args(Repair)), help="Variables of one name become one, or get names of their own."
 )
 @options.upgrade_first
 @options.as_input
@@ -73,7 +73,8 @@ def command(
     """
     given = [rule_from_option("scope", "--override", text) for text in overrides]
     given += [rule_from_option("alias", "--alias", text) for text in aliases]
-    _check_one_purpose(bool(given or rules_file), detect_only, bool(untie), doctor is not None)
+    if detect_only and (given or rules_file or untie or doctor):
+        raise UsageError(Fault("only one at a time", hint=PURPOSES))
     rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
     model = load(graph, epoch=epoch, params=params)
     if upgrade_first:
@@ -88,12 +89,6 @@ def command(
     if outputs is not None:
         _say_ties(result.report)
         say_written(outputs)
-
-
-def _check_one_purpose(rules: bool, *others: bool) -> None:
-    if sum((rules, *others)) != 1:
-        hint = "give rules (--override, --alias, --rules), or one of --detect, --untie, --doctor"
-        raise UsageError(Fault("nothing says what to share" if not any((rules, *others)) else "only one at a time", hint=hint))
 
 
 def _say_ties(report: Sharing) -> None:

@@ -11,10 +11,10 @@ from graphshare.api.verify import verify
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
-from graphshare.cli.console import put, put_json, say
+from graphshare.cli.console import name_options, put, put_json, say
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
+from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.formats.images.images import describe_images
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
@@ -130,7 +130,7 @@ def command(
         against=None if against is None else load(against, params=against_params),
         recorded=recorded,
         feeds=values,
-        shapes=parse_shapes(shapes),
+        shapes=options.parse_shapes(shapes),
         params_seed=params_seed,
         as_input=as_input,
         rounds=rounds,
@@ -154,7 +154,8 @@ def command(
 def _print(report: Report, format_: str | None, where: str) -> None:
     format_ = format_ or default_format()
     if format_ == "json":
-        put_json({"equal": bool(report), "verdict": report.verdict, **msgspec.to_builtins(report)})
+        notes = list(map(name_options, report.notes))
+        put_json({"equal": bool(report), "verdict": report.verdict, **msgspec.to_builtins(report), "notes": notes})
         return
     if format_ != "text":
         put_report(report_of(report, where), format_)

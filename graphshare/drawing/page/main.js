@@ -238,7 +238,11 @@ function begin() {
   if (data.theme === "auto") dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
   listen();
   place();
-  new ResizeObserver(() => view.resize()).observe(canvas);
+  new ResizeObserver(() => {
+    const wasHidden = canvas.width === 0; // in a notebook, the frame of a page below what the window shows has no size yet
+    view.resize();
+    if (wasHidden) view.start();
+  }).observe(canvas);
   view.resize();
   view.start();
 }

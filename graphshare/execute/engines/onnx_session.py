@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from graphshare.errors import Fault, InputError, UsageError
+from graphshare.errors import Fault, InputError, UsageError, install_command
 from graphshare.ops.kernel import Array
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _QUIET = 4  # onnxruntime's severity level above which it prints nothing
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
-EXTRA = f"pip install 'graphshare[onnx]' gives {{}}; {_WHEELS}"
+EXTRA = f"{install_command('onnx')} gives {{}}; {_WHEELS}"
 
 
 class Session:

@@ -70,7 +70,7 @@ class _CompiledSession:
         try:
             return [np.asarray(output) for output in self._session.run(arrays)]
         except InputError as error:
-            raise RefusedError(error.faults, hint="compute it with --engine numpy") from error
+            raise RefusedError(error.faults, hint="compute it with `engine='numpy'`") from error
 
 
 def _blame(part: Part, message: str) -> dict[Node, str]:

@@ -129,7 +129,7 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
 
 
 def _list_refusals(engine: Engine, refused: Mapping[Node, str], operators: Sequence[Node]) -> list[Fault]:
-    hint = "leave --strict-engine out: numpy computes it then"
+    hint = "leave `strict_engine` out: numpy computes it then"
     return [
         Fault(f"{engine.name} does not take operator {node.op}: {refused[node]}", node=node.name, hint=hint)
         for node in operators

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
+from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, install_command
 from graphshare.formats.byte_source import ByteSource, SourceFile
 from graphshare.formats.open_source import open_source
 from graphshare.text.format import format_dims
@@ -79,7 +79,7 @@ def open_image(path: str) -> Iterator[Image]:
     try:
         from PIL import Image  # an optional package, and slow to import
     except ImportError:
-        hint = "pip install 'graphshare[images]', or prepare the numbers yourself and feed them as .npy"
+        hint = f"{install_command('images')}, or prepare the numbers yourself and feed them as .npy"
         raise RefusedError(
             Fault("is an image, and Pillow, which reads images, is not installed", where=path, hint=hint)
         ) from None

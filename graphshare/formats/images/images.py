@@ -77,7 +77,7 @@ class Images(ShortRepr):
         if excess:
             images = f"{format_count(len(self), 'image')} of {format_dims(self.shape[1:])}"
             message = f"{images} take {format_bytes(size)}; {excess.removeprefix('and ')}"
-            hint = "compute fewer at a time with --batch N, or make them smaller with --resize"
+            hint = "compute fewer at a time with `batch=N`, or make them smaller with `resize`"
             raise RefusedError(Fault(message, hint=hint))
         array = read_batch(self._headers, self.settings)
         return array if dtype is None else array.astype(dtype, copy=False)
@@ -109,7 +109,7 @@ def suggest_preparation(feeds: Mapping[str, Any]) -> Iterator[None]:
         ]
         if not shapes:
             raise
-        hint = f"{', '.join(shapes)}; --preset, --resize, --crop, --gray and --layout change the shape of images"
+        hint = f"{', '.join(shapes)}; `preset`, `resize`, `crop`, `color='gray'` and `layout` change the shape of images"
         changes = [
             fault if fault.hint or fault.node is None else msgspec.structs.replace(fault, hint=hint) for fault in error.faults
         ]
@@ -186,13 +186,13 @@ def _check_sizes(headers: Sequence[ImageHeader], settings: ImageSettings) -> Non
     for header in headers:
         before = size_before_crop(header, settings)
         if min(crop_corner(header, settings)) < 0:
-            hint = "add --resize, or crop less"
+            hint = "add `resize`, or crop less"
             message = f"is {_size(before)}, too small for a crop of {_size(wanted)}"
         elif not min(before) or (settings.resize and before[0] * before[1] > MAX_RESIZED):
             hint = ""
             message = f"would be {_size(before)} after the resize; at most {MAX_RESIZED:,} pixels are allowed"
         elif size_of_result(header, settings) != wanted:
-            hint = "images of one batch need one size: add --resize H,W, or --resize N with --crop N"
+            hint = "images of one batch need one size: add `resize=H,W`, or `resize=N` with `crop=N`"
             message = f"is {_size(size_of_result(header, settings))}, where {headers[0].path} is {_size(wanted)}"
         else:
             continue

@@ -88,7 +88,7 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Remarks on numbers that look like a mistake."""
         if any(self.mean) and all(-1 <= value <= 1 for value in self.mean):
             return (
-                "the mean of the images lies between -1 and 1, but it is subtracted from pixels of 0 to 255, before --scale",
+                "the mean of the images lies between -1 and 1, but it is subtracted from pixels of 0 to 255, before `scale`",
             )
         return ()
 

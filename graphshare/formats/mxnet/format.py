@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ from graphshare.errors import Fault
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, SaveOptions
-from graphshare.formats.model_names import PACKED, split_params
+from graphshare.formats.model_names import PACKED, PARAMETER_ENDINGS, split_params
 from graphshare.formats.mxnet.document import begins_like_json
 from graphshare.formats.mxnet.generations import recognize_generation, shows_generation
 from graphshare.formats.mxnet.source import restyle
@@ -18,7 +19,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 
-_UPGRADE = "add --upgrade, or bring them to one version with `graphshare upgrade` first"
+_UPGRADE = "add `gs.upgrade(model)`, or bring them to one version with `graphshare upgrade` first"
 
 
 class MxnetFormat(ModelFormat):
@@ -30,7 +31,7 @@ class MxnetFormat(ModelFormat):
     file = "a symbol file"
     is_text = True
     missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see --params-out",
+        Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
     }
 
     def fits(self, start: bytes) -> bool:
@@ -41,9 +42,10 @@ class MxnetFormat(ModelFormat):
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
         params: dict[str, dict[int, str]] = {}
-        for name in names:
-            if (parts := split_params(name)) is not None:
-                params.setdefault(parts[0], {})[parts[1]] = name
+        for name in sorted(names, key=lambda name: (not name.endswith(".params"), name)):
+            root, suffix = os.path.splitext(name)  # of one epoch MXNet's own file leads
+            if suffix in PARAMETER_ENDINGS and (parts := split_params(f"{root}.params")) is not None:
+                params.setdefault(parts[0], {}).setdefault(parts[1], name)
         for model in super().list_models(names):
             stem = model.name.removesuffix(PACKED).removesuffix(self.names.suffix)
             yield NamedModel(model.name, dict(sorted(params.get(stem, {}).items())))

@@ -28,7 +28,7 @@ _LEAST = 1024  # bytes from which on a tensor is worth a place outside; shapes a
 _PAGE = 4096
 _LARGE = 1 << 20  # bytes from which on data that is copied begins at a page, so that it can be mapped
 _ALIGNMENT = 64
-_OTHER_WAYS = "--weights external writes them to one file beside the model, --weights embed into it"
+_OTHER_WAYS = "`weights='external'` writes them to one file beside the model, `weights='embed'` into it"
 
 
 class RecordData(msgspec.Struct, frozen=True, eq=False):
@@ -102,8 +102,8 @@ class Placement:
         self.files = tuple(self._parameters)
         copied = dict.fromkeys(os.path.basename(data.path) for data, _ in self.outside if isinstance(data, FileRange))
         if copied and no_copy:
-            hint = "write the model into the directory of its data, or leave --no-copy out"
-            message = f"{format_bytes(self.size)} of {format_names(copied)} would have to be copied, and --no-copy refuses that"
+            hint = "write the model into the directory of its data, or leave `no_copy` out"
+            message = f"{format_bytes(self.size)} of {format_names(copied)} would have to be copied, and `no_copy` refuses that"
             raise RefusedError(Fault(message, where=target, hint=hint))
 
     @property

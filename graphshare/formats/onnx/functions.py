@@ -17,7 +17,6 @@ from graphshare.ir.rebuild import rebuild_graph
 _NAME = {"function": 1, "operator": 4}
 _PARTS = {("function", 7): "operator", ("operator", 5): "attribute", ("attribute", 6): "graph", ("attribute", 11): "graph",
           ("graph", 1): "operator"}  # fmt: skip
-_DOMAIN, _OVERLOAD = 7, 8  # fields of a NodeProto
 _Names = Mapping[FunctionKey, str]
 
 
@@ -88,7 +87,7 @@ def _encode(file: OnnxFile, start: int, end: int, kind: str, names: _Names, own:
     """Return a message, with ``own`` as its name if that is given, in which functions are called by their new names."""
     fields = list(scan(file.data, start, end))
     if kind == "operator":
-        texts = dict.fromkeys((_DOMAIN, _NAME[kind], _OVERLOAD), "")
+        texts = {7: "", _NAME[kind]: "", 8: ""}  # domain, operator, overload
         texts.update({field[0]: text_at(file.data, field) for field in fields if field[0] in texts})
         domain, op, overload = texts.values()
         own = names.get(("" if domain == "ai.onnx" else domain, op, overload), "")

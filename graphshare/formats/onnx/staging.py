@@ -35,8 +35,8 @@ from graphshare.text.urls import is_url
 LARGEST = (1 << 31) - 1
 """The largest message that protobuf takes, in bytes."""
 _CHUNK = 1 << 22
-_EXPORTED = "--weights external puts them beside the model, --weights params leaves them in their file"
-_REWRITTEN = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
+_EXPORTED = "`weights='external'` puts them beside the model, `weights='params'` leaves them in their file"
+_REWRITTEN = "`mode='tie'` keeps one copy of the weights; onnx.save_model moves them to external data"
 _Facts = tuple[object, ...]
 
 
@@ -119,7 +119,7 @@ def stage_onnx(
     placement = Placement(graph, place, parameters, weights=options.weights, copies=options.copies, no_copy=options.no_copy)
     graph = placement.move_inner(graph)
     if target == "-" and placement.outside:
-        hint = "name a file with -o; the data goes beside it"
+        hint = "name a file with `out`; the data goes beside it"
         raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
     if placement.files and isinstance(graph.source, OnnxSource):
         hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placement.files}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -38,6 +38,14 @@ class OnnxFile:
             self.data = source.read_at(0, source.size)
         else:
             self.data = SourceBytes(reopen_source(source.name, source.identity))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "data": self.data if isinstance(self.data, bytes) else None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.data is None:
+            self.data = SourceBytes(reopen_source(self.path, self.identity))
 
     def pieces(self, start: int, end: int) -> Iterator[bytes]:
         """Yield bytes in pieces of at most 1 MiB. Raises InputError when the file has changed since it was read."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.errors import Fault, InputError, RefusedError, install_command
 from graphshare.formats.onnx.compose import make_typed_input
 from graphshare.formats.onnx.inner_tensors import change_inner_tensors, list_functions
 from graphshare.formats.onnx.messages import describe_type
@@ -28,7 +28,6 @@ from graphshare.text.names import did_you_mean
 
 ValueType = TensorType | NestedType
 Key = tuple[Node, int]
-Shape = Sequence[int | None]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
 _INVENTED = "unk__"  # how ONNX's inference begins the names of sizes that it does not know
 _NAME, _TYPE = 8, 2  # fields of a TensorProto and of a ValueInfoProto
@@ -47,7 +46,7 @@ def find_head_types(graph: Graph) -> Mapping[str, bytes]:
 
 
 def find_types(
-    graph: Graph, entries: Sequence[Entry], *, shapes: Mapping[str, Shape] = EMPTY, independent: bool = False
+    graph: Graph, entries: Sequence[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY, independent: bool = False
 ) -> dict[Key, ValueType]:
     """Return the types of values by node and index: what the file states, else what ONNX infers; unknown ones are absent.
 
@@ -70,13 +69,13 @@ def make_inputs(graph: Graph, cuts: Mapping[Key, str]) -> dict[Key, Node]:
         RefusedError: the dtype or the rank of an output is not known; all are listed.
     """
     types = _find_type_bytes(graph, [Entry(*key) for key in cuts])
-    hint = "cut elsewhere" if _is_installed() else "pip install onnx, or cut elsewhere"
+    hint = "cut elsewhere" if _is_installed() else f"{install_command('onnx')}, or cut elsewhere"
     faults = []
     for key, name in cuts.items():
         data = types.get(key, b"")
         if not is_complete(parse_type(data, 0, len(data))):
             what = f"its {'rank' if data else 'type'} is unknown: the file does not state it, and {_explain_gap('it')}"
-            faults.append(Fault(f"--cut {name!r}: {what}", hint=hint))
+            faults.append(Fault(f"`cuts` {name!r}: {what}", hint=hint))
     if faults:
         raise RefusedError(faults)
     return {key: make_typed_input(name, types[key]) for key, name in cuts.items()}
@@ -198,7 +197,7 @@ def _forget_types(graph: Graph) -> Graph:
     return rebuild_graph(graph, forget)[0]
 
 
-def _feed_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Graph:
+def _feed_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Graph:
     """Return a graph whose inputs state these shapes; a size of which one states the name has its number everywhere."""
     inputs = {node.name: node for node in graph.variables() if not node.details.holds_value}
     types = {name: kind for name, kind in input_types(graph).items() if name in inputs}
@@ -206,7 +205,7 @@ def _feed_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Graph:
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
         if name not in types:
-            faults.append(Fault(f"--shape {name!r} names no input", hint=did_you_mean(name, types)))
+            faults.append(Fault(f"`shapes` {name!r} names no input", hint=did_you_mean(name, types)))
         elif types[name].contradicts(TensorType("", tuple(shape))):
             faults.append(Fault(f"is given the shape {format_shape(shape)}, but the file states {types[name]}", node=name))
         else:

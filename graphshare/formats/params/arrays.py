@@ -6,7 +6,7 @@ Dense arrays that lie in the file as they are (``.params``, ``.safetensors``) ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -57,12 +57,17 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
     """
     import numpy as np  # start-up: headers are read without numpy
 
-    plain = "float32" if default_dtype == "bfloat16" else default_dtype
-    array = np.asarray(value) if hasattr(value, "dtype") else np.asarray(value, plain)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        message = f"is not an array: {error}"
+        raise RefusedError(Fault(message, path=format_record(key, None), hint="give an array of numbers")) from None
+    if not hasattr(value, "dtype") and array.dtype.kind in "fiub":
+        array = array.astype("float32" if default_dtype == "bfloat16" else default_dtype)
     dtype = str(array.dtype.newbyteorder("="))
     if dtype not in ITEM_SIZES:
         message = f"has the dtype {array.dtype}, which no parameter file can hold"
-        raise RefusedError(Fault(message, path=format_record(key, None)))
+        raise RefusedError(Fault(message, path=format_record(key, None), hint="give an array of numbers"))
     array = array.astype(dtype, copy=False)
     return Record(key, array.shape, dtype, "npy", 0, array.nbytes, None, array.nbytes, origin=Origin(key, array=array))
 
@@ -272,6 +277,19 @@ def have_equal_bytes(left: Iterable[bytes | memoryview], right: Iterable[bytes |
                 return False
             piece, other = piece[count:], other[count:]
     return not other and next(others, None) is None
+
+
+def have_equal_values(left: Any, right: Any) -> bool:
+    """Whether two values are equal, arrays in mappings and lists element by element; NaN equals itself, dtypes must agree."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(have_equal_values(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(have_equal_values, left, right))
+    if not hasattr(left, "dtype") or not hasattr(right, "dtype"):
+        return bool(left == right or (left != left and right != right))
+    import numpy as np  # start-up: headers are read without numpy
+
+    return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=left.dtype.kind in "fc")
 
 
 def _split(data: memoryview) -> Iterator[memoryview]:

@@ -81,6 +81,8 @@ def convert_params(
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
     source, target = local_path(os.fspath(source)), local_path(os.fspath(target))
+    if to not in (None, *FORMATS):
+        raise UsageError(Fault(f"there is no format {to!r}", hint=f"the formats are {', '.join(FORMATS)}"))
     target = place_output(target, base_name(source) if to is None else name_of_file(source) + FORMATS[to].suffix)
     format_ = choose_format(target) if to is None else FORMATS[to]
     refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(source, "parameters")], in_place=in_place)
@@ -220,10 +222,10 @@ def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Seque
     if dtype not in (None, *FLOATS):
         raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
     if keep and dtype is None:
-        raise UsageError(Fault("--keep needs --dtype", hint="without --dtype every array keeps its type"))
+        raise UsageError(Fault("`keep` needs `dtype`", hint="without `dtype` every array keeps its type"))
     if dtype is None:
         return None
-    cast = Cast(dtype, select_keys(file, keep, option="--keep") if keep else ())
+    cast = Cast(dtype, select_keys(file, keep, option="`keep`") if keep else ())
     return cast if any(cast.changes(record) for record, _ in plan) else None
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.registry import MODELS, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.format import format_dims
@@ -115,10 +115,11 @@ def diff_parameters(
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
             change = _change(x, y, lambda old, new: compare_records(b, new, a, old, atol=atol, rtol=rtol, advance=advance))
-            if change is None:
-                equal += 1
-            else:
+            # Names in models have no arg: and aux:
+            if change is not None and not (change.how == "renamed" and {left.format, right.format} & MODELS.keys()):
                 changes.append(change)
+            else:
+                equal += 1
     return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes))
 
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
-from graphshare.text.names import did_you_mean, split_key
+from graphshare.text.names import split_key, suggest
 from graphshare.text.patterns import compile_pattern
 
 
 def select_keys(
-    file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = (), option: str = "--select"
+    file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = (), option: str = "`select`"
 ) -> set[str]:
     """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
 
@@ -30,7 +30,7 @@ def select_keys(
         matches = compile_pattern(pattern)
         hits = {key for key in keys if matches(key) or matches(split_key(key)[1])}
         if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
-            near = did_you_mean(pattern, [split_key(key)[1] for key in keys])
+            near = suggest(pattern, [split_key(key)[1] for key in keys], "parameters")
             faults.append(Fault(f"{option} {pattern!r} matches no parameter", where=file.path, hint=near))
         selected |= hits
     if faults:

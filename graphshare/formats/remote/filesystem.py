@@ -1,6 +1,6 @@
 """fsspec's file system for a URL, and its failures as errors that say what to do. Only this module imports fsspec.
 
-fsspec and what speaks ``http`` and ``s3`` are installed by ``graphshare[remote]``, packages for other protocols by the user.
+fsspec and what speaks ``http`` and ``s3`` are installed by the extra ``remote``, packages for other protocols by the user.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, BinaryIO, Protocol, TypeVar
 
-from graphshare.errors import Fault, GraphshareError, InputError, OutputError
+from graphshare.errors import Fault, GraphshareError, InputError, OutputError, install_command
 from graphshare.formats.remote.patience import describe_timeout, s3_options
 from graphshare.text.format import shorten
 from graphshare.text.urls import find_scheme, hide_secrets, redact
 
 T = TypeVar("T")
 
-INSTALL = "pip install 'graphshare[remote]'"
+INSTALL = install_command("remote")
 _STATUSES = {
     401: "the server wants a name and a password (401)",
     403: "the server refuses access (403)",

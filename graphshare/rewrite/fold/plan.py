@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.analysis.implied import implied_inputs, implies_variables
-from graphshare.analysis.name_lists import auxiliary_slots
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import kernel_of, signature_of
+from graphshare.ops.registry import auxiliary_slots, kernel_of, signature_of
 from graphshare.text.format import format_count
 
 if TYPE_CHECKING:

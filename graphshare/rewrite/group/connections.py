@@ -34,7 +34,7 @@ def resolve_names(
     faults: list[Fault] = []
     fed: dict[Place, str] = {}
     for out, name in pairs:
-        option = f"--connect {out}={name}"
+        option = f"`connect={{{out!r}: {name!r}}}`"
         output, fault = names.output(out, option)
         places, wrong = names.inputs(name, option, output)
         faults += [*([fault] if fault else []), *wrong]
@@ -93,7 +93,7 @@ class _Names:
         labels = ", ".join(dict.fromkeys(self._parts[number].label for number, _ in found))
         names = dict.fromkeys(name_output(self._parts, each) for each in found)
         distinct = f"name one of {', '.join(names)}" if len(names) == len(found) else ""
-        hint = distinct or "give each file a --prefix, and name the output with it"
+        hint = distinct or "give each file a `prefixes`, and name the output with it"
         return None, Fault(f"{option}: {name!r} means {format_count(len(found), 'output')} ({labels})", hint=hint)
 
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
@@ -128,7 +128,7 @@ class _Names:
             return "an auxiliary state, which its operator writes", "only inputs can be connected"
         role = self._roles[number][node]
         if role.is_parameter:
-            return f"a parameter ({role.reason})", f"if it is an input after all, add --as-input {node.name}"
+            return f"a parameter ({role.reason})", f"if it is an input after all, add `as_input={node.name!r}`"
         return None
 
 

@@ -164,11 +164,11 @@ def _tie_shared_inputs(
                     continue
                 if differing := _describe_difference(keeper[1], node):
                     told = f"{parts[keeper[0]].label} and {parts[number].label}"
-                    faults.append(Fault(f"--share-input {pattern!r}: {node.name!r} of {told} differ in {differing}"))
+                    faults.append(Fault(f"`share_inputs` {pattern!r}: {node.name!r} of {told} differ in {differing}"))
                 ties[place] = keeper
         if len(ties) == count:
-            hint = "inputs are shared by the names that their own files give them; --connect joins different ones"
-            faults.append(Fault(f"--share-input {pattern!r} matches no input that two graphs have", hint=hint))
+            hint = "inputs are shared by the names that their own files give them; `connect` joins different ones"
+            faults.append(Fault(f"`share_inputs` {pattern!r} matches no input that two graphs have", hint=hint))
     return ties, faults
 
 
@@ -183,7 +183,7 @@ def _refuse_other_types(parts: Sequence[Part], wired: Mapping[Place, Output], ti
     for (number, node), (other, entry) in pairs.items():
         input_type, output_type = types[number].get((node, 0)), types[other].get((entry.node, entry.index))
         if input_type is not None and output_type is not None and input_type.contradicts(output_type):
-            option = "--connect" if (number, node) in wired else "--share-input"
+            option = "`connect`" if (number, node) in wired else "`share_inputs`"
             output, label = name_output(parts, (other, entry)), parts[number].label
             message = f"{option}: {output!r} of {parts[other].label} is {output_type}"
             hint = "a Cast or a Reshape between them makes them fit"
@@ -222,9 +222,9 @@ def _refuse_collisions(
     found: Sequence[Collision], parts: Sequence[Part], on_collision: OnCollision, unequal: Mapping[str, str]
 ) -> None:
     hints = {
-        "error": "give a file a --prefix, share an input with --share-input, or choose another --on-collision",
-        "prefix": "give the file another --prefix",
-        "tie-if-equal": "only parameters of equal value are tied; give the file a --prefix for the rest",
+        "error": "give a file a `prefixes`, share an input with `share_inputs`, or choose another `on_collision`",
+        "prefix": "give the file another `prefixes`",
+        "tie-if-equal": "only parameters of equal value are tied; give the file a `prefixes` for the rest",
     }
     faults = []
     for one in found:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
@@ -30,7 +32,7 @@ class Explanation(ShortRepr, msgspec.Struct, frozen=True):
     """What becomes of a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` where no graph tells."""
 
     name: str
-    kind: str
+    kind: NameKind
     result: str
     effect: str
     steps: list[ExplainedStep]
@@ -44,10 +46,11 @@ class RulesReport(ShortRepr, msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
-_KINDS = {
-    "parameter": frozenset((Only.VARIABLES, Only.PARAMETERS)),
-    "input": frozenset((Only.VARIABLES, Only.INPUTS)),
-    "operator": frozenset((Only.OPS,)),
+NameKind = Literal["parameter", "input", "operator"]
+_KINDS: dict[NameKind, frozenset[Only]] = {
+    "parameter": frozenset(("variables", "parameters")),
+    "input": frozenset(("variables", "inputs")),
+    "operator": frozenset(("ops",)),
 }
 
 
@@ -55,7 +58,7 @@ def explain(
     name: str,
     ruleset: Ruleset,
     *,
-    kind: str = "parameter",
+    kind: NameKind = "parameter",
     graph: Graph | None = None,
     params: ParameterFile | None = None,
 ) -> Explanation:
@@ -79,7 +82,7 @@ def explain(
         kind = next(word for word, its in _KINDS.items() if its == kinds)
         resolver = Resolver(ruleset, {n.name for n, role in roles.items() if role.is_parameter})
         effect = ""
-    steps = list(resolver.steps(name).steps) if Only.PARAMETERS in kinds else []
+    steps = list(resolver.steps(name).steps) if "parameters" in kinds else []
     named = resolver.name_node(steps[-1].after if steps else name, kinds)
     steps += named.steps
     if graph is not None:
@@ -99,7 +102,7 @@ def _node(graph: Graph, name: str) -> Node:
     return next((node for node in found if node.is_variable), found[0])
 
 
-def _effect(name: str, result: str, kind: str, resolver: Resolver, roles: dict[Node, Role]) -> str:
+def _effect(name: str, result: str, kind: NameKind, resolver: Resolver, roles: dict[Node, Role]) -> str:
     if kind != "parameter":
         return "kept" if result == name else "renamed"
     others = {node.name for node, role in roles.items() if role.is_parameter and node.name != name}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.formats.open_source import read_file as read_bytes
@@ -246,11 +246,11 @@ class _Reader:
 
     def only(self, path: str, found: dict[str, Any]) -> tuple[Only, ...]:
         value = found.get("only", [])
-        known = [kind.value for kind in Only]
+        known = get_args(Only)
         if not isinstance(value, list) or any(part not in known for part in value):
             self.fault(f"{path}.only", f"is {_kind(value)}", f"it is a list of {', '.join(known)}")
             return ()
-        return tuple(Only(part) for part in value)
+        return tuple(value)
 
 
 def _kind(value: Any) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from enum import Enum
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -23,19 +22,12 @@ MAX_RULES = 100_000
 
 Kind = Literal["alias", "scope", "map", "match", "strip", "prefix", "variable_scope", "name_scope"]
 Reuse = Literal["auto", "require", "forbid"]
-REUSE: tuple[Reuse, ...] = ("auto", "require", "forbid")
+REUSE: tuple[Reuse, ...] = get_args(Reuse)
+Only = Literal["variables", "ops", "inputs", "parameters"]
+"""Which nodes a rule speaks of. Parameters include auxiliary states, inputs include labels and states."""
 
 #: What makes a parameter another one. All other kinds give names.
 SHARING = frozenset(("alias", "scope"))
-
-
-class Only(str, Enum):
-    """Which nodes a rule speaks of. Parameters include auxiliary states, inputs include labels and states."""
-
-    VARIABLES = "variables"
-    OPS = "ops"
-    INPUTS = "inputs"
-    PARAMETERS = "parameters"
 
 
 class Rule(msgspec.Struct, frozen=True, eq=False):

@@ -15,7 +15,7 @@ from graphshare.ir.rebuild import StoredNames
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.format import format_count
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
 
 
@@ -111,15 +111,15 @@ def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
     unknown = {node.name: role for node, role in roles.items() if role.kind is Kind.UNKNOWN}
     resolver = Resolver(ruleset, _parameters(roles) | unknown.keys()) if unknown else None
     return [
-        f"{name!r} may be a parameter ({role.reason}); it is left as it is unless --as-parameter says that it is one"
+        f"{name!r} may be a parameter ({role.reason}); it is left as it is unless `as_parameter` says that it is one"
         for name, role in unknown.items()
         if resolver is not None and resolver.outcome(name)[1] is not None
     ]
 
 
-_PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
-_INPUT = frozenset((Only.VARIABLES, Only.INPUTS))
-_OPERATOR = frozenset((Only.OPS,))
+_PARAMETER: frozenset[Only] = frozenset(("variables", "parameters"))
+_INPUT: frozenset[Only] = frozenset(("variables", "inputs"))
+_OPERATOR: frozenset[Only] = frozenset(("ops",))
 
 
 def kinds_of(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
@@ -134,7 +134,7 @@ def _parameters(roles: Mapping[Node, Role]) -> frozenset[str]:
 
 
 def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
-    shared, rule = resolver.outcome(name) if Only.PARAMETERS in kinds else (name, None)
+    shared, rule = resolver.outcome(name) if "parameters" in kinds else (name, None)
     if not resolver.names:
         return shared, rule
     named = resolver.name_node(shared, kinds)
@@ -155,7 +155,7 @@ def _refusals(
             )
         )
     if not staying and new in others:
-        hint = "a parameter can be tied to another parameter only; --as-parameter says that a variable is one"
+        hint = "a parameter can be tied to another parameter only; `as_parameter` says that a variable is one"
         faults.append(Fault(f"{movers[0].name!r} would become {new!r}, a name that the graph already has", hint=hint))
     elif not new or "\0" in new:
         faults.append(Fault(f"{movers[0].name!r} would get the name {new!r}"))
@@ -164,10 +164,10 @@ def _refusals(
         policy = rule.reuse or reuse
         if policy == "require" and not staying:
             message = f"{node.name!r} is to be {new!r}, which does not exist, and reuse is required"
-            faults.append(Fault(message, where=rule.place, hint="--reuse auto renames it then"))
+            faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` renames it then"))
         elif policy == "forbid" and (staying or number):
             message = f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
-            faults.append(Fault(message, where=rule.place, hint="--reuse auto ties the two"))
+            faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` ties the two"))
     return faults
 
 
@@ -185,14 +185,14 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
             node = by_name.get(whole)
             if node is not None and whole not in parameters:
                 reason = roles[node].reason if node in roles else f"it is a {node.op}"
-                hint = f"if it is one after all, add --as-parameter {whole}" if node in roles else ""
+                hint = f"if it is one after all, add `as_parameter={whole!r}`" if node in roles else ""
                 faults.append(Fault(f"{whole!r} is not a parameter ({reason})", where=rule.place, hint=hint))
     return faults
 
 
 def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     """Return a fault for each implied parameter that rules match: it has no node that could be tied."""
-    hint = "give it one with `graphshare upgrade` first, or add --upgrade to this command"
+    hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
     return [
         Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
         for found in implied_variables(graph)
@@ -222,7 +222,7 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str])
             notes.append(f"{rule.place}: a later rule decides about every name that it speaks of")
         else:
             what = "parameter" if rule.kind in SHARING else "name"
-            near = did_you_mean(rule.literal or rule.text, known) if rule.kind != "scope" else ""
+            near = suggest(rule.literal or rule.text, known, f"{what}s") if rule.kind != "scope" else ""
             faults.append(Fault(f"speaks of no {what} of the graph", where=rule.place, hint=near))
     if faults:
         raise RefusedError(faults)

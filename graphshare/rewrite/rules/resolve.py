@@ -187,7 +187,7 @@ class Resolver:
             if made is not None:
                 steps.append(made)
         for rule in self._scopes:
-            if rule.kind == "name_scope" and Only.PARAMETERS in kinds:
+            if rule.kind == "name_scope" and "parameters" in kinds:
                 continue
             at = steps[-1].after if steps else name
             scope = rule.text.removesuffix(self._separator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html.parser
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,8 @@ from tests.surroundings import ROOT
 from tests.symbols import document, mxnet_text, operator, variable
 
 LENET = ROOT / "fixtures" / "lenet"
+FEEDS_SHAPES = {"data": (2, 1, 28, 28)}
+FEEDS = {"data": np.ones((2, 1, 28, 28), np.float32)}
 HOSTILE = '</td></table><script>alert(1)</script>"\x07'
 
 
@@ -96,6 +99,39 @@ def test_parameters_and_inspections_show_tables(tmp_path: Path) -> None:
     assert "Convolution" in show(gs.inspect(model))
 
 
+def test_results_shapes_parameters_and_graphs_show_tables() -> None:
+    model = gs.load(LENET)
+    for cells in (show(gs.run(model, shapes={"data": (2, 1, 28, 28)}, seed=0)), show(gs.train(model, steps=2, feeds=FEEDS))):
+        for text in (
+            "softmax_output",
+            "2x10",
+            "float32",
+            "0.1",
+            "labels and states that are not fed are zeros: softmax_label (2,)",
+        ):
+            assert text in cells
+    assert {"cross entropy", "before the last step"} < set(cells)
+    assert "cross entropy" not in show(gs.train(model, steps=0, feeds=FEEDS))
+    assert {"conv1_output", "Convolution", "2x8x24x24", "657,024"} < set(show(gs.infer_shapes(model, FEEDS_SHAPES)))
+    assert {"16 arrays, 48.3 kB", "conv1_weight", "8x1x5x5", "800 B"} < set(show(model.params))
+    assert {"31 nodes, 1 head", "softmax", "Pooling", "2"} < set(show(model.graph))
+
+
+def test_a_fleet_shows_its_results_so_far(tmp_path: Path) -> None:
+    for name in ("good-symbol.json", "worse-symbol.json"):
+        shutil.copy(f"{LENET}-symbol.json", tmp_path / name)
+    (tmp_path / "worse-symbol.json").write_text("{", encoding="utf-8")
+    with gs.foreach(tmp_path, ["inspect", "{}"]) as fleet:
+        assert show(fleet) == ["inspect {}: 0 of 2 models"]
+        failed = next(result for result in fleet if not result)
+        list(fleet)
+    cells = show(fleet)
+    assert cells[0] == "inspect {}: 2 of 2 models, 1 done, 1 failed"
+    assert cells[5:7] == [str(tmp_path / "worse-symbol.json"), "failed"]
+    assert failed.reason[:100] in cells[8]
+    assert repr(fleet) == f"<FleetRun: {cells[0]}>"
+
+
 def test_drawings_show_themselves() -> None:
     model = gs.load(LENET)
     svg = gs.draw(model, to="svg").text
@@ -110,7 +146,10 @@ def test_drawings_show_themselves() -> None:
 def test_names_stay_text() -> None:
     graph = read_symbol(mxnet_text(document([variable(HOSTILE), operator("relu", HOSTILE + "r", [0])], [1])).encode())
     model = gs.Checkpoint(graph)
-    for thing in (model, gs.diff(model, gs.rename(model, prefix="a")), gs.check(model), gs.inspect(model)):
+    renamed = gs.rename(model, prefix="a")
+    run = gs.run(model, feeds={HOSTILE: np.ones(1)})
+    shapes = gs.infer_shapes(model, {HOSTILE: (1,)})
+    for thing in (model, graph, gs.diff(model, renamed), gs.check(model), gs.inspect(model), run, shapes):
         assert "script" not in Parser(thing._repr_html_()).tags
         assert "\x07" not in thing._repr_html_()
 

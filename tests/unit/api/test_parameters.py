@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.text.format import format_shape
 from tests.params_bytes import container, dense, every_form
 from tests.processes import environment
 from tests.surroundings import ROOT
@@ -56,7 +57,7 @@ def test_parameters_stay_ranges_of_their_file_until_they_are_read(tmp_path: Path
 
 
 def test_replaced_parameters_keep_their_place_and_the_others_their_values(lenet: gs.Checkpoint, tmp_path: Path) -> None:
-    new = lenet.with_params({"arg:conv1_bias": [1] * 8, "bn1_moving_mean": np.ones(8, "float64")})
+    new = lenet.with_params({"arg:conv1_bias": [1] * 8, "bn1_moving_mean": np.ones(8, "float32")})
     assert list(new.params) == list(lenet.params)
     assert new.params["conv1_bias"].tolist() == [1.0] * 8
     assert new.params["conv1_bias"].dtype == np.float32  # a list takes the dtype that the parameter had
@@ -65,7 +66,18 @@ def test_replaced_parameters_keep_their_place_and_the_others_their_values(lenet:
         gs.save(new, out, params=tmp_path / "x.npz" if out.suffix else None)
     for again in (gs.load(tmp_path / "new"), gs.load(tmp_path / "x.json", params=tmp_path / "x.npz")):
         assert not gs.diff(again, new)
-        assert again.params["bn1_moving_mean"].dtype == np.float64
+        assert again.params["bn1_moving_mean"].tolist() == [1.0] * 8
+
+
+def test_arrays_of_another_shape_or_dtype_are_refused(lenet: gs.Checkpoint) -> None:
+    wrong = {"conv1_bias": np.ones(7, "float32"), "fc1_weight": [[1.0]], "bn1_moving_mean": np.ones(8, "float64")}
+    with pytest.raises(gs.RefusedError) as caught:
+        lenet.with_params(wrong)
+    assert [fault.message for fault in caught.value.faults] == [
+        "'conv1_bias' has the shape (7), and the parameter (8)",
+        f"'fc1_weight' has the shape (1,1), and the parameter {format_shape(lenet.params['fc1_weight'].shape)}",
+        "'bn1_moving_mean' is float64, and the parameter float32",
+    ]
 
 
 def test_parameters_are_added_to_a_graph_without_a_file(lenet: gs.Checkpoint, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_unknown_names_foreign_variables_and_bad_values_are_refused() -> None:
 def test_xavier_says_which_shapes_it_fills() -> None:
     with Session() as session:
         variable("row", (2,), initializer=initializers.xavier())
-        reason = r"cannot fill \(2,\): xavier needs two axes or more, and the shape is \(2,\)$"
+        reason = r"cannot fill \(2,\): xavier needs two axes or more, and the shape is \(2,\)\n"
         with pytest.raises(GraphshareError, match=reason):
             session.value("row")
 

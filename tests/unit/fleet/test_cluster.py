@@ -67,7 +67,7 @@ def test_without_the_package_the_error_names_it(tmp_path: Path, monkeypatch: pyt
     run = gs.foreach(f"{tmp_path}/a.json", ["check", "{}"], scheduler="tcp://127.0.0.1:1", shared_filesystem=True)
     with pytest.raises(UsageError) as raised:
         next(run)
-    assert "graphshare[dask]" in raised.value.faults[0].hint
+    assert "pip install distributed" in raised.value.faults[0].hint
 
 
 def test_a_time_limit_in_a_thread() -> None:
@@ -86,7 +86,9 @@ def test_a_time_limit_in_a_thread() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join(20)
-    assert [str(error) for error in errors] == ["the time limit of 0.05 s has passed; nothing was written", "done in time"]
+    first, last = errors
+    assert str(first).splitlines()[0] == "the time limit of 0.05 s has passed; nothing was written"
+    assert str(last) == "done in time"
 
 
 def run(words: Sequence[str]) -> Captured:

@@ -161,6 +161,6 @@ def test_faults_say_where_and_keep_their_kind() -> None:
     assert str(fault) == '$.nodes[1] (node "n"): is wrong'
     error = InputError([fault, Fault("too", where="b")]).with_location("a")
     assert isinstance(error, InputError)
-    assert str(error) == 'a: $.nodes[1] (node "n"): is wrong\nb: too'
+    assert str(error) == 'a: $.nodes[1] (node "n"): is wrong\n  hint: mend it\nb: too'
     assert RefusedError("text", hint="h").faults == (Fault("text", hint="h"),)
     assert issubclass(RefusedError, GraphshareError)

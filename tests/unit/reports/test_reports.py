@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import xmlschema
 
@@ -86,14 +87,21 @@ def test_sarif_fits_the_published_schema(found: FindingsReport) -> None:
         assert explain(broken, "sarif")
 
 
+@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("found", REPORTS)
-def test_junit_counts_its_cases(found: FindingsReport) -> None:
+def test_junit_counts_its_cases(found: FindingsReport, strict: bool) -> None:
+    """A report has a failure exactly where the exit code says so: warnings count only where they do there."""
+    found = msgspec.structs.replace(found, strict=strict)
     root = ElementTree.fromstring(render(found, "junit").encode("utf-8"))
     assert junit_faults(root) == []
-    failed = [f for f in found.findings if f.level is not Level.NOTE]
+    failures = (Level.ERROR, Level.WARNING) if strict else (Level.ERROR,)
+    failed = [f for f in found.findings if f.level in failures]
+    assert bool(failed) == found.exit_code()
     assert len(root.findall(".//failure")) == len(failed) == int(root.attrib["failures"])
     passed = [case for case in root.iter("testcase") if case.find("failure") is None]
-    assert {case.attrib["classname"] for case in passed} == set(found.files) - {f.where for f in failed}
+    assert {case.attrib["classname"] for case in passed} == {*found.files, *(f.where for f in found.findings)} - {
+        f.where for f in failed
+    }
 
 
 # What the formats' readers agree on: the element names, their children in order, and the attributes that must be there.

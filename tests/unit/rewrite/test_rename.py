@@ -31,10 +31,10 @@ def test_a_prefix_is_stripped_before_another_is_added() -> None:
 @pytest.mark.parametrize(
     ("only", "names"),
     [
-        (Only.OPS, ["data", "conv_weight", "a-conv", "a-loss"]),
-        (Only.VARIABLES, ["a-data", "a-conv_weight", "conv", "loss"]),
-        (Only.PARAMETERS, ["data", "a-conv_weight", "conv", "loss"]),
-        (Only.INPUTS, ["a-data", "conv_weight", "conv", "loss"]),
+        ("ops", ["data", "conv_weight", "a-conv", "a-loss"]),
+        ("variables", ["a-data", "a-conv_weight", "conv", "loss"]),
+        ("parameters", ["data", "a-conv_weight", "conv", "loss"]),
+        ("inputs", ["a-data", "conv_weight", "conv", "loss"]),
     ],
 )
 def test_a_rename_may_be_limited_to_a_kind(only: Only, names: list[str]) -> None:

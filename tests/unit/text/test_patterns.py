@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from graphshare.errors import UsageError
-from graphshare.text.patterns import compile_pattern, compile_substitution
+from graphshare.text.patterns import compile_pattern, compile_substitution, expand_patterns
 from tests.effort import ends
 
 
@@ -110,3 +110,11 @@ def test_globs_that_hang_a_backtracking_engine() -> None:
     substitute = compile_substitution("*a" * 30 + "*b", "x" + "*" * 31)
     assert substitute("a" * 2000) is None
     assert substitute("a" * 2000 + "b") is not None
+
+
+def test_values_by_pattern_hold_for_names() -> None:
+    names = ["data", "b_data", "label", "*odd"]
+    assert expand_patterns({"*data": 1, "b_data": 2}, names) == {"data": 1, "b_data": 2}
+    assert expand_patterns({"b_data": 2, "*data": 1}, names) == {"data": 1, "b_data": 2}
+    assert expand_patterns({"*data": 1, "re:b_.*": 3}, names) == {"data": 1, "b_data": 3}
+    assert expand_patterns({"*odd": 1, "=label": 2, "other": 3, "*x": 4}, names) == {"*odd": 1, "label": 2, "other": 3, "*x": 4}

@@ -127,5 +127,5 @@ def test_an_engine_of_another_package_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_profile_measures_numpy_alone() -> None:
-    with pytest.raises(UsageError, match="--profile measures numpy's kernels"):
+    with pytest.raises(UsageError, match="`profile` measures numpy's kernels"):
         gs.run(unary("exp"), feeds={"x": X}, engine="onnxruntime", profile=True)

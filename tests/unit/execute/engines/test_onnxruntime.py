@@ -121,7 +121,7 @@ def test_a_missing_runtime_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as error:
         gs.bind(gs.load(LENET), engine="onnxruntime")
-    assert "graphshare[onnx]" in error.value.faults[0].hint
+    assert "pip install onnx onnxruntime" in error.value.faults[0].hint
     assert "CPython 3." in error.value.faults[0].hint
 
 

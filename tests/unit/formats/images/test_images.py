@@ -163,7 +163,7 @@ def test_limits(photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     np.asarray(gs.open_images([photo, photo]))
     with pytest.raises(RefusedError, match="a batch may take") as caught:
         np.asarray(gs.open_images([photo] * 3))
-    assert "--batch" in caught.value.faults[0].hint
+    assert "`batch=N`" in caught.value.faults[0].hint
     monkeypatch.setattr(header, "MAX_PIXELS", 1199)
     with pytest.raises(InputError, match=r"has 40x30 pixels; graphshare reads up to 1,199"):
         gs.open_images(photo)

@@ -77,9 +77,9 @@ def test_patterns_keep_their_dtype(source: Path, tmp_path: Path) -> None:
     done = convert_params(source, tmp_path / "x.params", dtype="float16", keep=["d", "=e"])
     assert done.cast == ("arg:w",)
     assert {key: str(array.dtype) for key, array in read(tmp_path / "x.params").items()}["aux:e"] == "float32"
-    with pytest.raises(RefusedError, match="--keep 'nothing' matches no parameter"):
+    with pytest.raises(RefusedError, match="`keep` 'nothing' matches no parameter"):
         convert_params(source, tmp_path / "x.params", dtype="float16", keep=["nothing"])
-    with pytest.raises(UsageError, match="--keep needs --dtype"):
+    with pytest.raises(UsageError, match="`keep` needs `dtype`"):
         convert_params(source, tmp_path / "x.params", keep=["d"])
     with pytest.raises(UsageError, match="cannot convert to int8"):
         convert_params(source, tmp_path / "x.params", dtype="int8")

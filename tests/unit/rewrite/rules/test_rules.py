@@ -18,8 +18,8 @@ from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_optio
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from tests.effort import ends, grows_with
 
-PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
-OPERATOR = frozenset((Only.OPS,))
+PARAMETER: frozenset[Only] = frozenset(("variables", "parameters"))
+OPERATOR: frozenset[Only] = frozenset(("ops",))
 
 
 def ruleset(*rules: dict[str, Any], **more: Any) -> Ruleset:

@@ -1,0 +1,151 @@
+"""Arguments of public functions, checked against their annotations: a signature is the one home of what is allowed.
+
+The options of the command line take their choices from the same types.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, wraps
+from numbers import Integral, Real
+from reprlib import repr as shorten
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from graphshare.errors import Fault, UsageError
+from graphshare.text.names import did_you_mean
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+_NUMBERS: dict[object, type] = {int: Integral, float: Real}
+_PRINTED = (str, int, float, list, tuple, dict, set, NoneType)  # the text of others, such as arrays, is long
+_ONCE = "each name once, and none empty"
+Misfit = tuple[Any, Any]
+"""A value, the argument or one inside it, and the type that it does not have."""
+
+
+def checked(function: F) -> F:
+    """Return ``function`` with a check of its arguments against its annotations: UsageError lists all that do not fit.
+
+    A name or path is not empty, unless that is the default, and a list of names has each of them once. An iterator becomes a
+    list. Missing and unknown arguments stay Python's own TypeError.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        signature, hints = _inspect(function)
+        try:
+            bound = signature.bind(*args, **named)
+        except TypeError:
+            return function(*args, **named)
+        faults = []
+        for name, value in bound.arguments.items():
+            if isinstance(value, Iterator):
+                value = bound.arguments[name] = list(value)
+            is_default = value is signature.parameters[name].default
+            misfit = None if is_default else _find_misfit(value, hints.get(name, Any))
+            if misfit is not None:
+                faults.append(_describe(name, value, *misfit))
+        if faults:
+            raise UsageError(faults)
+        return function(*bound.args, **bound.kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+@cache
+def _inspect(function: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
+    """Return a function's signature and the types of its arguments; that of its result may not be importable."""
+    import inspect  # start-up: few functions are called by a command
+
+    own = SimpleNamespace(__annotations__={**function.__annotations__, "return": None})
+    return inspect.signature(function), get_type_hints(own, inspect.unwrap(function).__globals__, include_extras=True)
+
+
+def _find_misfit(value: Any, hint: Any) -> Misfit | None:
+    """Return the innermost value that does not fit its type; None where all fit."""
+    origin, options = get_origin(hint) or hint, get_args(hint)
+    fits = True
+    if origin in (Union, UnionType):
+        misfits = [_find_misfit(value, option) for option in options]
+        inner = [misfit for misfit in misfits if misfit is not None and misfit[0] is not value]
+        is_name = any(get_origin(option) in (os.PathLike, Iterable) for option in options)
+        if None in misfits and not (is_name and isinstance(value, str) and (not value or "\0" in value)):
+            return None
+        return inner[0] if inner else (value, hint)
+    if origin is Annotated:
+        least, above = options[1].ge, options[1].gt
+        fits = _find_misfit(value, options[0]) is None
+        fits = fits and bool(value if least is above else value >= least if above is None else value > above)
+    elif origin is Literal:
+        fits = isinstance(value, str) and value in options
+    elif origin is bool:
+        fits = type(value).__name__ in ("bool", "bool_")  # numpy's has either name
+    elif origin in _NUMBERS:
+        fits = isinstance(value, _NUMBERS[origin]) and not isinstance(value, bool)
+    elif isinstance(origin, type) and origin is not Any:
+        is_list = bool(options) and issubclass(origin, Iterable)
+        fits = _is_list(value) if is_list and origin is not Mapping else isinstance(value, origin)
+        if fits and is_list:
+            return _find_in_items(value, origin, options)
+    return None if fits else (value, hint)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) and getattr(value, "shape", None) != ()
+
+
+def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit | None:
+    """Return what does not fit in a list or mapping; of a list of names also one that is empty or repeated."""
+    if origin is Mapping:
+        pairs = [pair for item in value.items() for pair in zip(item, options, strict=True)]
+    elif origin is tuple and options[-1] is not Ellipsis:
+        if len(value) != len(options):
+            return value, tuple[options]  # type: ignore[valid-type]
+        pairs = list(zip(value, options, strict=True))
+    else:
+        pairs = [(item, options[0]) for item in value]
+    misfit = next((misfit for pair in pairs if (misfit := _find_misfit(*pair)) is not None), None)
+    if misfit is None and origin is Iterable and options[0] is str:
+        misfit = next(((name, _ONCE) for name, count in Counter(value).items() if not name or count > 1), None)
+    return misfit
+
+
+def _describe(name: str, value: Any, wrong: Any, hint: Any) -> Fault:
+    """Return what is wrong with an argument, with what is allowed and what may be meant."""
+    near = did_you_mean(wrong, list(_list_literals(hint))) if isinstance(wrong, str) else ""
+    text = shorten(wrong) if isinstance(wrong, _PRINTED) else f"a {type(wrong).__name__}"
+    message = f"`{name}` cannot {'be' if wrong is value else 'hold'} {text}"
+    return Fault(message, hint=f"{near}{' ' if near else ''}expected {_format(hint)}")
+
+
+def _list_literals(hint: Any) -> Iterator[str]:
+    for option in get_args(hint):
+        yield from (option,) if get_origin(hint) is Literal else _list_literals(option)
+
+
+def _format(hint: Any) -> str:
+    """Return a type in words."""
+    origin, options = get_origin(hint) or hint, get_args(hint)
+    if origin in (Union, UnionType, Literal):
+        *parts, last = dict.fromkeys(repr(each) if origin is Literal else _format(each) for each in options)
+        return f"{', '.join(parts)} or {last}" if parts else last
+    if origin is Annotated:
+        least, above = options[1].ge, options[1].gt
+        limit = "that is not empty" if least is above else f"from {least} on" if above is None else f"above {above}"
+        return f"{_format(options[0])} {limit}"
+    if origin is Mapping:
+        return f"a mapping of {_format(options[0])} to {_format(options[1])}"
+    if options and isinstance(origin, type) and issubclass(origin, Iterable):
+        return f"a {'tuple' if origin is tuple else 'list'} of {' and '.join(map(_format, options))}"
+    return "None" if origin is NoneType else str(getattr(origin, "__name__", origin))

@@ -1,0 +1,289 @@
+"""Sessions of onnxruntime on models of others: in a process of their own, which has a limit of memory and ends with this one.
+
+A few bytes of a model can make onnxruntime take any amount of memory, and this process would end with it. The other process
+imports the modules that this one imports, none from the current folder. Both sides send messages of msgpack, each after its
+length in eight bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import IO, Any
+
+import msgspec
+import numpy as np
+
+from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
+from graphshare.execute.engines.onnx_session import Session, require_runtime
+from graphshare.ops.kernel import Array
+from graphshare.resources import MORE_MEMORY, available_memory, chosen_memory
+from graphshare.text.format import format_bytes
+
+_START = """
+import sys
+from importlib import util
+init, *sys.path[:] = sys.argv[1:]
+spec = util.spec_from_file_location("graphshare", init)
+sys.modules["graphshare"] = util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["graphshare"])
+from graphshare.execute.engines.confined_session import serve
+serve()
+"""
+_LENGTH = 8
+_LARGEST = (1 << 32) - 1  # bytes that msgpack has in one value
+_BESIDE = 64 << 20  # bytes beside what is computed: the stacks of threads, and what the allocator keeps
+_NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Cannot allocate memory")
+
+
+class ConfinedSession(Session):
+    """A :class:`Session` in another process, which all of them share: what they take together counts against a limit."""
+
+    def __init__(self, model: bytes, folder: str = "", *, merge_equal: bool = True, awake: bool = True) -> None:
+        """Load a model as :class:`Session` does.
+
+        Raises:
+            UsageError: onnxruntime is not installed.
+            InputError: it refuses the model.
+            RefusedError: it takes more memory than the limit or, without one, than is available.
+        """
+        require_runtime()
+        self._process = _find_process()
+        folder = os.path.abspath(folder) if folder else ""
+        options = {"folder": folder, "merge_equal": merge_equal, "awake": awake}
+        self._number, self.version, shapes, self.dtypes, self.outputs = self._process.ask("open", model, options)
+        self.inputs = {name: tuple(shape) for name, shape in shapes.items()}
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
+        """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
+
+        Raises:
+            InputError: onnxruntime fails.
+            RefusedError: it takes more memory than the limit.
+        """
+        taken = {name: _pack(array) for name, array in feeds.items() if name in self.inputs}
+        return [_unpack(value) for value in self._process.ask("run", self._number, taken)]
+
+    def __del__(self) -> None:
+        if hasattr(self, "_number"):
+            self._process.closed.append(self._number)
+
+
+def open_session(model: bytes, folder: str = "", *, merge_equal: bool = True) -> Session:
+    """Return a session on a model that was translated here: in this process, unless the user limits memory."""
+    kind = Session if chosen_memory() is None else ConfinedSession
+    return kind(model, folder, merge_equal=merge_equal)
+
+
+def start_process() -> None:
+    """Start the process of sessions if there is none; it gets ready while the caller goes on."""
+    _find_process()
+
+
+class _Process:
+    """The process in which sessions are."""
+
+    def __init__(self) -> None:
+        self.closed: deque[int] = deque()  # not told at once: garbage is collected at any time, in the middle of a message too
+        self.owner = os.getpid()
+        self._lock = Lock()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _START, *_list_module_places()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RefusedError(Fault(f"no process can be started for onnxruntime: {error}")) from error
+        self._end = weakref.finalize(self, _end, self._process, self.owner)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it takes messages from this process."""
+        return self.owner == os.getpid() and self._end.alive and self._process.poll() is None
+
+    def ask(self, kind: str, *values: Any) -> Any:
+        """Return the answer to a message, for which no more memory is taken than the user's limit or than is available.
+
+        Raises:
+            InputError: the error that there was.
+            RefusedError: the limit was reached, or the process ended.
+        """
+        limit = chosen_memory()
+        with self._lock:
+            if not self.goes_on:
+                raise RefusedError(Fault("the process of the model's session has ended", hint="load the model again"))
+            try:
+                while self.closed:
+                    self._send("close", None, self.closed.popleft())
+                self._send(kind, available_memory() if limit is None else limit, *values)
+                assert self._process.stdout is not None
+                answer = _receive(self._process.stdout)
+            except BaseException:  # a limit of time, an interrupt: nobody waits for the answer
+                self._end()
+                raise
+            if answer is None or answer[0] == "memory":
+                self._end()
+        if answer is None:
+            ending = f"signal {-code}" if (code := self._process.wait()) < 0 else f"exit code {code}"
+            raise RefusedError(Fault(f"onnxruntime ended without an answer ({ending})", hint=MORE_MEMORY))
+        outcome, value = answer
+        if outcome == "memory":
+            allowed = "is available" if limit is None else f"the limit of {format_bytes(limit)} allows"
+            raise RefusedError(Fault(f"the model takes more memory in onnxruntime than {allowed}", hint=MORE_MEMORY))
+        if outcome == "error":
+            raise InputError([Fault(text, where=where) for text, where in value])
+        return value
+
+    def _send(self, *message: Any) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # the missing answer says that the process has ended
+            _send(self._process.stdin, message)
+
+
+_kept: list[_Process] = []  # one for all sessions, also those of later calls: starting it takes as long as many proofs
+_finding = Lock()
+
+
+def _find_process() -> _Process:
+    """Return the process of sessions, a new one where none goes on; a fork of this process has its own."""
+    with _finding:
+        if not _kept or not _kept[0].goes_on:
+            _kept[:] = [_Process()]
+        return _kept[0]
+
+
+def _list_module_places() -> list[str]:
+    """Return the file of this package, and where else modules are found; not in the current folder: a model is no program."""
+    here = os.path.realpath(os.curdir)
+    package = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "__init__.py")
+    return [os.path.abspath(package), *(os.path.abspath(e) for e in sys.path if e and os.path.realpath(e) != here)]
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def serve() -> None:
+    """Open and run sessions as the messages on stdin say, and answer on stdout, until stdin ends."""
+    out = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # native code prints what it likes
+    messages: SimpleQueue[Any] = SimpleQueue()
+    Thread(target=_listen, args=(messages,), daemon=True).start()
+    sessions: dict[int, Session] = {}
+    numbers = count()
+    held = _measure_data()
+    while True:
+        kind, limit, *values = messages.get()
+        if kind == "close":
+            del sessions[values[0]]
+            continue
+        _limit_memory(held, limit)
+        compute = partial(_open, sessions, next(numbers)) if kind == "open" else partial(_run, sessions)
+        _send(out, _answer(partial(compute, *values)))
+
+
+def _listen(messages: SimpleQueue[Any]) -> None:
+    """Pass messages on, and end this process with the one that sends them, also in the middle of a computation."""
+    while (message := _receive(sys.stdin.buffer)) is not None:
+        messages.put(message)
+    os._exit(0)
+
+
+def _answer(compute: Callable[[], Any]) -> tuple[str, Any]:
+    """Return what ``compute`` does, or which error it raises."""
+    try:
+        return "value", compute()
+    except MemoryError:
+        return "memory", None
+    except GraphshareError as error:
+        faults = [(fault.message, fault.where) for fault in error.faults]
+        return ("memory", None) if any(text in str(error) for text in _NO_MEMORY) else ("error", faults)
+
+
+def _open(sessions: dict[int, Session], number: int, model: bytes, options: dict[str, Any]) -> tuple[Any, ...]:
+    session = sessions[number] = Session(model, **options)
+    return number, session.version, session.inputs, session.dtypes, session.outputs
+
+
+def _run(sessions: Mapping[int, Session], number: int, feeds: Mapping[str, Any]) -> list[Any]:
+    return [_pack(value) for value in sessions[number].run({name: _unpack(array) for name, array in feeds.items()})]
+
+
+def _measure_data() -> int:
+    """Return the bytes that this process takes before there is a model; 0 where the system does not say."""
+    import onnxruntime  # noqa: F401 - what it takes by itself is not part of the limit
+
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return 0
+
+
+def _limit_memory(held: int, size: int | None) -> None:
+    """Let this process take ``size`` bytes beside ``held``, where the system has such a limit: Linux has."""
+    if held:
+        import resource  # no such module on Windows
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        bounds = [bound for bound in (hard, -1 if size is None else held + size + _BESIDE) if bound >= 0]  # below 0: none
+        resource.setrlimit(resource.RLIMIT_DATA, (min(bounds, default=resource.RLIM_INFINITY), hard))
+
+
+def _pack(value: Any) -> Any:
+    """Return a value of onnxruntime as a message has it: an array, a list of them (sequences), a map, or nothing."""
+    if isinstance(value, list):
+        return "list", [_pack(each) for each in value]
+    if not isinstance(value, np.ndarray):
+        return "plain", value
+    if value.dtype.kind == "O":
+        return "texts", value.shape, [str(text) for text in value.ravel()]
+    if value.nbytes > _LARGEST:
+        raise RefusedError(Fault(f"{format_bytes(value.nbytes)} in one value are more than go from process to process"))
+    return "array", value.shape, value.dtype.str, np.ascontiguousarray(value).data.cast("B") if value.size else b""
+
+
+def _unpack(packed: Any) -> Any:
+    kind, *rest = packed
+    if kind == "list":
+        return [_unpack(each) for each in rest[0]]
+    if kind == "plain":
+        return rest[0]
+    if kind == "texts":
+        return np.array(rest[1], dtype=object).reshape(rest[0])
+    shape, dtype, data = rest
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+def _send(stream: IO[bytes], message: Any) -> None:
+    data = msgspec.msgpack.encode(message)
+    stream.write(len(data).to_bytes(_LENGTH, "big"))
+    view = memoryview(data)
+    while view:
+        view = view[stream.write(view) :]
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> Any:
+    """Return the next message, None at the end of the stream."""
+    head = stream.read(_LENGTH)
+    size = int.from_bytes(head, "big")
+    data = stream.read(size) if len(head) == _LENGTH else b""
+    return msgspec.msgpack.decode(data) if size and len(data) == size else None

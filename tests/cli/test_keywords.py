@@ -1,0 +1,84 @@
+"""Messages of the library name keywords, and the command line prints the options that these are."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+import graphshare as gs
+from graphshare.cli.app import COMMANDS, cli
+from graphshare.cli.console import OPTIONS, name_options
+from tests.surroundings import ROOT
+
+PACKAGE = ROOT / "graphshare"
+
+
+def list_flags(group: click.Group) -> Iterator[str]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from list_flags(command)
+        yield from (flag for parameter in command.params for flag in parameter.opts)
+
+
+def list_keywords() -> set[str]:
+    functions = [getattr(gs, name) for name in gs.__all__ if name[0].islower()]
+    return {name for function in functions for name in inspect.signature(function).parameters}
+
+
+def list_phrases() -> Iterator[str]:
+    """Yield what stands between backticks in the texts of the library below the command line."""
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.parts[len(PACKAGE.parts) :][:1] != ("cli",):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value:
+                    yield from re.findall("`([^`]+)`", re.sub("``.*?``", "", node.value))
+
+
+def test_every_option_exists() -> None:
+    assert len(COMMANDS) > 15
+    flags = set(list_flags(cli))
+    named = {flag for option in OPTIONS.values() for flag in option.split() if flag.startswith("-")}
+    assert len(named) > 50
+    assert named <= flags
+
+
+def test_every_keyword_in_a_message_has_its_option() -> None:
+    keywords, phrases = list_keywords(), set(list_phrases())
+    named = {phrase for phrase in phrases if phrase.partition("=")[0] in keywords}
+    assert len(named) > 50
+    assert {phrase for phrase in named if name_options(f"`{phrase}`") == f"`{phrase}`"} <= {"verify", "models"}
+
+
+@pytest.mark.parametrize(
+    ("message", "printed"),
+    [
+        ("`batch_axes` is for `mode='batch'`", "--batch-axis is for --mode batch"),
+        ("`shapes={'data': (None, 1, 28, 28)}`", "--shape data=?,1,28,28"),
+        ("`shapes={'data': (3,)}`", "--shape data=3"),
+        ("`shapes={'data': None}`", "--shape data=?"),
+        ("`connect={'a': 'b'}`: no", "--connect a=b: no"),
+        ("`choices=('tie', 'conv*')` matches no variable", "--tie 'conv*' matches no variable"),
+        ("`feeds={NAME: photo(1).png}`", "--feed NAME=photo(1).png"),
+        ("run `graphshare upgrade` first, or add `gs.upgrade(model)`", "run `graphshare upgrade` first, or add --upgrade"),
+        ("`run` and `verify` take it", "`run` and `verify` take it"),
+        ("the node `nothing=1`", "the node `nothing=1`"),
+    ],
+)
+def test_messages_in_options(message: str, printed: str) -> None:
+    assert name_options(message) == printed
+
+
+def test_an_error_has_its_hints_in_words_of_python() -> None:
+    with pytest.raises(gs.UsageError) as raised:
+        gs.duplicate(ROOT / "fixtures" / "lenet", "b-", mode="tied")
+    assert str(raised.value) == "`mode` cannot be 'tied'\n  hint: did you mean 'tie'? expected 'copy', 'tie' or 'batch'"
+    with pytest.raises(gs.UsageError, match=r"^`recorded` and `against` are two things to compare with$"):
+        gs.verify("lenet", recorded={}, against="lenet")
