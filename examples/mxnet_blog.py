@@ -123,7 +123,7 @@ def twice_with_one_set_of_names() -> str:
         try:
             single_net()
         except RefusedError as error:
-            return str(error)
+            return error.faults[0].message
     raise AssertionError("two nodes of one name were not refused")
 
 

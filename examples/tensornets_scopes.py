@@ -72,7 +72,7 @@ def two_scopes() -> dict[str, str]:
         try:
             variable("w", (1,))
         except RefusedError as error:
-            found["w again"] = str(error)
+            found["w again"] = error.faults[0].message
         return found
 
 
@@ -83,7 +83,7 @@ def model_in_scopes() -> tuple[Model, str]:
         try:
             resnet50(placeholder("x2", PICTURES))
         except RefusedError as error:
-            return first, str(error)
+            return first, error.faults[0].message
     raise AssertionError("a second model without reuse was not refused")
 
 

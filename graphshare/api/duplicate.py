@@ -12,10 +12,12 @@ from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
-from graphshare.errors import Fault, UsageError
-from graphshare.formats.model_format import Capability, require
-from graphshare.rewrite.choices import Choice, Mode, ModeOrBatch
+from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.formats.model_format import Capability, find_format, require
+from graphshare.ir.graph import Graph
+from graphshare.rewrite.choices import Choice, Duplication, Mode, ModeOrBatch
 from graphshare.rewrite.duplicate import plan_duplicate
+from graphshare.text.format import format_count
 
 
 def duplicate(
@@ -66,8 +68,31 @@ def duplicate(
             chosen = [Choice(how, pattern) for how, pattern in choices]
             report = plan_duplicate(source.graph, as_names(prefixes), mode=mode, choices=chosen, upto=as_names(upto), **common)
     notes = [*report.notes, *notes_on(source.parameter_file, source.graph, report.roles)]
+    if mode != "batch":
+        with locate_refusals(source):
+            notes += _note_unmoved(source.graph, report, mode)
     needs_params = bool(report.copied or report.rewrite.renames)
     return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+
+
+def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[str]:
+    """Return notes on weights that the branches share anyway, and on a tie without weights.
+
+    Raises:
+        RefusedError: the tie leaves out all weights.
+    """
+    calls = [node for node in report.rewrite.branches[-1].images if node.op]
+    count = len(find_format(graph).index_functions(graph, calls))
+    weights = format_count(count, "weight")
+    if mode == "tie" and not report.tied and not count:
+        if report.copied:
+            hint = "leave out the --copy that matches all; a parameter that is an output is tied by --tie NAME only"
+            message = f"nothing would be tied: {format_count(len(report.copied), 'parameter')} copied, which are all"
+            raise RefusedError(Fault(message, hint=hint))
+        return ["there are no parameters, so nothing is tied"]
+    if count and (mode == "copy" or report.copied):
+        return [f"{weights} in functions not copied: all branches call the same functions, which have one of each"]
+    return [f"{weights} in functions tied: all branches call the same functions"] if count else []
 
 
 def _check_mode(

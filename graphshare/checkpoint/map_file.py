@@ -62,6 +62,28 @@ class MapFile(ShortRepr, msgspec.Struct):
         return f"{quote_name(self.where)}, {format_count(len(self.entries), 'node')}"
 
 
+class NodeFinder:
+    """Nodes of a graph by their places in a map.
+
+    An id counts where the node there has the map's name, otherwise a name that is unique: maps of versions that did not list
+    the weights in bodies have other ids.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._nodes = graph.nodes
+        self._by_name: dict[str, list[Node]] = {}
+
+    def find(self, place: Place) -> Node | None:
+        """Return the node at a place; None where there is none, or several."""
+        if place.id is not None and 0 <= place.id < len(self._nodes) and self._nodes[place.id].name == place.name:
+            return self._nodes[place.id]
+        if not self._by_name:
+            for node in self._nodes:
+                self._by_name.setdefault(node.name, []).append(node)
+        named = self._by_name.get(place.name, ())
+        return named[0] if len(named) == 1 else None
+
+
 def read_map(path: str | os.PathLike[str]) -> MapFile:
     """Read a map file, or a plain JSON object of old names and new ones.
 
@@ -123,11 +145,12 @@ def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph
     """
     found: dict[Node, StoredNames] = {}
     if not map_file.by_name:
+        finder = NodeFinder(graph)
         for entry in map_file.entries:
             old, new = (entry.target, entry.source) if inverse else (entry.source, entry.target)
             if old is not None and new is not None and old.id is not None and new.outputs is not None:
-                node = graph.nodes[old.id]
-                if len(node.details.outputs) == len(new.outputs):
+                node = finder.find(old)
+                if node is not None and len(node.details.outputs) == len(new.outputs):
                     found[node] = StoredNames(tuple(new.outputs), new.label)
         return found
     pairs = {entry.source.name: entry.target.name for entry in map_file.entries if entry.target is not None}
@@ -169,6 +192,7 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
         listed = ", ".join(repr(branch) for branch in branches)
         hint = "a rename takes the map of one branch, as `duplicate --drop-original` with one prefix and `rename` write it"
         raise InputError(Fault(f"is the map of {format_count(len(branches), 'branch')} ({listed})", where=where, hint=hint))
+    finder = NodeFinder(graph)
     names: dict[Node, str] = {}
     seen: set[Node] = set()
     faults = []
@@ -179,9 +203,9 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
         if entry.target is None or entry.source.id is None or entry.target.id is None:
             continue
         old, new = (entry.target, entry.source) if inverse else (entry.source, entry.target)
-        node = graph.nodes[old.id] if old.id is not None and 0 <= old.id < len(graph.nodes) else None
+        node = finder.find(old)
         side = "to" if inverse else "from"
-        if node is None or node.name != old.name:
+        if node is None:
             message = f"names node {old.id} {old.name!r}, which the graph does not have"
             faults.append(Fault(message, where=where, path=f"$.entries[{i}].{side}"))
         elif node in seen if inverse else names.get(node, new.name) != new.name:

@@ -82,7 +82,7 @@ def _list_nodes(branch: Branch, shared: Set[Node], changed: str) -> Iterator[tup
 def _describe_names(node: Node) -> dict[str, Any]:
     """Return the stored names of a node that its name does not say."""
     details = node.details
-    if not node.op or (not details.label and details.outputs in ((), (node.name,))):
+    if not details.label and details.outputs in ((), (node.name,)):
         return {}
     return {"outputs": list(details.outputs), "label": details.label}
 

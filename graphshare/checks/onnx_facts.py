@@ -25,6 +25,11 @@ def domain_of(node: Node) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
+def is_constant(node: Node) -> bool:
+    """Return whether a variable is the value of a Constant."""
+    return not node.op and find_stored(node.details).node is not None
+
+
 def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], ValueType]) -> Iterator[tuple[str, str, ValueType]]:
     """Yield where a file states a type, or ONNX infers it, the name of the value and the type, for each output of ``node``."""
     stored = find_stored(node.details)
@@ -37,7 +42,8 @@ def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], ValueType]
             if stated is not None:
                 yield where, name, stated
         if not node.op and stored.place is not None:
-            yield "its initializer", name, TensorType(dtype_name(stored.place.code), stored.place.shape)
+            where = "its Constant" if is_constant(node) else "its initializer"
+            yield where, name, TensorType(dtype_name(stored.place.code), stored.place.shape)
         if (node, index) in inferred:
             yield "ONNX's inference", name, inferred[node, index]
 

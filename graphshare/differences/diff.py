@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from graphshare.analysis.implied import implied_name, implied_variables
-from graphshare.checkpoint.map_file import MapFile, Place
+from graphshare.checkpoint.map_file import MapFile, NodeFinder
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import Branch, Changed, GraphDiff, NodeRef, compare
@@ -142,7 +142,7 @@ def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[Branch]:
         InputError: none of the map's nodes is in the graphs.
     """
     entries = map_file.entries
-    lefts, rights = _NodeFinder(left), _NodeFinder(right)
+    lefts, rights = NodeFinder(left), NodeFinder(right)
     images: dict[str, dict[Node, Node]] = {}
     names: dict[str, dict[Node, str]] = {}
     for entry in entries:
@@ -157,20 +157,6 @@ def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[Branch]:
         hint = "use the map of the rewrite that made the second graph from the first"
         raise InputError(Fault("pairs no node of these graphs", where=map_file.where, hint=hint))
     return [Branch(label, pairs, names[label]) for label, pairs in images.items()] or [Branch("", {})]
-
-
-class _NodeFinder:
-    """Nodes of a graph by their places in a map."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._nodes = graph.nodes
-        self._by_name = _index_names(graph.nodes)
-
-    def find(self, place: Place) -> Node | None:
-        if place.id is not None and 0 <= place.id < len(self._nodes) and self._nodes[place.id].name == place.name:
-            return self._nodes[place.id]
-        named = self._by_name.get(place.name, ())
-        return named[0] if len(named) == 1 else None
 
 
 def _map_parameter_names(left: Graph, branches: Sequence[Branch]) -> Mapping[str, Sequence[str]]:

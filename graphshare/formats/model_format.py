@@ -20,7 +20,7 @@ from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
-from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
@@ -138,6 +138,13 @@ class ModelFormat(ABC):
         Unless ``complete``, also where data beside it is missing. Raises InputError.
         """
         return None
+
+    def index_functions(self, graph: Graph, nodes: Iterable[Node] | None = None) -> Sequence[Record]:
+        """Return the records of weights in functions that a model defines, or in those that ``nodes`` call.
+
+        No rewrite moves or copies them: all calls of a function share them.
+        """
+        return ()
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
         """Yield the models among the names of the files in a folder."""

@@ -35,6 +35,8 @@ class VariableRole(msgspec.Struct, frozen=True):
 class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each parameter node once.
 
+    Weights in functions that an ONNX model defines come last among them; they are not nodes of the graph.
+
     ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes that
     MXNet would add while loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and multiply-adds; it
     is None where neither the caller nor the parameter file nor the graph gives a shape, and where ``contradiction`` says why
@@ -91,7 +93,10 @@ def inspect(
         auxiliary_states=lists.auxiliary_states,
         outputs=lists.outputs,
         inputs=[name for name, role in named_roles if not role.is_parameter],
-        parameters=[name for name, role in named_roles if role.is_parameter],
+        parameters=[
+            *(name for name, role in named_roles if role.is_parameter),
+            *(record.key or "" for record in find_format(graph).index_functions(graph)),
+        ],
         implied=[name for name, _ in implied],
         ops=dict(Counter(node.op for node in graph.nodes if not node.is_variable).most_common()),
         roles=variables,

@@ -86,7 +86,8 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
     """Return the parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
     if mode == "copy" and not choices:
         return {}
-    decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if role.is_parameter}
+    heads = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
+    decided: dict[Node, Mode] = {n: "copy" if n in heads else mode for n, role in roles.items() if role.is_parameter}
     implied = {found: mode for found in implied_variables(graph) if implied_role(found).is_parameter}
     faults = []
     for choice in choices:

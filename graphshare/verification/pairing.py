@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_all, pair_by_prefix
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.checkpoint.map_file import read_map
+from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.model_format import find_statement_changes
 from graphshare.formats.params.lookup import RecordsByName
@@ -75,12 +75,14 @@ def pair_files(left: Graph, right: Graph) -> list[HeadPairs]:
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
     """Heads whose nodes came from one source node belong together; the first branch of the map is the reference."""
     images: dict[str, dict[tuple[int, int], Node]] = {}
+    finder = NodeFinder(graph)
     for entry in read_map(path).entries:
         if entry.target is None or entry.target.id is None or entry.source.id is None:
             continue
-        if not 0 <= entry.target.id < len(graph.nodes):
+        node = finder.find(entry.target)
+        if node is None and not 0 <= entry.target.id < len(graph.nodes):
             raise InputError(Fault(f"speaks of node {entry.target.id}, which the graph does not have", where=path))
-        images.setdefault(entry.branch, {})[entry.graph, entry.source.id] = graph.nodes[entry.target.id]
+        images.setdefault(entry.branch, {})[entry.graph, entry.source.id] = node or graph.nodes[entry.target.id]
     labels = list(images)
     if len(labels) < 2:
         raise InputError(

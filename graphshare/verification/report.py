@@ -138,14 +138,14 @@ def structure_stage(pairing: Pairing) -> Stage:
     return Stage("structure", "fails", format_count(len(details), "difference"), details)
 
 
-def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool) -> Stage:
-    """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown."""
+def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()) -> Stage:
+    """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown. ``tied`` says how much is tied."""
     count = {how: sum(pair.how == how for pair in pairs) for how in ("tied", "equal", "different", "missing", "fed")}
     wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in pairs if p.how in ("different", "missing"))
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
     summary += f", {count['fed']} fed" if count["fed"] else ""
     if not wrong:
-        return Stage("parameters", "holds", summary)
+        return Stage("parameters", "holds", summary, tied)
     if no_file and not count["different"]:
         return Stage("parameters", "skipped", f"{summary}, {count['missing']} not compared: no parameter file is given")
     return Stage("parameters", "fails", f"{summary}, {count['different']} different, {count['missing']} missing", wrong)

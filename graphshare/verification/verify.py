@@ -18,12 +18,13 @@ from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
 from graphshare.formats.model_format import Capability, find_format, require
-from graphshare.formats.params.lookup import compare_parameters
+from graphshare.formats.params.lookup import ParameterPair, compare_parameters
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Graph, Rewrite
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.rewrite.upgrade import upgrade
+from graphshare.text.format import format_bytes, format_count
 from graphshare.text.names import did_you_mean
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.by_name import compare_graphs, verify_by_name, verify_recorded
@@ -245,7 +246,8 @@ def _verify_branch(
     owned = [(a, b) for a, b in variables if sides.is_parameter(a, b)]
     compared = compare_parameters(owned, sides.is_auxiliary, *sides.records)
     inputs = BranchInputs(pair, variables, compared, sides, twins, options)
-    stages = [structure, parameter_stage(inputs.parameters, sides.records[0] is None)]
+    tied = _describe_tied(inputs.parameters, pairing, sides)
+    stages = [structure, parameter_stage(inputs.parameters, sides.records[0] is None, tied)]
     parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in inputs.parameters)
     kernels = has_kernels(sides.graphs[0])
     assigned: list[RoundValues] = []
@@ -282,6 +284,20 @@ def _verify_branch(
             notes["training is computed with numpy"] = None
     tolerance = tolerate_by_element(options.atol, options.rtol)
     return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
+
+
+def _describe_tied(parameters: Sequence[ParameterPair], pairing: Pairing, sides: Sides) -> tuple[str, ...]:
+    """Return how many of the branches' parameters, and how much of a model that holds them, are tied; nothing for others."""
+    (left, right), records = sides.members, sides.records[0]
+    format_ = find_format(left.graph)
+    if left is not right or records is None or format_.supports(Capability.PARAMETER_FILE):
+        return ()
+    inside = format_.index_functions(left.graph, [node for node, _ in pairing.pairs])
+    tied = [*inside, *filter(None, (records.of(pair.left) for pair in parameters if pair.how == "tied"))]
+    size, whole = sum(record.data_size for record in tied), records.file.whole_size
+    sizes = f"{format_bytes(size)} of {format_bytes(max(size, whole))}"
+    more = f" ({len(inside)} of them in functions)" if inside else ""
+    return (f"tied: {len(tied)} of {format_count(len(parameters) + len(inside), 'parameter')}{more}, {sizes}",)
 
 
 def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool, differs: bool) -> list[str]:

@@ -31,7 +31,7 @@ try:
         print(float(array.sum()))
         reader.read(file.records[1])
 except GraphshareError as error:
-    print(error)
+    print(error.faults[0])
 """
 
 

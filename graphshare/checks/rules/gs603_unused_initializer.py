@@ -13,12 +13,15 @@ from graphshare.reports.model import Level
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each initializer of the graph that neither an operator nor an output uses."""
     if context.has_graph:
+        from graphshare.checks.onnx_facts import is_constant  # start-up: symbol files need no other format
+
         used = {entry.node for node in context.graph.nodes for entry in node.inputs}
         used |= {entry.node for entry in context.graph.heads}
         for node in context.graph.variables():
             if node not in used and node.details.holds_value:
                 hint = "remove it: `graphshare extract` keeps what the outputs need"
-                yield Violation(f"no operator reads the initializer {node.name!r}", context.node_steps(node), node, hint=hint)
+                what = "Constant" if is_constant(node) else "initializer"
+                yield Violation(f"no operator reads the {what} {node.name!r}", context.node_steps(node), node, hint=hint)
 
 
 RULE = CheckRule(

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.execute.engines.onnx_session import Session, require_runtime
+from graphshare.execute.engines.onnx_session import Session, load_runtime, require_runtime
 from graphshare.ops.kernel import Array
 from graphshare.resources import MORE_MEMORY, available_memory, chosen_memory
 from graphshare.text.format import format_bytes
@@ -130,7 +130,7 @@ class _Process:
                 self._send(kind, available_memory() if limit is None else limit, *values)
                 assert self._process.stdout is not None
                 answer = _receive(self._process.stdout)
-            except BaseException:  # a limit of time, an interrupt: nobody waits for the answer
+            except BaseException:  # a limit of time, an interrupt: the answer is not wanted any more
                 self._end()
                 raise
             if answer is None or answer[0] == "memory":
@@ -165,7 +165,7 @@ def _find_process() -> _Process:
 
 
 def _list_module_places() -> list[str]:
-    """Return the file of this package, and where else modules are found; not in the current folder: a model is no program."""
+    """Return the file of this package, and where else modules are found; the current folder left out."""
     here = os.path.realpath(os.curdir)
     package = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "__init__.py")
     return [os.path.abspath(package), *(os.path.abspath(e) for e in sys.path if e and os.path.realpath(e) != here)]
@@ -228,8 +228,7 @@ def _run(sessions: Mapping[int, Session], number: int, feeds: Mapping[str, Any])
 
 def _measure_data() -> int:
     """Return the bytes that this process takes before there is a model; 0 where the system does not say."""
-    import onnxruntime  # noqa: F401 - what it takes by itself is not part of the limit
-
+    load_runtime()  # what it takes by itself is not part of the limit
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")

@@ -114,6 +114,11 @@ def has_runtime() -> bool:
     return find_spec("onnxruntime") is not None
 
 
+def load_runtime() -> None:
+    """Import onnxruntime before there is a model: that takes time and memory."""
+    import onnxruntime  # noqa: F401 - as above
+
+
 def require_runtime() -> None:
     """Raise UsageError where onnxruntime is not installed."""
     if not has_runtime():

@@ -7,23 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
-from graphshare.formats.onnx.tensors import dtype_name, locate_tensor
+from graphshare.formats.onnx.tensors import dtype_name, is_weight, locate_tensor
 from graphshare.formats.onnx.values import StoredValue, read_attribute
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, floats_at, integer_at, integers_at, scan, text_at
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.text.format import shorten
 
-GRAPH, GRAPHS = 6, 11
+TENSOR, GRAPH, GRAPHS, SPARSE_TENSOR = 5, 6, 11, 22
 _LONGEST = 16  # numbers of a list in a text
 _CACHED = 256  # bytes of attributes that are shared when they repeat
 
 ReadGraph = Callable[[int, int], Graph]
 
 
+class Weight(NamedTuple):
+    """A tensor of the size of a weight: where its message is, and where its data; None for a SparseTensorProto."""
+
+    start: int
+    end: int
+    place: TensorPlace | None
+
+
 class Attributes(NamedTuple):
     """Attributes by name: texts of all, values of all (those of subgraphs count them), and the subgraphs with their names.
 
-    ``outer`` is where tensors in them have data in other files.
+    ``outer`` is where tensors in them have data in other files, ``weight`` the last tensor that is a weight in a Constant.
     """
 
     texts: Mapping[str, str] = EMPTY
@@ -31,6 +39,7 @@ class Attributes(NamedTuple):
     graphs: tuple[Graph, ...] = ()
     bodies: tuple[str, ...] = ()
     outer: tuple[TensorPlace, ...] = ()
+    weight: Weight | None = None
 
 
 class AttributeReader:
@@ -40,6 +49,7 @@ class AttributeReader:
         self._file = file
         self._known: dict[bytes, Attributes] = {b"": Attributes()}
         self._outer: list[TensorPlace] = []
+        self._weight: Weight | None = None
 
     def read(self, fields: Sequence[Field], read_graph: ReadGraph) -> Attributes:
         """Return the attributes in ``fields``. Raises WireError."""
@@ -49,6 +59,7 @@ class AttributeReader:
             key = b"".join([data[field[2] : field[4]] for field in fields])
             if key in self._known:
                 return self._known[key]
+        self._weight = None
         texts: dict[str, str] = {}
         values: dict[str, Any] = {}
         graphs: list[Graph] = []
@@ -65,8 +76,8 @@ class AttributeReader:
             graphs += inner
             bodies += [name] * len(inner)
             values[name] = text if inner else StoredValue(Span(self._file, field[3], field[4]), read_attribute, text)
-        result = Attributes(texts, values, tuple(graphs), tuple(bodies), tuple(outer))
-        if key is not None and not graphs:
+        result = Attributes(texts, values, tuple(graphs), tuple(bodies), tuple(outer), self._weight)
+        if key is not None and not graphs and self._weight is None:
             self._known[key] = result
         return result
 
@@ -115,5 +126,12 @@ class AttributeReader:
         if which in (5, 10):
             place = locate_tensor(self._file, field[3], field[4])
             self._outer += [place] if place.path else []
+            if is_weight(place.shape, place.code):
+                self._weight = Weight(field[3], field[4], place)
             return f"{dtype_name(place.code)} tensor {place.shape}"
+        if which == SPARSE_TENSOR:
+            values = next((inner for inner in scan(data, field[3], field[4]) if inner[:2] == (1, BYTES)), None)
+            if values is not None:
+                place = locate_tensor(self._file, values[3], values[4])
+                self._weight = Weight(field[3], field[4], None) if is_weight(place.shape, place.code) else None
         return {14: "type", 15: "type", 22: "sparse tensor", 23: "sparse tensor"}[which]

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph
+from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph, Weight
 from graphshare.formats.onnx.graph_fields import (
     ANNOTATION,
     INITIALIZER,
     INPUT,
     OUTPUT,
     SPARSE,
+    TENSOR_NAME,
     VALUE_INFO,
     ByOutput,
     Lists,
@@ -31,13 +32,16 @@ from graphshare.formats.onnx.stored import (
     OnnxSource,
     Span,
     Stored,
+    TakenNames,
     TensorPlace,
+    find_stored,
 )
-from graphshare.formats.onnx.tensors import locate_tensor
+from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, scan, text_at
 from graphshare.formats.open_source import open_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
+from graphshare.ir.rebuild import rebuild, relink_all
 
 OVERLOAD = "overload of the function"
 """The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
@@ -90,10 +94,35 @@ def _decode(file: OnnxFile) -> Graph:
         raise InputError(Fault("has no graph", hint="it is empty, cut short, or not an ONNX model"))
     if len(graphs) > 1:
         raise InputError(Fault(f"has {len(graphs)} graphs, and a model has one"))
-    nodes, heads, rest = _GraphReader(file).read(*graphs[0], _Scope(None))
+    nodes, heads, rest = _read_main(file, *graphs[0])
     in_order = is_ordered and _is_ordered(file, *graphs[0])
     source = OnnxSource(file, Span(file, 0, file.size), tuple(fields), *rest, nodes, heads, version, opsets, in_order)
     return Graph(nodes, heads, source=source)
+
+
+def _read_main(file: OnnxFile, start: int, end: int) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
+    """Return nodes, heads and other fields of the main graph, with the weights of bodies under names of their own."""
+    scope = _Scope(None)
+    reader = _GraphReader(file, lifts=True)
+    nodes, heads, rest = reader.read(start, end, scope)
+    taken = TakenNames(scope.values if reader.lifted else ())
+    names: dict[Node, str] = {}
+    for node in reader.lifted:
+        free = taken.find_free(node.name)
+        taken.add(free)
+        if free != node.name:
+            names[node] = free
+    if not names:
+        return nodes, heads, rest
+    images = rebuild(nodes, lambda node: _name_lifted(node, names[node]) if node in names else node)
+    return tuple(images.values()), relink_all(heads, images), rest
+
+
+def _name_lifted(node: Node, name: str) -> Node:
+    stored = msgspec.structs.replace(find_stored(node.details), outputs=(name,))
+    return msgspec.structs.replace(
+        node, name=name, details=msgspec.structs.replace(node.details, outputs=(name,), stored=stored)
+    )
 
 
 def _is_ordered(file: OnnxFile, start: int, end: int) -> bool:
@@ -158,12 +187,17 @@ def read_function(span: Span) -> Function:
 
 
 class _Scope:
-    """The values of a graph by name. Those of the graph around it become variables, the captures."""
+    """The values of a graph by name. Those of the graph around it become variables, the captures.
+
+    ``lifted`` are the names of the weights of a body that the main graph holds; its body captures them.
+    """
 
     def __init__(self, outer: _Scope | None) -> None:
         self.outer = outer
+        self.lifted: set[str] = set()
         self.values: dict[str, Entry] = {}
         self.captures: dict[str, Entry] = {}
+        self.variables: list[Node] = []
         self.captured: list[Entry] = []
 
     def find(self, name: str) -> Entry | None:
@@ -173,10 +207,19 @@ class _Scope:
         around = self.outer.find(name)
         if around is None:
             return None
-        variable = Node("", f"capture {len(self.captures)}", num_outputs=1, details=NodeDetails("", (name,), holds_value=False))
-        self.captures[name] = Entry(variable)
-        self.captured.append(around)
+        self.captures[name] = self._capture(around, name)
         return self.captures[name]
+
+    def lift(self, node: Node) -> Entry:
+        """Return the capture of a weight that becomes a variable of the main graph; the bodies around capture it too."""
+        return Entry(node) if self.outer is None else self._capture(self.outer.lift(node), "")
+
+    def _capture(self, around: Entry, name: str) -> Entry:
+        details = NodeDetails("", (name,), holds_value=False)
+        variable = Node("", f"capture {len(self.variables)}", num_outputs=1, details=details)
+        self.variables.append(variable)
+        self.captured.append(around)
+        return Entry(variable)
 
 
 def _refuse_graph(start: int, end: int) -> Graph:
@@ -184,32 +227,43 @@ def _refuse_graph(start: int, end: int) -> Graph:
 
 
 class _GraphReader:
-    """Reads the graphs of one file, subgraphs included."""
+    """Reads the graphs of one file, subgraphs included; ``lifts`` makes the weights of bodies variables of the main graph."""
 
-    def __init__(self, file: OnnxFile) -> None:
+    def __init__(self, file: OnnxFile, *, lifts: bool = False) -> None:
         self._file = file
+        self._lifts = lifts
+        self.lifted: list[Node] = []
         self._attributes = AttributeReader(file)
         self._depth = 0
         self._texts: dict[str, str] = {}
 
     def read(
-        self, start: int, end: int, scope: _Scope, *, is_body: bool = False
+        self, start: int, end: int, scope: _Scope, home: Span | None = None
     ) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
-        """Return nodes, heads and other fields of a GraphProto. Raises WireError, InputError."""
+        """Return nodes, heads and other fields of a GraphProto, which is a body's ``home``. Raises WireError, InputError."""
         lists = scan_graph(self._file, start, end)
         infos, results, annotations = (index_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
         by_output = (infos, results, annotations)
-        nodes = self._read_variables(lists, scope, by_output, is_body)
-        for field in lists.nodes:
-            node = self.read_node(field, scope, by_output)
-            nodes.append(node)
+        nodes, placed = self._read_variables(lists, scope, by_output, home), 0
+        for rank, field in enumerate(lists.nodes):
+            node = self.read_node(field, scope, by_output, rank, home)
+            if home is None and len(self.lifted) > placed:  # before the operator whose bodies they are in
+                nodes += self.lifted[placed:]
+                placed = len(self.lifted)
+            if node.op or not scope.lifted:
+                nodes.append(node)
         heads = []
         for message in lists.named[OUTPUT]:
             entry = scope.find(message.name)
             if entry is None:
                 raise WireError(f"graph output {message.name!r} is a value that nothing defines", message.span.start)
             heads.append(Entry(entry.node, entry.index))
-        orphans = [(n, m) for n in (VALUE_INFO, ANNOTATION) for m in lists.named[n] if m.name not in scope.values]
+        orphans = [
+            (number, message)
+            for number in (VALUE_INFO, ANNOTATION)
+            for message in lists.named[number]
+            if message.name not in scope.values and message.name not in scope.lifted
+        ]
         return tuple(nodes), tuple(heads), (tuple(lists.rest), tuple(orphans))
 
     def _subgraph_reader(self, outer: _Scope, captured: list[Entry]) -> ReadGraph:
@@ -219,17 +273,16 @@ class _GraphReader:
             if self._depth >= MAX_NESTING:
                 raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
             self._depth += 1
-            scope = _Scope(outer)
-            nodes, heads, rest = self.read(start, end, scope, is_body=True)
+            scope, span = _Scope(outer), Span(self._file, start, end)
+            nodes, heads, rest = self.read(start, end, scope, span)
             self._depth -= 1
             captured.extend(scope.captured)
-            captures = tuple(entry.node for entry in scope.captures.values())
-            source = OnnxSource(self._file, Span(self._file, start, end), (), *rest, nodes, heads)
-            return Graph((*captures, *nodes), heads, source=source, captures=captures)
+            source = OnnxSource(self._file, span, (), *rest, nodes, heads)
+            return Graph((*scope.variables, *nodes), heads, source=source, captures=tuple(scope.variables))
 
         return read
 
-    def _read_variables(self, lists: Lists, scope: _Scope, by_output: ByOutput, is_body: bool) -> list[Node]:
+    def _read_variables(self, lists: Lists, scope: _Scope, by_output: ByOutput, home: Span | None) -> list[Node]:
         tensors = index_by_name((*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers")
         sparse = {message.name for message in lists.named[SPARSE]}
         inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
@@ -244,12 +297,31 @@ class _GraphReader:
             stored = Stored(
                 list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
             )
-            values = describe_variable(stored, position) if is_body else EMPTY
+            is_own = home is None or not self._is_weight(stored) or name in by_output[1]
+            values = describe_variable(stored, position) if home is not None and is_own else EMPTY
+            if not is_own:
+                stored = msgspec.structs.replace(stored, outputs=(name,), home=home)
             details = NodeDetails("", (name,), values, holds_value=tensor is not None, stored=stored)
             node = Node("", name, num_outputs=1, details=details)
-            scope.values[name] = Entry(node)
-            nodes.append(node)
+            if is_own:
+                scope.values[name] = Entry(node)
+                nodes.append(node)
+            else:
+                self._lift(node, scope, (tensor or inputs[name]).span.start)
         return nodes
+
+    def _lift(self, node: Node, scope: _Scope, at: int) -> None:
+        """Make a weight of a body a variable of the main graph, which the body captures."""
+        self._check_free(node, node.name, scope, at)
+        self.lifted.append(node)
+        scope.lifted.add(node.name)
+        scope.captures[node.name] = scope.lift(node)
+
+    def _is_weight(self, stored: Stored) -> bool:
+        """Return whether an initializer of a body becomes a parameter of the model."""
+        if not self._lifts or stored.tensor is None or stored.input is not None:
+            return False
+        return stored.place is None or is_weight(stored.place.shape, stored.place.code)
 
     def _locate(self, tensor: NamedMessage) -> TensorPlace:
         try:
@@ -257,7 +329,8 @@ class _GraphReader:
         except WireError as error:
             raise InputError(Fault(str(error), node=tensor.name, path=f"byte {error.position}")) from None
 
-    def read_node(self, field: Field, scope: _Scope, by_output: ByOutput) -> Node:
+    def read_node(self, field: Field, scope: _Scope, by_output: ByOutput, rank: int = 0, home: Span | None = None) -> Node:
+        """Return the operator of a NodeProto, number ``rank`` of its graph; of a weight in a Constant the variable."""
         data = self._file.data
         inputs: list[str] = []
         outputs: list[str] = []
@@ -282,25 +355,44 @@ class _GraphReader:
         name = next((output for output in outputs if output), "") or label
         if not op:
             raise WireError(f"node {name!r} has no operator", field[2])
+        span = Span(self._file, field[3], field[4])
         entries, absent = self._find_inputs(inputs, scope, name, field)
         known = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
+        weight = known.weight if op == "Constant" and not domain and len(outputs) == len(attributes) == 1 else None
+        # A body cannot return a value of the graph around it.
+        if weight is not None and not inputs and (home is None or name not in by_output[1]):
+            stored = Stored(list_messages(outputs, by_output), span, (), (name,), label, home=home)
+            return self._read_constant(weight, stored, rank, scope, field[2])
         values = {**known.values, OVERLOAD: overload} if overload else known.values
-        stored = Stored(
-            list_messages(outputs, by_output),
-            Span(self._file, field[3], field[4]),
-            tuple(inputs),
-            tuple(outputs),
-            label,
-            outer=known.outer,
-        )
+        stored = Stored(list_messages(outputs, by_output), span, tuple(inputs), tuple(outputs), label, outer=known.outer)
         details = NodeDetails(_name_domain(domain), stored.outputs, values, absent, label, stored=stored, bodies=known.bodies)
         node = Node(op, name, known.texts, tuple(entries), len(outputs), subgraphs=known.graphs, details=details)
         for index, output in enumerate(outputs):
-            if output and output in scope.values:
-                message = f"value {output!r} is defined twice, and a name stands for one value"
-                raise InputError(Fault(message, node=name, path=f"byte {field[2]}"))
             if output:
-                scope.values[output] = Entry(node, index)
+                self._define(output, Entry(node, index), scope, field[2])
+        return node
+
+    def _define(self, name: str, entry: Entry, scope: _Scope, at: int) -> None:
+        self._check_free(entry.node, name, scope, at)
+        scope.values[name] = entry
+
+    def _check_free(self, node: Node, name: str, scope: _Scope, at: int) -> None:
+        if name in scope.values or name in scope.lifted:
+            message = f"value {name!r} is defined twice, and a name stands for one value"
+            raise InputError(Fault(message, node=node.name, path=f"byte {at}"))
+
+    def _read_constant(self, weight: Weight, stored: Stored, rank: int, scope: _Scope, at: int) -> Node:
+        """Return the variable of a Constant, which is a value of its graph, or is lifted to the main graph."""
+        (name,), number = stored.outputs, TENSOR_NAME if weight.place is not None else 1
+        message = NamedMessage(Span(self._file, weight.start, weight.end), name, number, weight.end, weight.end, rank)
+        stored = msgspec.structs.replace(stored, tensor=message, place=weight.place, is_sparse=weight.place is None)
+        values = describe_variable(stored, 0) if not self._lifts else EMPTY
+        details = NodeDetails("", (name,), values, label=stored.label, holds_value=True, stored=stored)
+        node = Node("", name, num_outputs=1, details=details)
+        if self._lifts and stored.home is not None:
+            self._lift(node, scope, at)
+        else:
+            self._define(name, Entry(node), scope, at)
         return node
 
     def _find_inputs(self, names: Sequence[str], scope: _Scope, node: str, field: Field) -> tuple[list[Entry], tuple[int, ...]]:

@@ -12,7 +12,7 @@ from graphshare.errors import InputError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, ModelFormat, SaveOptions, StaticType
-from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
@@ -63,6 +63,11 @@ class OnnxFormat(ModelFormat):
             return None if any(True for _ in find_missing_data(graph)) else index_parameters(graph)
         except InputError:
             return None
+
+    def index_functions(self, graph: Graph, nodes: Iterable[Node] | None = None) -> Sequence[Record]:
+        from graphshare.formats.onnx.parameters import index_functions
+
+        return index_functions(graph, nodes)
 
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
         from graphshare.formats.onnx.write import encode_graph_file

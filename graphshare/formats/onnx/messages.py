@@ -64,6 +64,20 @@ def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     return renamed
 
 
+def name_tensor(span: Span, name: str) -> Message:
+    """Return a TensorProto under a name, which that of a Constant needs not have."""
+    message, is_named = Message(), False
+    for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
+        if not is_named and number >= TENSOR_NAME:
+            message.add_bytes(TENSOR_NAME, encode_text(name))
+            is_named = True
+        if number != TENSOR_NAME:
+            message.add_encoded(Span(span.file, begin, end))
+    if not is_named:
+        message.add_bytes(TENSOR_NAME, encode_text(name))
+    return message
+
+
 def rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, Sequence[str]]) -> Blob | Message:
     """Return a TensorAnnotation for the value ``name``.
 

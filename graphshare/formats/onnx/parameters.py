@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.onnx.statements import list_function_weights
 from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, find_stored
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW, dtype_name, pack_integers
 from graphshare.formats.onnx.wire import BYTES, Data, WireError, scan
@@ -23,11 +24,11 @@ _FLOATS, _DOUBLES = 4, 10
 _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
 
 
-def index_parameters(graph: Graph) -> ParameterFile:
-    """Return the initializers of a graph that was read from an ONNX file; no data is read.
+def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
+    """Return the parameters of a graph that was read from an ONNX file, and with ``functions`` those in functions.
 
-    Texts, sparse tensors, and elements of dtypes that no parameter file holds are listed as the bytes that they take in the
-    file.
+    No data is read. Texts, sparse tensors, and elements of dtypes that no parameter file holds are listed as the bytes that
+    they take in the file.
     """
     source = graph.source
     assert isinstance(source, OnnxSource)
@@ -35,8 +36,9 @@ def index_parameters(graph: Graph) -> ParameterFile:
     inner: list[Record] = []
     outer: dict[str, list[Record]] = {}
     order: list[tuple[str, Record]] = []
-    for node in graph.variables():
-        record = _make_record(node)
+    named = {node.name: node for node in graph.variables()}
+    for name, node in [*named.items(), *(list_function_weights(graph).items() if functions else ())]:
+        record = _make_record(name, node)
         if record is not None:
             place = find_stored(node.details).place
             path = "" if place is None else place.path
@@ -53,7 +55,13 @@ def index_parameters(graph: Graph) -> ParameterFile:
     return msgspec.structs.replace(own, records=records)
 
 
-def _make_record(node: Node) -> Record | None:
+def index_functions(graph: Graph, nodes: Iterable[Node] | None = None) -> list[Record]:
+    """Return the records of weights in functions; see :meth:`ModelFormat.index_functions`."""
+    records = [_make_record(name, node) for name, node in list_function_weights(graph, nodes).items()]
+    return [record for record in records if record is not None]
+
+
+def _make_record(name: str, node: Node) -> Record | None:
     stored = find_stored(node.details)
     tensor, place = stored.tensor, stored.place
     if tensor is None:
@@ -61,19 +69,19 @@ def _make_record(node: Node) -> Record | None:
     if place is None:  # a sparse one
         span = tensor.span
         size = sum(end - begin for begin, end in _list_sparse_parts(span.file.data, span.start, span.end))
-        return Record(node.name, (size,), "uint8", SPARSE, span.start, span.end - span.start, None, size)
+        return Record(name, (size,), "uint8", SPARSE, span.start, span.end - span.start, None, size)
     dtype = DTYPE_NAMES.get(place.code)
     if dtype is None:
         size = place.end - place.start
-        return Record(node.name, (size,), "uint8", f"{FORMAT} {dtype_name(place.code)}", place.start, size, place.start, size)
+        return Record(name, (size,), "uint8", f"{FORMAT} {dtype_name(place.code)}", place.start, size, place.start, size)
     size = element_count(place.shape) * ITEM_SIZES[dtype]
     if place.data == EXTERNAL:
-        return Record(node.name, place.shape, dtype, FORMAT, place.start, size, place.start, size)
+        return Record(name, place.shape, dtype, FORMAT, place.start, size, place.start, size)
     start, end = tensor.span.start, tensor.span.end
     if size and not place.pieces:
-        return Record(node.name, None, None, FORMAT, start, end - start, None, 0)
+        return Record(name, None, None, FORMAT, start, end - start, None, 0)
     in_place = not size or (place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype))
-    return Record(node.name, place.shape, dtype, FORMAT, start, end - start, place.start if in_place else None, size)
+    return Record(name, place.shape, dtype, FORMAT, start, end - start, place.start if in_place else None, size)
 
 
 def _is_plain(place: TensorPlace, dtype: str) -> bool:

@@ -27,6 +27,7 @@ from graphshare.formats.params.byte_ranges import copy_ranges, first_difference,
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.paths import base_name
 from graphshare.formats.staged_file import StagedFile
+from graphshare.ir.bodies import list_bodies, own_inputs
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import format_bytes
@@ -268,12 +269,16 @@ def _value(entry: Entry) -> str:
 
 def _describe(node: Node) -> _Facts:
     details = node.details
-    inputs = tuple([_value(entry) for entry in node.inputs])
+    inputs = tuple([_value(entry) for entry in own_inputs(node)])
+    # What a body captures comes in the order of its first use there, and weights that it had itself come first.
+    bodies = list_bodies(node).values() if node.subgraphs else ()
+    captured = [{_value(entry) for entry in body.captured.values()} for body in bodies]
     return (
         node.op,
         details.label,
         details.domain,
         inputs,
+        *captured,
         details.absent,
         outputs_of(node),
         tuple(node.attrs.items()),

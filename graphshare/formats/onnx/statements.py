@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from graphshare.errors import InputError
 from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
-from graphshare.formats.onnx.stored import FUNCTION, NamedMessage, OnnxSource, Span, find_stored, outputs_of
+from graphshare.formats.onnx.stored import FUNCTION, NamedMessage, OnnxSource, Span, TakenNames, find_stored, outputs_of
+from graphshare.formats.onnx.tensors import is_weight
 from graphshare.formats.onnx.types import read_any_type
 from graphshare.formats.onnx.wire import WireError, scan, text_at
 from graphshare.ir.compare import Change, compare_structure
@@ -92,6 +93,29 @@ def list_functions(source: OnnxSource) -> Functions:
     return functions
 
 
+def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> dict[str, Node]:
+    """Return the weights in the functions of a model, or in those that ``nodes`` call, by the names of function and value.
+
+    A function sees its inputs alone, so its weights stay in it, and all calls share them.
+    """
+    functions = list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {}
+    called = functions.keys() if nodes is None or not functions else _list_uses(nodes, functions)[1]
+    weights: dict[str, Node] = {}
+    taken = TakenNames()
+    for key, stored in functions.items():
+        pending = [stored.function.graph] if key in called and stored.function is not None else []
+        for body in pending:
+            for node in body.nodes:
+                place = find_stored(node.details).place
+                if node.details.holds_value and (place is None or is_weight(place.shape, place.code)):
+                    name = f"{'.'.join(filter(None, key))}/{node.name}"
+                    free = taken.find_free(name)
+                    taken.add(free)
+                    weights[free] = node
+                pending.extend(node.subgraphs)
+    return weights
+
+
 def _list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
     """Return the domains of ``nodes`` and of what is in their subgraphs, and the functions that they call, also by others."""
     domains: set[str] = set()
@@ -155,7 +179,7 @@ def _describe_default(attributes: Mapping[str, object], name: str) -> str | None
 
 def _find_other_body(x: Function, y: Function, computed: bool) -> str:
     """Return what differs between the bodies of two functions, in words; empty where nothing does."""
-    counts = [sum(not node.op for node in function.graph.nodes) for function in (x, y)]
+    counts = [sum(node.details.holds_value is False for node in function.graph.nodes) for function in (x, y)]
     if counts[0] != counts[1]:
         return f"{counts[0]} and {format_count(counts[1], 'input')}"
     if len(x.graph.heads) != len(y.graph.heads):
@@ -167,7 +191,7 @@ def _find_other_body(x: Function, y: Function, computed: bool) -> str:
 
 
 def _count_operators(function: Function) -> int:
-    return sum(bool(node.op) for node in function.graph.nodes)
+    return sum(node.details.holds_value is not False for node in function.graph.nodes)
 
 
 def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) -> Iterator[Change]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -157,6 +157,10 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
     both. ``values`` is what the file says of the outputs of either.
 
+    A weight in a Constant is a variable with its ``tensor`` and its ``node``; one in a body is a variable of the main graph
+    whose ``home`` is the GraphProto of the body. ``outputs`` has the name of either as it was read: in the home, where
+    ``tensor`` has the name, it may be one that the model has elsewhere too.
+
     Nodes that no file had are stored in the same way, in memory: an operator without its inputs, and a ``tensor`` without its
     data where ``data_in_record``: that is in the model's parameter file.
     """
@@ -172,10 +176,33 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     data_in_record: bool = False
     input: NamedMessage | None = None
     outer: tuple[TensorPlace, ...] = ()
+    home: Span | None = None
 
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
+
+
+class TakenNames:
+    """Names that are taken, and what is free beside them."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = set(names)
+        self._numbers: dict[str, int] = {}
+
+    def add(self, name: str) -> None:
+        """Take a name."""
+        self._names.add(name)
+
+    def find_free(self, name: str) -> str:
+        """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
+        number = self._numbers.get(name, 0)  # all below are taken
+        free = f"{name}_{number}" if number else name
+        while free in self._names:
+            number += 1
+            free = f"{name}_{number}"
+        self._numbers[name] = number
+        return free
 
 
 def outputs_of(node: Node) -> tuple[str, ...]:

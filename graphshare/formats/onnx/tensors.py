@@ -34,6 +34,19 @@ _PIECE = 1 << 20
 DATA_FIELDS = frozenset((*_DATA, EXTERNAL, 14))
 """The fields of a TensorProto that are its data, or say where it is."""
 _LARGEST = 1 << 62
+_FLOATING = frozenset((1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23, 24))
+_LEAST_FLOATS, _LEAST_OTHERS = 8, 16
+
+
+def is_weight(shape: tuple[int, ...], code: int) -> bool:
+    """Return whether the tensor of a Constant, or an initializer of a body, is a weight: 8 floats or 16 other elements.
+
+    What is smaller is a shape, axes, a scale or a limit: these have at most one float (the scales of Resize) or two
+    integers (pads) for each axis, and tensors have fewer than 8 axes. The bound looks at nothing but the tensor, so that
+    both sides of a comparison, and a model before and after a rewrite, have the same parameters. Initializers of the main
+    graph are parameters whatever their size, as their authors gave them a name and a place to be replaced in.
+    """
+    return element_count(shape) >= (_LEAST_FLOATS if code in _FLOATING else _LEAST_OTHERS)
 
 
 def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import TypeVar
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.onnx.attributes import GRAPH, GRAPHS
+from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
-from graphshare.formats.onnx.messages import describe_value, rename_annotation, rename_message, rename_sparse
+from graphshare.formats.onnx.messages import describe_value, name_tensor, rename_annotation, rename_message, rename_sparse
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.stored import OnnxSource, Span, find_stored, outputs_of
+from graphshare.formats.onnx.stored import OnnxSource, Span, Stored, TakenNames, find_stored, outputs_of
 from graphshare.formats.onnx.wire import encode_text, scan
+from graphshare.ir.bodies import list_bodies
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
 TensorEncoder = Callable[[Node, str], Message | None]
@@ -78,15 +79,73 @@ def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types
 
 def list_as_read(graph: Graph) -> list[Node]:
     """Return the nodes in the order that they have in a graph that is read from the file of this one."""
-    variables = [node for node in graph.nodes if not node.op]
+    at_home = find_at_home(graph)
+    steps = {node for node in graph.nodes if node.op or _is_constant(node, graph) or node in at_home}
+    variables = [node for node in graph.nodes if node not in steps]
     inputs = [node for node in variables if _is_input(node)]
     tensors = [
-        (SPARSE if stored.is_sparse else INITIALIZER, stored.tensor.rank, node)
+        (SPARSE if stored.is_sparse else INITIALIZER, _rank_tensor(stored), node)
         for node in variables
         if (stored := find_stored(node.details)).tensor is not None and not _is_input(node)
     ]
     others = [node for _, node in _order(tensors)]
-    return [*inputs, *others, *(node for node in graph.nodes if node.op)]
+    return [*inputs, *others, *(node for node in graph.nodes if node in steps)]
+
+
+def find_at_home(graph: Graph) -> dict[Node, str]:
+    """Return the weights of bodies that are written where they were read, and their names there.
+
+    Those are the ones that their body alone captures, once. Every other one, tied across bodies for one, is an initializer
+    of the main graph. A name that several bodies have is the model's own with a number, which a reader adds anew.
+    """
+    if not any(node.subgraphs for node in graph.nodes):
+        return {}
+    lifted = {node for node in graph.nodes if not node.op and find_stored(node.details).home is not None}
+    uses = Counter(head.node for head in graph.heads)
+    homes: set[Node] = set()
+    for node in graph.nodes:
+        uses.update([entry.node for entry in node.inputs])
+        if node.subgraphs:
+            homes.update(_list_at_home(node, lifted))
+    at_home = {node for node in homes if uses[node] == 1}
+    taken = TakenNames(name for node in graph.nodes if node not in at_home for name in outputs_of(node))
+    names: dict[Node, str] = {}
+    for node in graph.nodes:
+        if node in at_home:
+            stored = find_stored(node.details)
+            number = stored.outputs[0].removeprefix(stored.tensor.name) if stored.tensor is not None else ""
+            name = node.name.removesuffix(number)
+            names[node] = name if taken.find_free(name) == node.name else node.name
+            taken.add(node.name)
+    return names
+
+
+def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
+    """Yield the weights that bodies of an operator capture, and that were read from them."""
+    pending = [(body, {v: e.node for v, e in body.captured.items() if e.node in lifted}) for body in list_bodies(node).values()]
+    for body, weights in pending:
+        home = _source(body.graph).span
+        yield from (weight for weight in weights.values() if find_stored(weight.details).home is home)
+        for inner in [inner for node in body.graph.nodes for inner in list_bodies(node).values()] if weights else ():
+            pending.append((inner, {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights}))
+
+
+def _is_constant(node: Node, graph: Graph) -> bool:
+    """Return whether a variable of the main graph is written as a Constant: one that it had, or some that a body had.
+
+    ONNX's inference of types takes sparse Constants for tensors, and does not take sparse initializers for them. Up to IR
+    version 3 initializers are inputs.
+    """
+    stored = find_stored(node.details)
+    if node.op or stored.node is None:
+        return False
+    return stored.home is None or stored.is_sparse or _source(graph).ir_version < 4
+
+
+def _rank_tensor(stored: Stored) -> int:
+    """Return the rank of an initializer; one that a Constant or a body had comes after those that the main graph had."""
+    assert stored.tensor is not None
+    return stored.tensor.rank if stored.home is None else _LAST
 
 
 Item = TypeVar("Item")
@@ -103,7 +162,11 @@ def _order(items: Iterable[tuple[int, int, Item]]) -> list[tuple[int, Item]]:
 
 
 class _GraphWriter:
-    """Encodes one graph. ``captured`` gives the names of what it captures, ``around`` the names of the graphs around it."""
+    """Encodes one graph. ``captured`` gives the names of what it captures, ``around`` the names of the graphs around it.
+
+    ``lifted`` are captures that stand for weights of the main graph whose home is this body or one in it, ``at_home`` the
+    names of all such weights there.
+    """
 
     def __init__(
         self,
@@ -112,13 +175,22 @@ class _GraphWriter:
         captured: Mapping[Node, str] = EMPTY,
         around: tuple[Set[str], ...] = (),
         types: Mapping[str, bytes] = EMPTY,
+        lifted: Mapping[Node, Node] = EMPTY,
+        at_home: Mapping[Node, str] = EMPTY,
     ) -> None:
         self._graph = graph
         self._encode_tensor = encode_tensor
         self._captured = captured
         self._types = types
-        self._nodes = [node for node in graph.nodes if node not in captured]
-        names = {name for node in self._nodes for name in outputs_of(node) if name}
+        self._at_home = at_home if around else find_at_home(graph)
+        self._lifted: Mapping[Node, Node] = lifted if around else {node: node for node in self._at_home}
+        home = _source(graph).span
+        self._own = {variable: node for variable, node in lifted.items() if find_stored(node.details).home is home}
+        self._weights = set(self._own.values())
+        self._nodes = [node for node in graph.nodes if node not in captured and node not in self._lifted]
+        self._nodes[:0] = self._own.values()
+        self._names_of = self._find_names if self._weights else outputs_of
+        names = {name for node in self._nodes for name in self._names_of(node) if name}
         self._renamed = _find_free_names(names, around)
         self._around = (*around, {self._renamed.get(name, name) for name in names} if self._renamed else names)
         self._heads = {(head.node, head.index) for head in graph.heads}
@@ -130,6 +202,7 @@ class _GraphWriter:
             is_untouched(self._graph)
             and not self._renamed
             and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
+            and all(self._is_kept(node) for node in self._weights)
             and all(node.details.outputs == (name,) for node, name in self._captured.items())
             and all(writer.is_as_read() for node in self._nodes if node.subgraphs for writer in self._bodies(node))
         )
@@ -137,7 +210,7 @@ class _GraphWriter:
     def encode(self) -> Message:
         """Return the GraphProto."""
         variables = [node for node in self._nodes if not node.op]
-        items: list[tuple[int, Blob | Message]] = [(NODE, self._encode_node(node)) for node in self._nodes if node.op]
+        items: list[tuple[int, Blob | Message]] = [(NODE, self._encode_node(node)) for node in self._list_steps()]
         items += _order(self._list_tensors(variables))
         items += [(INPUT, self._encode_input(node)) for node in variables if _is_input(node)]
         items += [(OUTPUT, self._encode_output(head)) for head in self._graph.heads]
@@ -157,19 +230,48 @@ class _GraphWriter:
         captured = self._captured.get(entry.node)
         if captured is not None:
             return captured
-        name = outputs_of(entry.node)[entry.index]
+        name = self._names_of(self._own.get(entry.node, entry.node) if self._own else entry.node)[entry.index]
         return self._renamed.get(name, name) if self._renamed else name
 
+    def _find_names(self, node: Node) -> tuple[str, ...]:
+        """Return the names of a node's outputs; of a weight at home the one that it has there."""
+        return (self._at_home[node],) if node in self._weights else outputs_of(node)
+
+    def _is_kept(self, node: Node) -> bool:
+        """Return whether a weight of this body has the names that it was read with."""
+        stored = find_stored(node.details)
+        return (
+            stored.tensor is not None and self._own_names(node) == (stored.tensor.name,) and node.details.label == stored.label
+        )
+
+    def _list_steps(self) -> list[Node]:
+        """Return the operators, and the weights that are written as Constants, in the order of their file."""
+        steps = [node for node in self._nodes if node.op or (_is_constant(node, self._graph) and node not in self._weights)]
+        constants = [
+            (stored.tensor.rank, node)
+            for node in self._own.values()
+            if (stored := find_stored(node.details)).node is not None and stored.tensor is not None
+        ]
+        for rank, node in sorted(constants, key=lambda pair: pair[0]):
+            steps.insert(rank, node)
+        return steps
+
     def _own_names(self, node: Node) -> tuple[str, ...]:
-        names = outputs_of(node)
+        names = self._names_of(node)
         return tuple([self._renamed.get(name, name) for name in names]) if self._renamed else names
 
     def _bodies(self, node: Node) -> Iterator[_GraphWriter]:
         """Yield the writers of a node's subgraphs; what these capture are the node's last inputs."""
         entries = iter(node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :])
         for graph in node.subgraphs:
-            captured = {variable: self._name(next(entries)) for variable in graph.captures}
-            yield _GraphWriter(graph, self._encode_tensor, captured, self._around)
+            captured: dict[Node, str] = {}
+            lifted: dict[Node, Node] = {}
+            for variable, entry in zip(graph.captures, entries, strict=False):
+                if entry.node in self._lifted and entry.node not in self._own:
+                    lifted[variable] = self._lifted[entry.node]
+                else:
+                    captured[variable] = self._name(entry)
+            yield _GraphWriter(graph, self._encode_tensor, captured, self._around, EMPTY, lifted, self._at_home)
 
     def _encode_node(self, node: Node) -> Blob | Message:
         stored, details = find_stored(node.details), node.details
@@ -181,6 +283,8 @@ class _GraphWriter:
         for position in details.absent:
             inputs.insert(position, "")
         outputs = self._own_names(node)
+        if not node.op:
+            return self._encode_constant(stored.node, stored, outputs[0], node)
         changed = not all(body.is_as_read() for body in bodies)
         if not changed and tuple(inputs) == stored.inputs and outputs == stored.outputs and details.label == stored.label:
             return stored.node
@@ -197,13 +301,40 @@ class _GraphWriter:
                 message.add_encoded(span)
         return message
 
+    def _encode_constant(self, span: Span, stored: Stored, name: str, node: Node) -> Blob | Message:
+        tensor, label = self._encode_tensor(node, name), node.details.label
+        if tensor is None and stored.tensor is not None and name == stored.tensor.name and label == stored.label:
+            return span
+        message = Message()
+        message.add_bytes(2, encode_text(name))
+        message.add_text(3, label)
+        for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
+            if number == 5 and tensor is not None:
+                attribute = Message()
+                for inner in scan(span.file.data, start, end):
+                    if inner[0] == TENSOR:
+                        attribute.add_message(TENSOR, tensor)
+                    else:
+                        attribute.add_encoded(Span(span.file, inner[2], inner[4]))
+                message.add_message(5, attribute)
+            elif number > 3:
+                message.add_encoded(Span(span.file, begin, end))
+        return message
+
     def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, Blob | Message]]:
         for node in variables:
             stored, (name,) = find_stored(node.details), self._own_names(node)
-            if stored.tensor is not None and stored.is_sparse:
-                yield SPARSE, stored.tensor.rank, rename_sparse(stored.tensor, name)
-            elif stored.tensor is not None:
-                yield INITIALIZER, stored.tensor.rank, self._encode_tensor(node, name) or rename_message(stored.tensor, name)
+            if stored.tensor is None or _is_constant(node, self._graph) or (stored.node is not None and node in self._weights):
+                continue
+            rank = stored.tensor.rank if node in self._weights else _rank_tensor(stored)
+            tensor: Blob | Message
+            if stored.node is not None:  # a Constant of a body, which the main graph has for several bodies
+                tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor.span, name)
+            elif stored.is_sparse:
+                tensor = rename_sparse(stored.tensor, name)
+            else:
+                tensor = self._encode_tensor(node, name) or rename_message(stored.tensor, name)
+            yield SPARSE if stored.is_sparse else INITIALIZER, rank, tensor
 
     def _encode_input(self, node: Node) -> Blob | Message:
         (name,), declared = self._own_names(node), find_stored(node.details).input

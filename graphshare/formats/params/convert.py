@@ -181,6 +181,10 @@ def refuse_record(
         return Fault("was never filled: there is no array to write")
     if record.storage != "default" and not densify:
         return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with densify")
+    _, _, dtype = record.layout.partition("onnx ")
+    if dtype and record.layout == f"onnx {dtype}":  # it is listed as the bytes that it takes
+        hint = "--select chooses what is written; graphs keep it as it is"
+        return Fault(f"is {dtype}, for which parameter files have no place", hint=hint)
     if key is None and format_.unique_names:
         return Fault(f"has no name, which {format_.name} needs")
     return format_.refuse(record, key or "", options)

@@ -32,7 +32,7 @@ class OnnxModel(ParameterFormat):
         from graphshare.formats.onnx.parameters import index_parameters
         from graphshare.formats.onnx.stored import OnnxFile
 
-        return index_parameters(decode_model(OnnxFile(source)))
+        return index_parameters(decode_model(OnnxFile(source)), functions=True)
 
     def read(self, source: ByteSource) -> Chunks:
         """Return a function that yields a record's elements; single numbers are decoded, raw data is read as it is."""

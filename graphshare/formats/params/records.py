@@ -140,6 +140,16 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
         """The path as messages and reports show it: of a URL without credentials."""
         return redact(self.path)
 
+    @property
+    def whole_size(self) -> int:
+        """Bytes of the file, and of data that its records have in other files; a range of these counts once."""
+        ranges = {
+            (record.origin.file.path, record.offset): record.data_size
+            for record in self.records
+            if record.origin is not None and record.origin.file is not None and record.origin.file.path != self.path
+        }
+        return self.size + sum(ranges.values())
+
     def by_key(self) -> dict[str, Record]:
         """Return the records by name; of records with one name the last, as ``mx.nd.load`` does."""
         return {record.key: record for record in self.records if record.key is not None}
