@@ -14,7 +14,7 @@ from graphshare.analysis.bodies import inner_variables
 from graphshare.analysis.name_lists import visible_outputs
 from graphshare.analysis.roles import Kind, Role
 from graphshare.analysis.shapes import Inference, infer
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import MXNET_DOMAIN, Graph, Node
 from graphshare.ops.kernel import Shape
 from graphshare.ops.registry import kernel_of, signature_of
 from graphshare.ops.unification import size_of
@@ -57,10 +57,10 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
-    """Return the multiply-adds of one node; 0 for an operator without a cost, None where a shape is unknown."""
+    """Return the multiply-adds of one node; 0 for an operator without a cost, None for a shape or operator that is unknown."""
     kernel, signature = kernel_of(node), signature_of(node)
     if kernel is None or signature is None:
-        return 0
+        return 0 if node.details.domain == MXNET_DOMAIN else None
     if kernel.body_cost is not None and node.subgraphs:
         attrs = signature.parse(node.attrs)[0]
         return kernel.body_cost(attrs, inputs, lambda i, shapes: _of_graph(node.subgraphs[i], shapes))

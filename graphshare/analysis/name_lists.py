@@ -80,6 +80,11 @@ def output_name(entry: Entry) -> str:
     return f"{node.name}_{label}" if node.name else label
 
 
+def node_names(node: Node) -> tuple[str, ...]:
+    """Return the names of a node: its own, and that of the operator where an ONNX file gives it another one."""
+    return tuple(dict.fromkeys(filter(None, (node.name, node.details.label))))
+
+
 def visible_outputs(node: Node) -> Iterator[Entry]:
     """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
     if node.details.outputs and node.op:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from graphshare.analysis.name_lists import internals, output_name, visible_outputs
+from graphshare.analysis.name_lists import internals, node_names, output_name, visible_outputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern, is_literal
 
@@ -18,8 +18,9 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
 
     A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs); an output's comes first, so
     with an operator ``fc1`` and another ``fc1_output`` the name ``fc1_output`` means the output of the first, as in MXNet. A
+    node of an ONNX model is called by the name of its first value, and by its own name, which is another one as a rule. A
     pattern (see :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means the visible outputs of all
-    operators of which it matches the name or the output, in file order and each once.
+    operators of which it matches a name or the output, in file order and each once.
 
     Raises:
         RefusedError: every name that no node or several nodes have, every pattern that matches nothing.
@@ -33,7 +34,7 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
         owners = list(dict.fromkeys(entry.node for entry in entries))
         if len(owners) > 1:
             ops = ", ".join(map(operator_text, owners))
-            hint = "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
+            hint = _tell_apart(entries)
             faults.append(Fault(f"{option} {name!r} means {format_count(len(owners), 'node')} ({ops})", hint=hint))
         elif owners:
             targets.extend(entries)
@@ -60,8 +61,8 @@ class _Outputs:
             self._by_output.setdefault(name, []).append(entry)
         self._by_node: dict[str, list[Node]] = {}
         for node in self._nodes:
-            if node.name:
-                self._by_node.setdefault(node.name, []).append(node)
+            for name in node_names(node):
+                self._by_node.setdefault(name, []).append(node)
 
     def find(self, name: str) -> list[Entry]:
         """Return the outputs of this name, else those of the nodes of this name; none if it is unknown."""
@@ -69,11 +70,11 @@ class _Outputs:
         return self._by_output.get(name) or [entry for node in self._by_node.get(name, []) for entry in visible_outputs(node)]
 
     def match(self, pattern: str) -> list[Entry]:
-        """Return the outputs of operators that ``pattern`` matches by their own name or the operator's."""
+        """Return the outputs of operators that ``pattern`` matches by their own name or one of the operator's."""
         matches = compile_pattern(pattern)
-        operators = (node for node in self._nodes if not node.is_variable)
+        operators = ((node, any(map(matches, node_names(node)))) for node in self._nodes if not node.is_variable)
         return [
-            entry for node in operators for entry in visible_outputs(node) if matches(node.name) or matches(output_name(entry))
+            entry for node, is_match in operators for entry in visible_outputs(node) if is_match or matches(output_name(entry))
         ]
 
     def hint(self, name: str) -> str:
@@ -91,6 +92,14 @@ class _Outputs:
             if self.match(wide):
                 return f"an expression must match the whole name: {wide} matches wherever it occurs"
         return self.hint(pattern)
+
+
+def _tell_apart(entries: Sequence[Entry]) -> str:
+    """Return how to name one of several nodes of one name: by a value, which only one of them has in an ONNX model."""
+    values = list(dict.fromkeys(map(output_name, entries)))
+    if len(values) == len(entries) and all(entry.node.details.label for entry in entries):
+        return f"name a value instead: {format_names(values)}"
+    return "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
 
 
 def target_names(entries: Iterable[Entry]) -> list[str]:

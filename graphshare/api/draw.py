@@ -10,7 +10,6 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
 from graphshare.drawing.draw import draw as draw_graph
-from graphshare.formats.model_format import Capability, require
 from graphshare.formats.paths import base_name
 
 Language = Literal["html", "svg", "dot", "mermaid", "png", "pdf"]
@@ -45,8 +44,6 @@ def draw(
         GraphvizError: ``png`` or ``pdf`` without Graphviz.
     """
     source = as_checkpoint(model)
-    if shapes:
-        require(source.graph, Capability.SHAPES, where=source.where)
     map_file = read_map(highlight) if highlight else None
     with locate_refusals(source):
         return draw_graph(

@@ -71,7 +71,7 @@ def group(
     pairs = zip(sources, report.roles, strict=True)
     notes = [note for s, roles in pairs for note in notes_on(s.parameter_file, s.graph, roles)]
     notes += _without_file(sources, report)
-    notes += _describe_forgotten_inputs(report)
+    notes += [*_describe_forgotten_inputs(report), *report.notes]
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
 
 

@@ -13,7 +13,7 @@ from graphshare.checkpoint.folder import Sieve, find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.formats.model_format import Capability, find_format, require
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.inspection.folder import ModelFacts, inspect_models
 from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
@@ -27,7 +27,7 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
 
     With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and multiply-adds, as far as they follow
     from ``shapes``, the parameter file and the graph's own annotations. Empty ``shapes`` leave everything to the files; an
-    unknown batch is 1 then where nothing else is unknown.
+    unknown batch is 1 then where nothing else is unknown. Of an ONNX model ``shaped`` has what the file states or ONNX infers.
 
     Raises:
         RefusedError: the parameter file's records have no names; a name in ``shapes`` is not a variable; ``shapes`` contradict
@@ -37,15 +37,10 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     with locate_refusals(source):
         check_roles(source.graph.variables(), as_input, as_parameter)
     found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
-    if shapes:
-        require(source.graph, Capability.SHAPES, where=source.where)
+    if shapes or (shapes is not None and not find_format(source.graph).supports(Capability.COSTS)):
         return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
-    if (
-        shapes is None
-        or not (declared or source.parameter_file is not None)
-        or not find_format(source.graph).supports(Capability.SHAPES)
-    ):
+    if shapes is None or not (declared or source.parameter_file is not None):
         return found  # without any shape there is nothing to infer, and numpy stays out
     try:
         shaped = _infer_shapes(source, {}, as_names(as_input), as_names(as_parameter), one_sample=True)

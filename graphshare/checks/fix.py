@@ -26,7 +26,7 @@ from graphshare.formats.params.records import Record
 from graphshare.formats.paths import real_path
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import EMPTY, Graph
-from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.rebuild import rebuild_graph
 from graphshare.ir.walk import reachable, topological
 from graphshare.text.format import format_count
 
@@ -186,9 +186,8 @@ def _recount_outputs(graph: Graph) -> Graph:
         keys = tuple(key for key in source.keys if key != "node_row_ptr")
         return msgspec.structs.replace(graph, source=msgspec.structs.replace(source, keys=keys))
     numbers = dict(zip(graph.nodes, counts, strict=True))
-    images = rebuild(graph.nodes, lambda node: msgspec.structs.replace(node, num_outputs=numbers[node]))
-    nodes = tuple([images[node] for node in graph.nodes])
-    return msgspec.structs.replace(graph, nodes=nodes, heads=relink_all(graph.heads, images), source=source)
+    counted, _ = rebuild_graph(graph, lambda node: msgspec.structs.replace(node, num_outputs=numbers[node]))
+    return msgspec.structs.replace(counted, source=source)
 
 
 def _check_fixed_graph(context: CheckContext, data: bytes) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, read_type
-from graphshare.ir.graph import Graph, Node
+from graphshare.formats.onnx.value_types import ValueType, find_types
+from graphshare.ir.graph import Entry, Graph, Node
 
 VALUE_INFO = 13
 
@@ -29,8 +30,8 @@ def is_constant(node: Node) -> bool:
     return not node.op and find_stored(node.details).node is not None
 
 
-def list_stated_types(node: Node) -> Iterator[tuple[str, str, TensorType]]:
-    """Yield where a file states a type, the name of the value and the type, for each output of ``node``."""
+def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], ValueType]) -> Iterator[tuple[str, str, ValueType]]:
+    """Yield where a file states a type, or ONNX infers it, the name of the value and the type, for each output of ``node``."""
     stored = find_stored(node.details)
     for index, name in enumerate(outputs_of(node)):
         messages = {"value_info": stored.values.infos.get(index), "the graph's outputs": stored.values.results.get(index)}
@@ -41,11 +42,17 @@ def list_stated_types(node: Node) -> Iterator[tuple[str, str, TensorType]]:
             if stated is not None:
                 yield where, name, stated
         if not node.op and stored.place is not None:
-            yield (
-                "its Constant" if is_constant(node) else "its initializer",
-                name,
-                TensorType(dtype_name(stored.place.code), stored.place.shape),
-            )
+            where = "its Constant" if is_constant(node) else "its initializer"
+            yield where, name, TensorType(dtype_name(stored.place.code), stored.place.shape)
+        if (node, index) in inferred:
+            yield "ONNX's inference", name, inferred[node, index]
+
+
+def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], ValueType]:
+    """Return the types that ONNX infers of values of operators of which the file states one, without what it states."""
+    values = [(node, find_stored(node.details).values) for node in graph.nodes if node.op]
+    entries = [Entry(node, index) for node, stated in values for index in {**stated.infos, **stated.results}]
+    return find_types(graph, entries, independent=True) if entries else {}
 
 
 def list_stale_infos(graph: Graph) -> Iterator[NamedMessage]:

@@ -8,6 +8,7 @@ from html import escape
 import msgspec
 
 from graphshare.analysis.branches import find_prefixes
+from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import assign_roles
 from graphshare.checkpoint.map_file import MapFile, Place
 from graphshare.checkpoint.parameter_plan import list_parameter_names
@@ -17,6 +18,7 @@ from graphshare.drawing.palette import LIGHT, THEMES
 from graphshare.drawing.picture import AnnotatedGraph, Picture, Shapes, make_foldable_picture, make_picture
 from graphshare.drawing.svg import format_svg
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
@@ -82,7 +84,7 @@ def draw(
     annotated = _annotate(graph, _find_branches(graph, prefixes), params, shapes or {}, highlight)
     make = make_foldable_picture if to == "html" else make_picture
     picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
-    notes = tuple(_remark(graph, picture, to, is_depth_given=depth is not None))
+    notes = tuple(_remark(annotated, picture, to, is_depth_given=depth is not None))
     form = _Form(to, theme, direction, title)
     text = _format_page(annotated, picture, params, form) if to == "html" else _format_picture(picture, form)
     if to in IMAGES:
@@ -132,10 +134,16 @@ def _format_picture(picture: Picture, form: _Form) -> str:
     return format_dot(picture, palette, title=form.title, direction=form.direction)
 
 
-def _remark(graph: Graph, picture: Picture, to: str, *, is_depth_given: bool) -> Iterator[str]:
+def _remark(annotated: AnnotatedGraph, picture: Picture, to: str, *, is_depth_given: bool) -> Iterator[str]:
     if not is_depth_given and picture.depth is not None and to != "html":
         yield f"scopes are open to depth {picture.depth}; `depth=N` opens more or fewer"
-    left_out = len(graph.nodes) - len(reachable(graph))
+    graph, nodes = annotated.graph, reachable(annotated.graph)
+    if not find_format(graph).supports(Capability.COSTS):
+        entries = [entry for node in nodes for entry in visible_outputs(node)]
+        unknown = [output_name(entry) for entry in entries if (entry.node, entry.index) not in annotated.shapes]
+        if unknown:
+            yield find_format(graph).explain_unknown_types(unknown)
+    left_out = len(graph.nodes) - len(nodes)
     if left_out:
         yield f"left out: {format_count(left_out, 'node')} that no output needs"
     if to == "mermaid" and len(picture.lines) > MAX_LINES:
@@ -172,7 +180,7 @@ def _copy_to_twins(graph: Graph, given: Mapping[str, PartialShape], prefixes: Se
 def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: ParameterFile | None) -> Shapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
-    if not given and not declared:
+    if not given and not declared and find_format(graph).supports(Capability.COSTS):
         return _read_stored_shapes(graph, params)
     from graphshare.execute.shape_report import infer_known_shapes  # start-up: inference needs numpy
 

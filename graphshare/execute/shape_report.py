@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 
 from graphshare.analysis.cost import Totals, totals
-from graphshare.analysis.name_lists import internals
+from graphshare.analysis.name_lists import internals, visible_outputs
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.analysis.shapes import Inference
 from graphshare.checkpoint.parameter_plan import list_parameter_names
@@ -16,6 +17,7 @@ from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_sh
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgrade_part
 from graphshare.execute.variable_values import infer_given
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
@@ -26,11 +28,14 @@ from graphshare.text.short_repr import ShortRepr
 
 
 class ShapedOutput(msgspec.Struct, frozen=True):
-    """An output of a node by MXNet's name. ``shape`` is None while even its rank is unknown; so is an unknown dimension."""
+    """An output of a node by MXNet's name. ``shape`` is None while even its rank is unknown; so is an unknown dimension.
+
+    A dimension to which an ONNX model gives a name is that name.
+    """
 
     name: str
     op: str
-    shape: tuple[int | None, ...] | None
+    shape: tuple[int | str | None, ...] | None
     dtype: str | None
 
 
@@ -84,7 +89,8 @@ def shape_graph(
             inference = _infer(part, roles, {**shapes, **samples}, params)
         except RefusedError:
             samples = {}
-    missing = list(dict.fromkeys(fault.message.split()[1] for fault in missing_kernels(inference.nodes)))
+    faults = missing_kernels(inference.nodes) if find_format(graph).supports(Capability.COSTS) else ()
+    missing = list(dict.fromkeys(fault.message.split()[1] for fault in faults))
     return Shaped(_outputs(inference), totals(inference, roles), missing, list(samples))
 
 
@@ -106,29 +112,46 @@ def infer_known_shapes(
 ) -> dict[tuple[Node, int], tuple[int, ...]]:
     """Return the outputs' shapes that follow in full from ``shapes`` and ``params``, by node of ``graph`` and output.
 
+    Sizes of ONNX models may be names, or unknown.
+
     Raises:
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, images, _ = upgrade_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=list_parameter_names(params)), shapes, params)
-    return {
-        (node, i): tuple(size for size in shape if size is not None)
-        for node in graph.nodes
-        for i, shape in enumerate(inference.shapes.get(images.get(node, node), ()))
-        if shape is not None and None not in shape
-    }
+    wants_sizes = find_format(graph).supports(Capability.COSTS)
+    rows: dict[Node, list[Any]] = {node: inference.shapes.get(images.get(node, node), []) for node in graph.nodes}
+    known = ((node, i, shape) for node, row in rows.items() for i, shape in enumerate(row) if shape is not None)
+    return {(node, i): shape for node, i, shape in known if not (wants_sizes and None in shape)}
 
 
 def _infer(
     part: Graph, roles: Mapping[Node, Role], shapes: Mapping[str, GivenShape], params: ParameterFile | None
 ) -> Inference:
-    """Infer from the shapes that are given, and from the shapes and dtypes in a parameter file."""
+    """Infer from the shapes that are given, and from the shapes and dtypes in a parameter file.
+
+    Formats with types of their own have their own inference.
+    """
     nodes = post_order(entry.node for entry in part.heads)
+    if not find_format(part).supports(Capability.COSTS):
+        return _find_types(part, nodes, shapes)
     variables = [node for node in nodes if node.is_variable]
     given = for_variables(shapes, variables, option="`shapes`")
     held = read_recorded_shapes(variables, params, roles)
     types = {node: dtype for node, (_, dtype) in held.items()}
     return infer_given(part, {node: shape for node, (shape, _) in held.items()}, given, types, nodes=nodes)
+
+
+def _find_types(part: Graph, nodes: list[Node], shapes: Mapping[str, GivenShape]) -> Inference:
+    """Return what the format of a graph knows of the types of its values."""
+    entries = [entry for node in nodes for entry in visible_outputs(node)]
+    types = find_format(part).find_types(part, entries, shapes=shapes)
+    known = {
+        node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
+        for node in nodes
+    }
+    dtypes = {node: [dtype for dtype, _ in row] for node, row in known.items()}
+    return Inference(nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes)
 
 
 def _outputs(inference: Inference) -> list[ShapedOutput]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from enum import Enum
 from importlib import import_module
 from itertools import islice
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -22,7 +22,7 @@ from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
 BUG = "this is a bug of graphshare; nothing was written, please report it"
 _REPORTED = 20
@@ -31,7 +31,7 @@ _REPORTED = 20
 class Capability(Enum):
     """Something that a format may not support; the value is its name in a refusal."""
 
-    SHAPES = "the inference of shapes"
+    COSTS = "a count of multiply-adds"
     RUN = "a run"
     TRAINING = "training"
     LAYERS = "the comparison of inner outputs"
@@ -68,6 +68,17 @@ class NamedModel(msgspec.Struct, frozen=True):
 
     name: str
     params: Mapping[int, str]
+
+
+class StaticType(Protocol):
+    """The type of a value, shown as a text. The size of an axis is a number, a text that is its name, or None."""
+
+    @property
+    def parts(self) -> tuple[str | None, Any]:
+        """The dtype and the shape, each None where it is not known; of a sequence or map the whole type as a text."""
+
+    def contradicts(self, other: Any) -> bool:
+        """Return whether no value is of both types."""
 
 
 class ModelFormat(ABC):
@@ -170,6 +181,14 @@ class ModelFormat(ABC):
         """Return the nodes in the order that they have when the graph is written and read again."""
         return graph.nodes
 
+    def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
+        """Return a variable for each output in ``cuts``, by node and index, of the name that ``cuts`` has for it.
+
+        Raises:
+            RefusedError: the format wants the type of an output, and it is not known; all are listed.
+        """
+        return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
+
     # Facts
 
     @abstractmethod
@@ -192,6 +211,22 @@ class ModelFormat(ABC):
         """Return the types that the file states of inputs and outputs, by name."""
         return {}
 
+    def find_types(
+        self, graph: Graph, entries: Iterable[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY
+    ) -> Mapping[tuple[Node, int], StaticType]:
+        """Return the types of values by node and index, as far as the format has types and they are known.
+
+        ``shapes`` are those of inputs by name.
+
+        Raises:
+            RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
+        """
+        return {}
+
+    def explain_unknown_types(self, names: Collection[str]) -> str:
+        """Return a note on values of which :meth:`find_types` knows no type."""
+        return ""
+
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
     ) -> Iterator[Change]:
@@ -200,6 +235,10 @@ class ModelFormat(ABC):
         ``pairs`` are the nodes that belong together. With ``computed`` only what changes values that are computed.
         """
         return iter(())
+
+    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
+        """Yield each graph, its nodes in their order, as it can be joined to the others, and what got which other name."""
+        yield from ((graph, EMPTY) for graph in graphs)
 
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
         """Yield why two graphs of this format, each after its name, do not fit into one file."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.progress import batched_progress
 
@@ -69,6 +69,13 @@ def _rebuild(nodes: Sequence[Node], change: Change, redirect: Redirect | None, i
             if new_deps != deps:
                 image = replace(image, control_deps=new_deps)
         images[node] = image
+
+
+def rebuild_graph(graph: Graph, change: Change) -> tuple[Graph, dict[Node, Node]]:
+    """Return a graph of the images of all nodes, with the source of ``graph``, and the images; see :func:`rebuild`."""
+    images = rebuild(graph.nodes, change)
+    nodes = tuple([images[node] for node in graph.nodes])
+    return replace(graph, nodes=nodes, heads=relink_all(graph.heads, images)), images
 
 
 class StoredNames(Struct, frozen=True):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ir.rebuild import rebuild, relink
+from graphshare.ir.rebuild import StoredNames, keep, rebuild, relink, rename_node
 from graphshare.ir.walk import topological
 
 
@@ -20,7 +22,7 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     """
     nodes = topological(graph)
     faults: list[Fault] = []
-    entries = []
+    entries: list[list[Entry]] = []
     for names, option in ((targets, "`targets`"), (cuts, "`cuts`")):
         try:
             entries.append(resolve_targets(names, nodes, option=option))
@@ -33,6 +35,9 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     named: dict[tuple[Node, int], str] = {}
     for entry in entries[1]:
         named[entry.node, entry.index] = output_name(entry)
+    reached = _find_reached(entries[0], named)
+    active = {node for node, _ in reached}  # of a node that is cut by its own name, one output that is needed is enough
+    named = {key: name for key, name in named.items() if key in reached or key[0] not in active or name in cuts}
     return extract_entries(graph, entries[0], cuts=named)
 
 
@@ -40,24 +45,24 @@ def extract_entries(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tup
     """Extract what ``targets`` need, in file order; they become the heads, in their own order.
 
     ``cuts`` maps an output, as a node and an index, to the name of the variable that takes its place. Nodes that stay keep
-    their identity, unless something they need was cut.
+    their identity, unless something they need was cut, or they store the name of an output that is now a variable's.
 
     Raises:
-        RefusedError: a cut lies on no path to a target, or its name belongs to another node that stays; all are listed.
+        RefusedError: a cut lies on no path to a target, its name belongs to another node that stays, or the format wants the
+            type of a cut output and it is not known; all of a kind are listed.
     """
     cuts = cuts or {}
-    variables: dict[tuple[Node, int], Node] = {}
+    reached = _find_reached(targets, cuts) if cuts else {}
+    variables = find_format(graph).make_inputs(graph, reached) if reached else {}
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
-        key = (entry.node, entry.index)
-        if key not in cuts:
-            return None
-        if key not in variables:
-            variables[key] = Node("", cuts[key], num_outputs=1)
-        return Entry(variables[key], 0, entry.version)
+        variable = variables.get((entry.node, entry.index))
+        return None if variable is None else Entry(variable, 0, entry.version)
 
     needed = _find_needed(targets, cuts)
-    images = rebuild([node for node in topological(graph) if node in needed], redirect=redirect if cuts else None)
+    renames = _free_names(graph, needed, cuts)
+    change = (lambda node: rename_node(node, *renames[node]) if node in renames else node) if renames else keep
+    images = rebuild([node for node in topological(graph) if node in needed], change, redirect=redirect if cuts else None)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in targets)
     _check_cuts(cuts, variables, images)
     nodes = _order_nodes(graph, images, variables)
@@ -79,6 +84,31 @@ def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str])
     return needed
 
 
+def _find_reached(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> dict[tuple[Node, int], str]:
+    """Return the cuts that lie on a way to a target, in the order of ``cuts``."""
+    entries = [*targets, *(entry for node in _find_needed(targets, cuts) for entry in node.inputs)]
+    reached = {(entry.node, entry.index) for entry in entries}
+    return {key: name for key, name in cuts.items() if key in reached}
+
+
+def _free_names(
+    graph: Graph, needed: Collection[Node], cuts: Mapping[tuple[Node, int], str]
+) -> dict[Node, tuple[str, StoredNames]]:
+    """Return other names for nodes that stay for another output than the cut one, whose stored name the variable gets."""
+    concerned = {node: None for node, index in cuts if node in needed and index < len(node.details.outputs)}
+    taken = {name for node in graph.nodes for name in (node.name, *node.details.outputs)} if concerned else set()
+    renames: dict[Node, tuple[str, StoredNames]] = {}
+    for node in concerned:
+        outputs = list(node.details.outputs)
+        for index, name in enumerate(outputs):
+            if cuts.get((node, index)) == name:
+                outputs[index] = next(free for i in count(1) if (free := f"{name}_{i}") not in taken)
+                taken.add(outputs[index])
+        name = outputs[node.details.outputs.index(node.name)] if node.name in node.details.outputs else node.name
+        renames[node] = name, StoredNames(tuple(outputs), node.details.label)
+    return renames
+
+
 def _order_nodes(graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]) -> list[Node]:
     """Return the nodes in file order, with each cut's variable in the place of the node whose output it replaces."""
     by_node: dict[Node, list[Node]] = {}
@@ -94,7 +124,7 @@ def _order_nodes(graph: Graph, images: Mapping[Node, Node], variables: Mapping[t
 
 def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: Collection[tuple[Node, int]], images: Mapping[Node, Node]) -> None:
     faults = []
-    names = {node.name for node in images}
+    names = {node.name for node in images.values()}
     for key, name in cuts.items():
         if key not in used:
             hint = "a cut must lie between the targets and the inputs; another cut may stand before it"

@@ -11,7 +11,7 @@ from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Branch, Graph, Node, NodeDetails, Rename, Rewrite
-from graphshare.ir.rebuild import StoredNames, rebuild, relink_all, rename_node
+from graphshare.ir.rebuild import StoredNames, rebuild_graph, rename_node
 from graphshare.rewrite.choices import check_collisions
 from graphshare.rewrite.rules.model import SHARING, Only, Ruleset
 from graphshare.rewrite.rules.plan import plan_names
@@ -71,7 +71,7 @@ def rename_by_rules(
     plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _choose(graph, only, held))
     _check_names(plan.names, "")
     try:
-        rewrite = set_names(graph, plan.names)
+        rewrite = set_names(graph, plan.names, stored=plan.stored)
     except RefusedError as error:
         if not any(rule.kind in SHARING for rule in ruleset.rules):
             raise
@@ -132,10 +132,9 @@ def set_names(
         name = names.get(node, node.name)
         return node if name == node.name and node not in stored else rename_node(node, name, stored.get(node))
 
-    images = rebuild(graph.nodes, change)
-    nodes = tuple([images[node] for node in graph.nodes])
     # Ids stand still under a rename, so lists that did not follow from the nodes stay as they were too.
-    result = Graph(nodes, relink_all(graph.heads, images), graph.attrs, graph.source.after_rename(images), graph.extra)
+    result, images = rebuild_graph(graph, change)
+    result = msgspec.structs.replace(result, source=graph.source.after_rename(images))
     return Rewrite(
         result, (Branch("", graph, images),), tuple(Rename("", old, new) for old, new in implied_pairs if old != new)
     )

@@ -22,14 +22,14 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def format_dims(shape: Sequence[int | None] | None, *, separator: str = "x", unknown: str = "?") -> str:
+def format_dims(shape: Sequence[int | str | None] | None, *, separator: str = "x", unknown: str = "?") -> str:
     """Return ``20x1x5x5``, ``1x?`` where a size is not known, ``scalar``; ``unknown`` where not even the rank is known."""
     if shape is None:
         return unknown
     return separator.join("?" if size is None else str(size) for size in shape) or "scalar"
 
 
-def format_shape(shape: Sequence[int | None] | None) -> str:
+def format_shape(shape: Sequence[int | str | None] | None) -> str:
     """Return a shape as ``--shape`` takes it, in parentheses: ``(1,3,?,?)``; ``(?)`` where the rank is not known."""
     return "(?)" if shape is None else f"({','.join('?' if size is None else str(size) for size in shape)})"
 

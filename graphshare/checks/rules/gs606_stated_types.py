@@ -11,17 +11,18 @@ from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 if TYPE_CHECKING:  # start-up: symbol files need no other format
-    from graphshare.formats.onnx.types import TensorType
+    from graphshare.formats.onnx.value_types import ValueType
 
 
 def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each value of which the file states two types that no tensor has both."""
-    from graphshare.checks.onnx_facts import list_stated_types  # start-up: symbol files need no other format
+    """Yield each value of which the file states two types, or ONNX infers another one, that no tensor has both."""
+    from graphshare.checks.onnx_facts import infer_independently, list_stated_types  # start-up: symbol files need no other
 
     for steps, graph in context.graphs:
+        inferred = {} if steps else infer_independently(graph)
         for i, node in enumerate(graph.nodes):
-            known: dict[str, tuple[str, TensorType]] = {}
-            for where, name, stated in list_stated_types(node):
+            known: dict[str, tuple[str, ValueType]] = {}
+            for where, name, stated in list_stated_types(node, inferred):
                 first, other = known.setdefault(name, (where, stated))
                 if stated.contradicts(other):
                     message = f"value {name!r} is {other} in {first} and {stated} in {where}"
@@ -34,7 +35,7 @@ RULE = CheckRule(
     code="GS606",
     name="stated-types",
     level=Level.ERROR,
-    summary="The file states two types of a value that contradict each other",
+    summary="The file states a type of a value that contradicts another one, or what ONNX infers",
     why="Runtimes refuse the model or ignore one of the two; tools that plan memory believe the wrong one.",
     find=find,
     fails=Example(relu(value(13, "y", 3))),

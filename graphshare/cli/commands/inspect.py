@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped
 
 _LISTED = 6
-_Dims = tuple[int | None, ...] | None
+_Dims = tuple[int | str | None, ...] | None
 _SHOWN = 4
+_COUNTS = ("nodes", "parameters", "multiply-adds")
 _WIDEST = 60
 
 EXAMPLES = {
@@ -68,13 +69,13 @@ def command(
     """Sum up inputs, outputs, parameters, costs and layers.
 
     Shapes follow from --shape, the parameter file and what the graph declares; where they determine everything, a table shows
-    each layer. --names adds MXNet's lists of names, in MXNet's order, and why a variable is an input or a parameter. As JSON
-    everything is printed.
+    each layer. Of an ONNX model --shape and --names show what the file states and what ONNX infers. --names adds MXNet's lists
+    of names, in MXNet's order, and why a variable is an input or a parameter. As JSON everything is printed.
 
     Of a folder each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one of
     its parameter files cannot be read.
     """
-    if _is_folder(graph):
+    if is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, given in single.items() if given], graph)
@@ -87,19 +88,20 @@ def command(
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
         put_json(found_names, lines=format_ == "jsonl") if format_ != "text" else put(lines)
         return 0
-    found = inspect(model, shapes=options.parse_shapes(shapes), as_input=as_input, as_parameter=as_parameter)
+    # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
+    is_plain = format_ == "text" and not (shapes or names) and not find_format(model.graph).supports(Capability.COSTS)
+    given = None if is_plain else options.parse_shapes(shapes)
+    found = inspect(model, shapes=given, as_input=as_input, as_parameter=as_parameter)
     roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in found.roles]
     found = msgspec.structs.replace(found, roles=roles)
+    unknown = [output.name for output in found.shaped.outputs if output.dtype is None] if found.shaped is not None else []
+    if unknown and not find_format(model.graph).supports(Capability.COSTS):
+        warn([find_format(model.graph).explain_unknown_types(unknown)])
     if format_ != "text":
         put_json(_list_fields(found), lines=format_ == "jsonl")
         return 0
     _put_inspection(found, model, with_layers=bool(shapes) or _is_fully_shaped(found), with_names=names)
     return 0
-
-
-def _is_folder(graph: str) -> bool:
-    """Return whether GRAPH means a folder of models, and not the stem of a model beside a folder of its name."""
-    return is_folder_of_models(graph)
 
 
 def _refuse_options(given: Sequence[str], folder: str) -> None:
@@ -116,7 +118,7 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
         InputError: there is no model; a folder cannot be read.
     """
     models = find_models(folder, sieve)
-    width = min(_WIDEST, max(len(_name(model.graph)) for model in models))
+    width = min(_WIDEST, max(len(stem_of(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
     broken, collected = 0, []
@@ -138,13 +140,8 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
     return 2 if broken else 0
 
 
-def _name(graph: str) -> str:
-    """Return the stem of a model, as every command takes it."""
-    return stem_of(graph)
-
-
 def _format_model(facts: ModelFacts, width: int) -> str:
-    name = f"{_name(facts.graph):{width}}"
+    name = f"{stem_of(facts.graph):{width}}"
     if facts.faults:
         return f"{name}  error: {'; '.join(_describe(facts))}"
     numbers = format_count(facts.parameters or 0, "array") if facts.numbers is None else f"{facts.numbers:,}"
@@ -170,7 +167,7 @@ def _put_inspection(found: Inspection, model: Checkpoint, *, with_layers: bool, 
     """Print the summary, then the layers and the lists of names if they are wanted."""
     put(_format_summary(found, model, with_layers=with_layers))
     if found.shaped is not None and with_layers:
-        _put_layers(found.shaped)
+        _put_layers(found.shaped, with_costs=find_format(model.graph).supports(Capability.COSTS))
     if with_names:
         put(_format_name_lists(found))
 
@@ -186,7 +183,7 @@ def _format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) 
     yield _line("inputs", _name_with_shapes([types.get(name, name) for name in found.inputs], shapes))
     yield _line("outputs", _name_with_shapes([types.get(name, name) for name in found.outputs], shapes))
     yield _format_parameters(found)
-    if format_.supports(Capability.SHAPES):
+    if format_.supports(Capability.COSTS):
         labels = list_module_names(model.graph, held=model.held).label_names
         yield _line("multiply-adds", _format_multiply_adds(found, labels, shapes))
     if found.contradiction:
@@ -240,17 +237,18 @@ def _is_fully_shaped(found: Inspection) -> bool:
     return bool(layers) and all(shape is not None and None not in shape for layer in layers for shape in layer.outputs)
 
 
-def _put_layers(shaped: Shaped) -> None:
+def _put_layers(shaped: Shaped, *, with_costs: bool) -> None:
     """Print the totals by operator and the table of layers, each after an empty line."""
     operators = sorted(shaped.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0))
     rows = [(op, f"{of.nodes:,}", _count(of.parameters), _count(of.multiply_adds)) for op, of in operators]
     put([""])
-    put_table(("operator", "nodes", "parameters", "multiply-adds"), rows, right=("nodes", "parameters", "multiply-adds"))
+    end = None if with_costs else -1
+    put_table(("operator", "nodes", "parameters", "multiply-adds")[:end], [row[:end] for row in rows], right=_COUNTS)
     put([""])
     put_table(
-        ("layer", "operator", "output", "parameters", "multiply-adds"),
-        [_make_row(layer) for layer in shaped.totals.layers],
-        right=("parameters", "multiply-adds"),
+        ("layer", "operator", "output", "parameters", "multiply-adds")[:end],
+        [_make_row(layer)[:end] for layer in shaped.totals.layers],
+        right=_COUNTS,
     )
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from graphshare.formats.onnx.attributes import AttributeReader
 from graphshare.formats.onnx.attributes import Attributes as ReadAttributes
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
+from graphshare.formats.onnx.inner_tensors import keep_message
 from graphshare.formats.onnx.messages import (
     Dimensions,
     describe_tensor,
@@ -56,12 +57,12 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
     attributes = Message()
     for name, value in values.items():
         attributes.add_message(_ATTRIBUTE, encode_attribute(name, value))
-    encoded = _keep(attributes)
+    encoded = keep_message(attributes)
     message.add_encoded(encoded)
     message.add_text(7, domain)
     graphs = [value for value in values.values() if isinstance(value, Graph)]
     known = _read_attributes(encoded, graphs) if graphs or encoded.size > _CACHED else _read_again(encoded.read())
-    stored = Stored(node=_keep(message), outputs=tuple(outputs), label=label)
+    stored = Stored(node=keep_message(message), outputs=tuple(outputs), label=label)
     details = NodeDetails(domain, tuple(outputs), known.values, (), label, stored=stored, bodies=known.bodies)
     name = next(filter(None, outputs), "") or label
     return Node(op, name, known.texts, (), len(outputs), subgraphs=tuple(graphs), details=details)
@@ -88,7 +89,7 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
     message = describe_tensor(name, tensor.dtype, tensor.shape)
     if tensor.content is not None:
         message.add_bytes(9, tensor.content)
-    span = _keep(message)
+    span = keep_message(message)
     code = DTYPE_CODES[tensor.dtype]
     place = TensorPlace(tensor.shape, code) if tensor.content is None else locate_tensor(span.file, span.start, span.end)
     named = NamedMessage(span, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank)
@@ -98,7 +99,12 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
 
 def make_input(name: str, dtype: str, shape: Dimensions) -> Node:
     """Return a variable that the caller of a model gives a value to."""
-    stored = Stored(input=_declare(name, dtype, shape))
+    return make_typed_input(name, describe_type(dtype, shape))
+
+
+def make_typed_input(name: str, type_bytes: bytes) -> Node:
+    """Return a variable of the type in a TypeProto that the caller of a model gives a value to."""
+    stored = Stored(input=_declare(name, type_bytes))
     return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=False, stored=stored))
 
 
@@ -116,7 +122,7 @@ def declare_outputs(
     for entry, dtype, shape in outputs:
         details = entry.node.details
         assert details is not None
-        declared.setdefault(entry.node, {})[entry.index] = _declare(details.outputs[entry.index], dtype, shape)
+        declared.setdefault(entry.node, {})[entry.index] = _declare(details.outputs[entry.index], describe_type(dtype, shape))
 
     def change(node: Node) -> Node:
         details = node.details
@@ -209,7 +215,7 @@ def make_source(
         else:
             message.add_text(number, value)
         if message.size:
-            fields.append((number, _keep(message)))
+            fields.append((number, keep_message(message)))
 
     add(1, ir_version)
     add(2, producer)
@@ -228,7 +234,7 @@ def make_body_source(name: str) -> OnnxSource:
     message = Message()
     message.add_text(_GRAPH_NAME, name)
     nothing = MemoryFile(b"")
-    return OnnxSource(nothing, Span(nothing, 0, 0), rest=((_GRAPH_NAME, _keep(message)),) if name else ())
+    return OnnxSource(nothing, Span(nothing, 0, 0), rest=((_GRAPH_NAME, keep_message(message)),) if name else ())
 
 
 def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
@@ -237,13 +243,13 @@ def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
     for key, value in metadata.items():
         message = Message()
         message.add_message(METADATA, encode_pair(key, value))
-        fields.append((METADATA, _keep(message)))
+        fields.append((METADATA, keep_message(message)))
     return replace(source, fields=tuple(fields))
 
 
-def _declare(name: str, dtype: str, shape: Dimensions) -> NamedMessage:
+def _declare(name: str, type_bytes: bytes) -> NamedMessage:
     """Return a ValueInfoProto in memory."""
-    span = _keep(describe_value(name, describe_type(dtype, shape)))
+    span = keep_message(describe_value(name, type_bytes))
     return NamedMessage(span, name, 1, *_find_field(span, 1), 0)
 
 
@@ -251,9 +257,3 @@ def _find_field(span: Span, number: int) -> tuple[int, int]:
     """Return where a field begins and ends; the end of the message where it is not there."""
     places = ((field[2], field[4]) for field in scan(span.file.data, span.start, span.end) if field[0] == number)
     return next(places, (span.end, span.end))
-
-
-def _keep(message: Message) -> Span:
-    """Return a message as bytes in memory."""
-    data = b"".join(message.pieces())
-    return Span(MemoryFile(data), 0, len(data))

@@ -5,16 +5,16 @@ The code that reads and writes models is loaded when one is at hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from graphshare.errors import InputError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, ModelFormat, SaveOptions
+from graphshare.formats.model_format import Capability, ModelFormat, SaveOptions, StaticType
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
 _COMPUTED = "`graphshare verify` computes an ONNX model in onnxruntime and compares it with another model or between branches"
 
@@ -28,7 +28,7 @@ class OnnxFormat(ModelFormat):
     file = "an ONNX model"
     holds_parameters = True
     missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.SHAPES: "`graphshare inspect` shows the shapes that the file states",
+        Capability.COSTS: "`graphshare inspect --shape` shows the shapes of its values",
         Capability.RUN: _COMPUTED,
         Capability.TRAINING: "train the MXNet model that it was exported from",
         Capability.LAYERS: "verify names the first inner value that differs without it",
@@ -91,6 +91,11 @@ class OnnxFormat(ModelFormat):
 
         return list_as_read(graph)
 
+    def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
+        from graphshare.formats.onnx.value_types import make_inputs
+
+        return make_inputs(graph, cuts)
+
     def list_nodes(self, graph: Graph) -> Sequence[Node]:
         return [node for node in graph.nodes if not node.op]
 
@@ -108,6 +113,23 @@ class OnnxFormat(ModelFormat):
         from graphshare.formats.onnx.types import list_types
 
         return list_types(graph)
+
+    def find_types(
+        self, graph: Graph, entries: Iterable[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY
+    ) -> Mapping[tuple[Node, int], StaticType]:
+        from graphshare.formats.onnx.value_types import find_types
+
+        return find_types(graph, list(entries), shapes=shapes)
+
+    def explain_unknown_types(self, names: Collection[str]) -> str:
+        from graphshare.formats.onnx.value_types import explain_unknown
+
+        return explain_unknown(names)
+
+    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
+        from graphshare.formats.onnx.functions import separate_functions
+
+        return separate_functions(graphs)
 
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False

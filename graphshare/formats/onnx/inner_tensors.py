@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from graphshare.formats.onnx.stored import FUNCTION, FileRange, MemoryFile, Onnx
 from graphshare.formats.onnx.tensors import locate_tensor
 from graphshare.formats.onnx.wire import Field, WireError, scan, text_at
 from graphshare.ir.graph import Graph, Node
-from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.rebuild import rebuild_graph
 
 _EXTERNAL, _LOCATION = 13, 14
 _MAX_DEPTH = 200  # messages in one another; protobuf itself reads 100
@@ -28,6 +28,8 @@ _PARTS: dict[str, dict[int, str]] = {
 _NO_BODIES = {5: "tensor", 10: "tensor"}
 
 Moves = Mapping[FileRange, ExternalRange]
+TensorChange = Callable[[OnnxFile, int, int], Message]
+"""Returns what becomes of the TensorProto from one byte of a file to another."""
 
 
 class InnerTensor(msgspec.Struct, frozen=True, eq=False):
@@ -61,29 +63,54 @@ def move_inner_data(graph: Graph, moves: Moves) -> Graph:
     """Return a graph whose operators and functions name the new places of their external data; all else as it was read."""
     if not moves:
         return graph
-    images = rebuild(graph.nodes, lambda node: _move_in_node(node, moves))
-    nodes, heads, source = tuple([images[node] for node in graph.nodes]), relink_all(graph.heads, images), graph.source
-    if isinstance(source, OnnxSource):
-        functions = {span: _move(span, "function", moves) for span in _list_functions(graph)}
-        fields = tuple([(number, functions.get(span, span)) for number, span in source.fields])
+
+    def move(file: OnnxFile, start: int, end: int) -> Message:
+        place = locate_tensor(file, start, end)
+        where = moves.get(FileRange(place.path, place.start, place.end)) if place.path else None
+        return _copy(file, scan(file.data, start, end), where)
+
+    return change_inner_tensors(graph, move, lambda node: bool(find_stored(node.details).outer), _list_functions(graph))
+
+
+def change_inner_tensors(
+    graph: Graph,
+    change: TensorChange,
+    is_concerned: Callable[[Node], bool],
+    functions: Collection[Span] = (),
+    *,
+    enters_bodies: bool = False,
+) -> Graph:
+    """Return a graph with other tensors in ``functions`` and in the operators that ``is_concerned`` selects, of bodies too.
+
+    With ``enters_bodies`` the messages of operators have bodies with other tensors, initializers included.
+    """
+    changed, _ = rebuild_graph(graph, lambda node: _change_in_node(node, change, is_concerned, enters_bodies))
+    source = graph.source
+    if isinstance(source, OnnxSource) and functions:
+        fields = [(number, _change_function(span, change) if span in functions else span) for number, span in source.fields]
         # Without the heads that were read the model is not taken for an untouched one, whose bytes are copied.
-        source = replace(source, fields=fields, heads=()) if functions else source
-    return replace(graph, nodes=nodes, heads=heads, source=source)
+        source = replace(source, fields=tuple(fields), heads=())
+    return replace(changed, source=source)
 
 
-def _move_in_node(node: Node, moves: Moves) -> Node:
+def _change_in_node(node: Node, change: TensorChange, is_concerned: Callable[[Node], bool], enters_bodies: bool) -> Node:
     stored = find_stored(node.details)
-    bodies = tuple([move_inner_data(body, moves) for body in node.subgraphs])
-    if stored.outer and stored.node is not None:
-        moved = _encode(stored.node.file, stored.node.start, stored.node.end, "operator", moves, enters_bodies=False)
-        node = replace(node, details=replace(node.details, stored=replace(stored, node=_keep(moved), outer=())))
+    bodies = tuple([change_inner_tensors(body, change, is_concerned, enters_bodies=enters_bodies) for body in node.subgraphs])
+    if stored.node is not None and is_concerned(node):
+        span = stored.node
+        changed = _encode(span.file, span.start, span.end, "operator", change, enters_bodies=enters_bodies)
+        node = replace(node, details=replace(node.details, stored=replace(stored, node=keep_message(changed), outer=())))
     return node if bodies == node.subgraphs else replace(node, subgraphs=bodies)
+
+
+def list_functions(graph: Graph) -> list[Span]:
+    """Return the functions of a model, each with its tag."""
+    return [span for number, span in graph.source.fields if number == FUNCTION] if isinstance(graph.source, OnnxSource) else []
 
 
 def _list_functions(graph: Graph) -> list[Span]:
     """Return the functions of a model that have external data, each with its tag."""
-    fields = graph.source.fields if isinstance(graph.source, OnnxSource) else ()
-    return [span for number, span in fields if number == FUNCTION and b"location" in span.read()]
+    return [span for span in list_functions(graph) if b"location" in span.read()]
 
 
 def _list_in_function(span: Span) -> Iterator[InnerTensor]:
@@ -105,28 +132,26 @@ def _list_in_function(span: Span) -> Iterator[InnerTensor]:
         raise InputError(Fault(str(error), where=file.path, path=f"byte {error.position}")) from None
 
 
-def _move(span: Span, kind: str, moves: Moves) -> Span:
-    """Return a field, which has its tag, with its external data in its new places."""
+def _change_function(span: Span, change: TensorChange) -> Span:
+    """Return a function, which has its tag, with other tensors."""
     ((number, _, _, start, end),) = scan(span.file.data, span.start, span.end)
     message = Message()
-    message.add_message(number, _encode(span.file, start, end, kind, moves))
-    return _keep(message)
+    message.add_message(number, _encode(span.file, start, end, "function", change))
+    return keep_message(message)
 
 
 def _encode(
-    file: OnnxFile, start: int, end: int, kind: str, moves: Moves, *, enters_bodies: bool = True, depth: int = 0
+    file: OnnxFile, start: int, end: int, kind: str, change: TensorChange, *, enters_bodies: bool = True, depth: int = 0
 ) -> Message:
     if depth > _MAX_DEPTH:
         raise InputError(Fault(f"messages are nested deeper than {_MAX_DEPTH} levels", where=file.path, path=f"byte {start}"))
     if kind == "tensor":
-        place = locate_tensor(file, start, end)
-        where = moves.get(FileRange(place.path, place.start, place.end)) if place.path else None
-        return _copy(file, scan(file.data, start, end), where)
+        return change(file, start, end)
     parts = _NO_BODIES if kind == "attribute" and not enters_bodies else _PARTS[kind]
     message = Message()
     for number, _, begin, inner, stop in scan(file.data, start, end):
         if number in parts:
-            part = _encode(file, inner, stop, parts[number], moves, enters_bodies=enters_bodies, depth=depth + 1)
+            part = _encode(file, inner, stop, parts[number], change, enters_bodies=enters_bodies, depth=depth + 1)
             message.add_message(number, part)
         else:
             message.add_encoded(Span(file, begin, stop))
@@ -144,6 +169,7 @@ def _copy(file: OnnxFile, fields: Iterator[Field], where: ExternalRange | None) 
     return message
 
 
-def _keep(message: Message) -> Span:
+def keep_message(message: Message) -> Span:
+    """Return a message as bytes in memory."""
     data = b"".join(message.pieces())
     return Span(MemoryFile(data), 0, len(data))

@@ -11,6 +11,7 @@ from typing import Any
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.stored import NamedMessage, Span
+from graphshare.formats.onnx.tensors import dtype_code
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
@@ -26,8 +27,8 @@ _FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = (
     (8, 7),
     (9, 8),
 )
-Dimensions = Sequence[int | str]
-"""Sizes; a text is one that the caller of a model chooses, by its name."""
+Dimensions = Sequence[int | str | None]
+"""Sizes; a text is one that the caller of a model chooses, by its name, None one of which nothing is known."""
 ExternalRange = tuple[str, int, int]
 """A file, as the model names it, and begin and end of the data in it."""
 
@@ -117,11 +118,11 @@ def describe_type(dtype: str, shape: Dimensions) -> bytes:
         dimension = Message()
         if isinstance(size, str):
             dimension.add_text(2, size)
-        else:
+        elif size is not None:
             dimension.add_integer(1, size)
         dimensions.add_message(1, dimension)
     tensor = Message()
-    tensor.add_integer(1, DTYPE_CODES[dtype])
+    tensor.add_integer(1, dtype_code(dtype))
     tensor.add_message(2, dimensions)
     whole = Message()
     whole.add_message(1, tensor)

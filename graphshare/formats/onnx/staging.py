@@ -18,7 +18,7 @@ from graphshare.formats.onnx.external import Placement, list_external
 from graphshare.formats.onnx.protobuf import Blob
 from graphshare.formats.onnx.stored import FileRange, OnnxFile, OnnxSource, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import data_size
-from graphshare.formats.onnx.value_types import infer_types, list_untyped
+from graphshare.formats.onnx.value_types import find_head_types
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.open_source import open_source
 from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
@@ -126,7 +126,7 @@ def stage_onnx(
         hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placement.files}
         graph = msgspec.structs.replace(graph, source=add_metadata(graph.source, hashes))
     with placement.open_records() as reader:
-        data = encode_graph_file(graph, placement.make_encoder(reader), infer_types(graph, list_untyped(graph)))
+        data = encode_graph_file(graph, placement.make_encoder(reader), find_head_types(graph))
         if data.size > LARGEST:
             message = f"the model would take {format_bytes(data.size)}, and 2 GiB is the most"
             raise RefusedError(Fault(message, hint=_EXPORTED if placement.records else _REWRITTEN))

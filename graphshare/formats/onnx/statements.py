@@ -10,13 +10,12 @@ from graphshare.formats.onnx.stored import FUNCTION, NamedMessage, OnnxSource, S
 from graphshare.formats.onnx.tensors import is_weight
 from graphshare.formats.onnx.types import read_any_type
 from graphshare.formats.onnx.wire import WireError, scan, text_at
-from graphshare.formats.onnx.write import find_value_info
 from graphshare.ir.compare import Change, compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_count
 
 Pairs = Iterable[tuple[Node, Node]]
-_Key = tuple[str, str, str]
+FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function."""
 
 
@@ -26,7 +25,7 @@ def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = Fa
     if not isinstance(source, OnnxSource) or not isinstance(other, OnnxSource):
         return
     pairs = list(pairs)
-    functions, others = _list_functions(source), _list_functions(other)
+    functions, others = list_functions(source), list_functions(other)
     domains, called = None, None
     if computed:
         domains, called = _list_uses([node for pair in pairs for node in pair], functions, others)
@@ -35,7 +34,7 @@ def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = Fa
         if called is None or key in called:
             yield from _compare_functions(key, functions.get(key), others.get(key), computed)
     if not computed:
-        yield from _compare_types(left, right, source, other, pairs)
+        yield from _compare_types(left, right, pairs)
         yield from _compare_annotations(pairs)
 
 
@@ -46,11 +45,11 @@ def _compare_opsets(what: str, left: Mapping[str, int], right: Mapping[str, int]
             yield Change(what, domain or "ai.onnx", *(None if version is None else str(version) for version in (old, new)))
 
 
-class _StoredFunction:
-    """A FunctionProto, decoded when it is first needed."""
+class StoredFunction:
+    """A FunctionProto, decoded when it is first needed; ``field`` is it with its tag."""
 
-    def __init__(self, span: Span) -> None:
-        self.span = span
+    def __init__(self, field: Span, span: Span) -> None:
+        self.field, self.span = field, span
         self._function: Function | None = None
         self._is_read = False
 
@@ -65,17 +64,22 @@ class _StoredFunction:
                 self._function = None
         return self._function
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of the body; none of a damaged function."""
+        return () if self.function is None else self.function.graph.nodes
+
     def describe(self) -> str:
         """Return the number of its nodes, in words."""
         return f"{self.span.size:,} bytes" if self.function is None else format_count(_count_operators(self.function), "node")
 
 
-_Functions = dict[_Key, _StoredFunction]
+Functions = dict[FunctionKey, StoredFunction]
 
 
-def _list_functions(source: OnnxSource) -> _Functions:
+def list_functions(source: OnnxSource) -> Functions:
     """Return the functions of a model by domain, name and overload."""
-    functions: _Functions = {}
+    functions: Functions = {}
     for number, field in source.fields:
         if number == FUNCTION:
             data = field.file.data
@@ -85,7 +89,7 @@ def _list_functions(source: OnnxSource) -> _Functions:
                 texts.update({part[0]: text_at(data, part) for part in scan(data, span.start, span.end) if part[0] in texts})
             except WireError:
                 texts[1] = texts[1] or "(damaged)"
-            functions["" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]] = _StoredFunction(span)
+            functions["" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]] = StoredFunction(field, span)
     return functions
 
 
@@ -94,7 +98,7 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
 
     A function sees its inputs alone, so its weights stay in it, and all calls share them.
     """
-    functions = _list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {}
+    functions = list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {}
     called = functions.keys() if nodes is None or not functions else _list_uses(nodes, functions)[1]
     weights: dict[str, Node] = {}
     taken = TakenNames()
@@ -112,36 +116,40 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
     return weights
 
 
-def _list_uses(nodes: Iterable[Node], *models: _Functions) -> tuple[set[str], set[_Key]]:
+def _list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
     """Return the domains of ``nodes`` and of what is in their subgraphs, and the functions that they call, also by others."""
     domains: set[str] = set()
-    called: set[_Key] = set()
-    for key in _list_calls(nodes):
+    called: set[FunctionKey] = set()
+    for key in list_calls(nodes):
         domains.add(key[0])
         called.add(key)
     pending = list(called)
     while pending:
         key = pending.pop()
         for functions in models:
-            function = functions[key].function if key in functions else None
-            inner = set(_list_calls(function.graph.nodes)) - called if function is not None else set()
+            inner = set(list_calls(functions[key].nodes)) - called if key in functions else set()
             called |= inner
             pending += inner
     return domains, called
 
 
-def _list_calls(nodes: Iterable[Node]) -> Iterator[_Key]:
+def key_of_call(node: Node) -> FunctionKey:
+    """Return the key of the function that an operator calls, if there is one."""
+    return node.details.domain, node.op, node.details.values.get(OVERLOAD, "")
+
+
+def list_calls(nodes: Iterable[Node]) -> Iterator[FunctionKey]:
     """Yield the domain, the operator and the overload of nodes and of those in their subgraphs."""
     pending = list(nodes)
     while pending:
         node = pending.pop()
         if node.op:
-            yield node.details.domain, node.op, node.details.values.get(OVERLOAD, "")
+            yield key_of_call(node)
         pending += [inner for graph in node.subgraphs for inner in graph.nodes]
 
 
 def _compare_functions(
-    key: _Key, left: _StoredFunction | None, right: _StoredFunction | None, computed: bool
+    key: FunctionKey, left: StoredFunction | None, right: StoredFunction | None, computed: bool
 ) -> Iterator[Change]:
     name = ".".join(filter(None, key))
     if left is None or right is None:
@@ -153,7 +161,7 @@ def _compare_functions(
         if left.span.read() != right.span.read():
             yield Change("function", name, left.describe(), f"{right.describe()} (other ones)")
         return
-    domains = {key[0] for function in (x, y) for key in _list_calls(function.graph.nodes)} if computed else None
+    domains = {key[0] for function in (x, y) for key in list_calls(function.graph.nodes)} if computed else None
     yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
     for attribute in {**x.attributes, **y.attributes}:
         ours, theirs = x.attributes, y.attributes
@@ -186,15 +194,13 @@ def _count_operators(function: Function) -> int:
     return sum(node.details.holds_value is not False for node in function.graph.nodes)
 
 
-def _compare_types(
-    left: Graph, right: Graph, source: OnnxSource, other: OnnxSource, pairs: list[tuple[Node, Node]]
-) -> Iterator[Change]:
+def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
     """Yield the types of inputs and outputs that differ; they are paired as their nodes are."""
     captures = {*left.captures, *right.captures}
     outputs, results = ({(head.node, head.index): None for head in graph.heads} for graph in (left, right))
     for a, b in pairs:
         if not a.op and not b.op and a not in captures and b not in captures:
-            yield from _compare_type("input", a.name, _find_input(source, a), _find_input(other, b))
+            yield from _compare_type("input", a.name, find_stored(a.details).input, find_stored(b.details).input)
     by_node: dict[Node, list[int]] = {}
     for node, index in outputs:
         by_node.setdefault(node, []).append(index)
@@ -208,12 +214,6 @@ def _compare_type(what: str, name: str, left: NamedMessage | None, right: NamedM
     old, new = (None if message is None else read_any_type(message) for message in (left, right))
     if old != new:
         yield Change(f"type of {what}", name, *(None if stated is None else str(stated) for stated in (old, new)))
-
-
-def _find_input(source: OnnxSource, node: Node) -> NamedMessage | None:
-    """Return what declares an input; None for a variable that is an initializer alone."""
-    stored = find_stored(node.details)
-    return stored.input or (find_value_info(source, node.name) if stored.tensor is None else None)
 
 
 def _find_result(node: Node, index: int) -> NamedMessage | None:

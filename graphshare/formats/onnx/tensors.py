@@ -125,6 +125,11 @@ def pack_integers(data: Data, field: Field, width: int) -> bytes:
     return b"".join([(value % limit).to_bytes(width, "little") for value in integers_at(data, field)])
 
 
+def dtype_code(name: str) -> int:
+    """Return ONNX's number of a dtype by its name; 0 for an unknown one."""
+    return DTYPE_CODES.get(name) or next((code for code, other in OTHER_NAMES.items() if other == name), 0)
+
+
 def dtype_name(code: int) -> str:
     """Return the name of a dtype by ONNX's number."""
     return DTYPE_NAMES.get(code) or OTHER_NAMES.get(code) or f"dtype {code}"

@@ -28,8 +28,15 @@ class TensorType(msgspec.Struct, frozen=True):
         sizes = "" if self.shape is None else f" ({', '.join('?' if size is None else str(size) for size in self.shape)})"
         return f"{self.dtype or 'any dtype'}{sizes}"
 
-    def contradicts(self, other: TensorType) -> bool:
+    @property
+    def parts(self) -> tuple[str | None, tuple[Dimension, ...] | None]:
+        """The dtype and the shape, each None where it is not known."""
+        return self.dtype or None, self.shape
+
+    def contradicts(self, other: TensorType | NestedType) -> bool:
         """Return whether no tensor is of both types."""
+        if isinstance(other, NestedType):
+            return True
         if self.dtype and other.dtype and self.dtype != other.dtype:
             return True
         if self.shape is None or other.shape is None:
@@ -47,6 +54,15 @@ class NestedType(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.inner}"
+
+    @property
+    def parts(self) -> tuple[str, None]:
+        """The type as a text, and no shape."""
+        return str(self), None
+
+    def contradicts(self, other: TensorType | NestedType) -> bool:
+        """Return whether no value is of both types."""
+        return isinstance(other, TensorType) or self.kind != other.kind or self.inner.contradicts(other.inner)
 
 
 def list_types(graph: Graph) -> dict[str, TensorType]:
@@ -73,6 +89,11 @@ def read_type(message: NamedMessage) -> TensorType | None:
     """Return the type in a ValueInfoProto; None for a type other than a tensor's, and for a message that is malformed."""
     stated = read_any_type(message)
     return stated if isinstance(stated, TensorType) else None
+
+
+def is_complete(stated: TensorType | NestedType | None) -> bool:
+    """Return whether a type has all that ONNX wants of an input: a dtype and a rank, or what a sequence consists of."""
+    return stated is not None and (isinstance(stated, NestedType) or bool(stated.dtype and stated.shape is not None))
 
 
 def read_any_type(message: NamedMessage) -> TensorType | NestedType | None:

@@ -14,7 +14,7 @@ from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.messages import describe_value, name_tensor, rename_annotation, rename_message, rename_sparse
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, Stored, TakenNames, find_stored, outputs_of
+from graphshare.formats.onnx.stored import OnnxSource, Span, Stored, TakenNames, find_stored, outputs_of
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.bodies import list_bodies
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -338,13 +338,13 @@ class _GraphWriter:
 
     def _encode_input(self, node: Node) -> Blob | Message:
         (name,), declared = self._own_names(node), find_stored(node.details).input
-        declared = declared or find_value_info(_source(self._graph), node.name)
         return describe_value(name) if declared is None else rename_message(declared, name)
 
     def _encode_output(self, head: Entry) -> Blob | Message:
         name, stored = self._name(head), find_stored(head.node.details)
         known = stored.values.results.get(head.index) or stored.values.infos.get(head.index) or stored.input
-        return describe_value(name, self._types.get(name)) if known is None else rename_message(known, name)
+        inferred = self._types.get(name)
+        return describe_value(name, inferred) if known is None or inferred is not None else rename_message(known, name)
 
     def _list_infos(self) -> Iterator[tuple[int, int, Blob | Message]]:
         for node in self._nodes:
@@ -377,16 +377,6 @@ class _GraphWriter:
 
 
 _LAST = 1 << 62
-
-
-def find_value_info(source: OnnxSource, name: str) -> NamedMessage | None:
-    """Return what a file says of the value ``name``: its dtype and shape."""
-    for node in source.nodes:
-        outputs = outputs_of(node)
-        if name in outputs:
-            stored, index = find_stored(node.details), outputs.index(name)
-            return stored.values.infos.get(index) or stored.values.results.get(index) or stored.input
-    return None
 
 
 def _source(graph: Graph) -> OnnxSource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from graphshare.analysis.name_lists import auxiliary_variables, internals, output_name, visible_outputs
+from graphshare.analysis.name_lists import auxiliary_variables, internals, node_names, output_name, visible_outputs
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault
 from graphshare.ir.graph import Entry, Node
@@ -21,7 +21,8 @@ def resolve_names(
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """The output that takes the place of each connected variable, and every fault of ``pairs``.
 
-    Names are those of the result, with prefixes, and those of the graphs' own files. OUT is an output, or a node that has one;
+    Names are those of the result, with prefixes, and those of the graphs' own files. OUT is an output, or a node that has one
+    (of an ONNX model by its own name too);
     operators come before variables, and names of the result before own names. IN is an input; every graph that has one of
     that name is meant, but the graph that OUT is of only where no other has one, and by its own name only an input that no
     pair names as in the result.
@@ -64,10 +65,10 @@ class _Names:
             for name, entry in internals(part.graph.nodes):
                 self._outputs.setdefault(part.prefix + name if entry.node.name else name, []).append((number, entry))
             for node in part.graph.nodes:
-                if node.name:
-                    self._nodes.setdefault(part.name(node), []).append((number, node))
-                    if node.is_variable:
-                        self._variables.setdefault(part.name(node), []).append((number, node))
+                for name in node_names(node):
+                    self._nodes.setdefault(part.prefix + name, []).append((number, node))
+                if node.name and node.is_variable:
+                    self._variables.setdefault(part.name(node), []).append((number, node))
         self._own_outputs, self._own_nodes, self._own_variables = (
             _own_names(parts, names) for names in (self._outputs, self._nodes, self._variables)
         )

@@ -12,12 +12,12 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
-from graphshare.formats.model_format import list_mismatches
+from graphshare.formats.model_format import find_format, list_mismatches
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
-from graphshare.rewrite.group.connections import resolve_names
+from graphshare.rewrite.group.connections import name_output, resolve_names
 from graphshare.rewrite.group.join import Collision, Output, Part, Place, find_collisions, join, resolve_connections
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.short_repr import ShortRepr
@@ -38,7 +38,7 @@ class Grouping(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """What :func:`plan_group` decided and made.
 
     ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an output took the place of,
-    ``tied`` the variables of later parts that became one of an earlier part.
+    ``tied`` the variables of later parts that became one of an earlier part. ``notes`` tell which names changed inside.
     """
 
     rewrite: Rewrite
@@ -46,6 +46,7 @@ class Grouping(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     roles: tuple[Mapping[Node, Role], ...]
     connect: Mapping[Place, Output]
     tied: Mapping[Place, Place]
+    notes: tuple[str, ...] = ()
 
 
 def plan_group(
@@ -74,7 +75,8 @@ def plan_group(
             Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
         )
     faults = _incompatibilities([(member.where, member.graph, member.params) for member in members])
-    parts = [Part(member.graph, member.prefix, member.where) for member in members]
+    separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
+    parts = [Part(graph, m.prefix, m.where) for m, (graph, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
     roles = [
         assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
@@ -84,6 +86,7 @@ def plan_group(
     faults += found
     ties, found = _tie_shared_inputs(parts, roles, wired, share_inputs)
     faults += found
+    faults += _refuse_other_types(parts, wired, ties)
     if faults:
         raise RefusedError(faults)
     unequal: Mapping[str, str] = {}
@@ -95,7 +98,22 @@ def plan_group(
     _refuse_collisions(find_collisions(parts, wired, ties), parts, on_collision, unequal)
     rewrite = join(parts, connect=wired, ties=ties)
     _check_result(rewrite, wired)
-    return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties)
+    branches = [_follow(branch, member) for branch, member in zip(rewrite.branches, members, strict=True)]
+    notes = [
+        f"{part.label}: function {old} is called {new} in the result, where {old} is another one"
+        for part, (_, names) in zip(parts, separated, strict=True)
+        for old, new in names.items()
+    ]
+    rewrite = Rewrite(rewrite.graph, tuple(branches), rewrite.renames)
+    return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties, tuple(notes))
+
+
+def _follow(branch: Branch, member: Member) -> Branch:
+    """Return the branch of a member's own graph, of which another one with the same nodes in order may have been joined."""
+    if branch.source is member.graph:
+        return branch
+    pairs = zip(member.graph.nodes, branch.source.nodes, strict=True)
+    return Branch(branch.label, member.graph, {node: branch.images[twin] for node, twin in pairs if twin in branch.images})
 
 
 def plan_joined(made: Grouping, params: Sequence[ParameterFile | None]) -> list[tuple[ParameterFile, Plan]]:
@@ -152,6 +170,24 @@ def _tie_shared_inputs(
             hint = "inputs are shared by the names that their own files give them; `connect` joins different ones"
             faults.append(Fault(f"`share_inputs` {pattern!r} matches no input that two graphs have", hint=hint))
     return ties, faults
+
+
+def _refuse_other_types(parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Fault]:
+    """Yield a fault for each input that gets a value of another dtype or shape than it takes, where formats state types."""
+    pairs = {**wired, **{place: (number, Entry(node)) for place, (number, node) in ties.items()}}
+    wanted: dict[int, list[Entry]] = {}
+    for (number, node), (other, entry) in pairs.items():
+        wanted.setdefault(number, []).append(Entry(node))
+        wanted.setdefault(other, []).append(entry)
+    types = {number: find_format(parts[number].graph).find_types(parts[number].graph, wanted[number]) for number in wanted}
+    for (number, node), (other, entry) in pairs.items():
+        input_type, output_type = types[number].get((node, 0)), types[other].get((entry.node, entry.index))
+        if input_type is not None and output_type is not None and input_type.contradicts(output_type):
+            option = "`connect`" if (number, node) in wired else "`share_inputs`"
+            output, label = name_output(parts, (other, entry)), parts[number].label
+            message = f"{option}: {output!r} of {parts[other].label} is {output_type}"
+            hint = "a Cast or a Reshape between them makes them fit"
+            yield Fault(f"{message}, and input {parts[number].name(node)!r} of {label} is {input_type}", hint=hint)
 
 
 def _describe_difference(a: Node, b: Node) -> str:

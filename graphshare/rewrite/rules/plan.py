@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import node_names
 from graphshare.analysis.roles import Kind, Role, implied_role
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.rebuild import StoredNames
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.format import format_count
@@ -20,13 +22,15 @@ from graphshare.text.patterns import compile_pattern
 class Plan(msgspec.Struct, frozen=True, eq=False):
     """``names`` are those of nodes that get another one, ``ties`` the variables that become another node, which stays.
 
-    ``why`` is the rule that decided about a node, ``notes`` what a person should know of the rules themselves.
+    ``why`` is the rule that decided about a node, ``notes`` what a person should know of the rules themselves. Of an operator
+    of an ONNX model rules that match no value may match its own name: then it is in ``stored``.
     """
 
     names: Mapping[Node, str]
     ties: Mapping[Node, Node]
     why: Mapping[Node, Rule]
     notes: tuple[str, ...] = ()
+    stored: Mapping[Node, StoredNames] = EMPTY
 
 
 def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Iterable[Node]) -> Plan:
@@ -41,6 +45,8 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
     names: dict[Node, str] = {}
     why: dict[Node, Rule] = {}
     made: dict[tuple[str, frozenset[Only]], tuple[str, Rule | None]] = {}
+    stored: dict[Node, StoredNames] = {}
+    values = {name for node in graph.nodes for name in (node.name, *node.details.outputs)}
     for node in nodes:
         if not node.name:
             continue
@@ -50,9 +56,14 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
             found = made[key] = _new_name(resolver, *key)
         if found[0] != node.name:
             names[node] = found[0]
+        elif found[1] is None and (label := node.details.label) and label not in values:
+            new, rule = _new_name(resolver, label, key[1])
+            if rule is not None:
+                names[node], why[node], stored[node] = node.name, rule, StoredNames(node.details.outputs, new)
         if found[1] is not None:
             why[node] = found[1]
-    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, (node.name for node in graph.nodes)))
+    known = (name for node in graph.nodes for name in node_names(node))
+    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known), stored)
 
 
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:

@@ -1,0 +1,229 @@
+"""Types of inner values: what a file states, else what ONNX infers. What is written has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import graphshare as gs
+from graphshare.errors import RefusedError
+from graphshare.formats.onnx import value_types
+from tests.processes import in_process
+
+FLOAT = TensorProto.FLOAT
+
+
+def value(name: str, shape: Sequence[int | str] | None = ("n", 4), dtype: int = FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def write(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    inputs: Sequence[onnx.ValueInfoProto] = (),
+    tensors: Sequence[TensorProto] = (),
+    infos: Sequence[onnx.ValueInfoProto] = (),
+    functions: Sequence[onnx.FunctionProto] = (),
+) -> Path:
+    graph = helper.make_graph(nodes, "g", inputs or [value("x")], outputs, tensors, value_info=infos)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9, functions=functions), path)
+    return path
+
+
+def numbers(name: str, *content: int) -> TensorProto:
+    return numpy_helper.from_array(np.array(content, np.int64), name)
+
+
+def inner(folder: Path, **more: Sequence[onnx.ValueInfoProto]) -> Path:
+    """A model of whose inner values the file states no type: two halves, one reshaped by a computed shape."""
+    nodes = [
+        helper.make_node("Split", ["x"], ["a", "b"], "halves", axis=1, num_outputs=2),
+        helper.make_node("Shape", ["x"], ["size"]),
+        helper.make_node("Slice", ["size", "zero", "one"], ["batch"]),
+        helper.make_node("Concat", ["batch", "rest"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["a", "wanted"], ["column"], "fold"),
+        helper.make_node("Reshape", ["column", "flat"], ["back"]),
+        helper.make_node("Add", ["back", "b"], ["y"], "sum"),
+    ]
+    tensors = [numbers("zero", 0), numbers("one", 1), numbers("rest", 2, 1), numbers("flat", 0, 2)]
+    return write(folder / "inner.onnx", nodes, [value("y", ("n", 2))], tensors=tensors, **more)
+
+
+def save(model: gs.Checkpoint, path: Path) -> onnx.ModelProto:
+    """Write a model, and return it as the full check of ONNX accepts it."""
+    gs.save(model, path)
+    onnx.checker.check_model(path, full_check=True)
+    return onnx.load(path)
+
+
+def type_of(info: onnx.ValueInfoProto) -> tuple[int, list[int | str]]:
+    kind = info.type.tensor_type
+    return kind.elem_type, [size.dim_param or size.dim_value for size in kind.shape.dim]
+
+
+def run(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return list(onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feeds))
+
+
+@pytest.mark.parametrize(("cut", "shape"), [("a", ["n", 2]), ("b", ["n", 2]), ("fold", ["n", 2, 1]), ("batch", [1])])
+def test_a_cut_is_an_input_of_the_type_that_is_inferred(cut: str, shape: list[int | str], tmp_path: Path) -> None:
+    part = save(gs.extract(inner(tmp_path), "sum", cuts=cut), tmp_path / "part.onnx")
+    assert type_of(part.graph.input[-1]) == (TensorProto.INT64 if cut == "batch" else FLOAT, shape)
+
+
+@pytest.mark.parametrize("cut", ["a", "b"])
+def test_a_cut_at_one_output_of_a_node_that_stays(cut: str, tmp_path: Path) -> None:
+    save(gs.extract(inner(tmp_path), "sum", cuts=cut), tmp_path / "part.onnx")
+    x, own = np.arange(8, dtype="f").reshape(2, 4), np.full((2, 2), 7, "f")
+    a, b = (own if name == cut else half for name, half in zip("ab", (x[:, :2], x[:, 2:]), strict=True))
+    np.testing.assert_array_equal(run(tmp_path / "part.onnx", {"x": x, cut: own})[0], a + b)
+
+
+def test_the_type_that_the_file_states_needs_no_inference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = inner(tmp_path, infos=[value("a", ("batch", 2)), value("column", None)])
+    monkeypatch.setattr(value_types, "_is_installed", lambda: False)
+    part = save(gs.extract(gs.rename(path, prefix="p_"), "p_y", cuts="p_a"), tmp_path / "part.onnx")
+    assert type_of(part.graph.input[-1]) == (FLOAT, ["batch", 2])
+    for cut in ("b", "column"):  # of the second the file states the dtype alone
+        with pytest.raises(RefusedError, match=f"`cuts` '{cut}': .*the onnx package.*not installed") as caught:
+            gs.extract(path, "sum", cuts=cut)
+        assert caught.value.faults[0].hint == "pip install onnx onnxruntime, or cut elsewhere"
+
+
+def test_a_cut_at_a_value_of_unknown_type_is_refused(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Odd", ["x"], ["odd"], domain="own"), helper.make_node("Relu", ["odd"], ["y"])]
+    path = write(tmp_path / "odd.onnx", nodes, [value("y")])
+    with pytest.raises(RefusedError, match=r"`cuts` 'odd': its type is unknown: .*does not reach it") as caught:
+        gs.extract(path, "y", cuts="odd")
+    assert caught.value.faults[0].hint == "cut elsewhere"
+
+
+def test_a_size_without_a_name_gets_none(tmp_path: Path) -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Neg", ["places"], ["y"])]
+    path = write(tmp_path / "places.onnx", nodes, [value("y", (2, "m"), TensorProto.INT64)])
+    part = save(gs.extract(path, "y", cuts="places"), tmp_path / "part.onnx")
+    assert type_of(part.graph.input[0]) == (TensorProto.INT64, [2, 0])
+
+
+def test_large_data_is_not_read_for_inference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = numpy_helper.from_array(np.ones((4, 5000), "f"), "w")
+    body = helper.make_graph(
+        [helper.make_node("Constant", [], ["big"], value=large), helper.make_node("MatMul", ["h", "big"], ["then"])],
+        "then", [], [value("then", None)], [numpy_helper.from_array(np.ones((4, 5000), "f"), "unused")],
+    )  # fmt: skip
+    other = helper.make_graph([helper.make_node("MatMul", ["h", "w"], ["else"])], "else", [], [value("else", None)])
+    constant = numpy_helper.from_array(np.ones((4, 4), "f").repeat(500, 1), "c")
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=constant),
+        helper.make_node("Slice", ["c", "zero", "four", "axis"], ["square"]),
+        helper.make_node("MatMul", ["x", "square"], ["h"]),
+        helper.make_node("If", ["flag"], ["z"], then_branch=body, else_branch=other),
+        helper.make_node("Neg", ["z"], ["y"]),
+    ]
+    inputs = [value("x"), value("flag", (), TensorProto.BOOL)]
+    small = [numbers("zero", 0), numbers("four", 4), numbers("axis", 1), large]
+    path = write(tmp_path / "large.onnx", nodes, [value("y", ("n", 5000))], inputs, small)
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="large.bin", size_threshold=0)
+    sizes = []
+    infer = onnx.shape_inference.infer_shapes
+    monkeypatch.setattr(
+        onnx.shape_inference, "infer_shapes", lambda data, **more: sizes.append(len(data)) or infer(data, **more)
+    )
+    for place in (path, tmp_path / "inside.onnx"):
+        onnx.save(onnx.load(path), tmp_path / "inside.onnx")
+        part = save(gs.extract(place, "y", cuts="z"), tmp_path / "part.onnx")
+        assert type_of(part.graph.input[0]) == (FLOAT, ["n", 5000])
+    assert sizes
+    assert max(sizes) < 4000
+
+
+def ends(folder: Path, name: str, shape: Sequence[int | str], dtype: int = FLOAT) -> Path:
+    node = helper.make_node("Identity", ["in"], ["out"], "last")
+    return write(folder / name, [node], [value("out", shape, dtype)], [value("in", shape, dtype)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "words"),
+    [((2, 6), FLOAT, r"float32 \(2, 6\)"), ((2,), FLOAT, r"float32 \(2\)"), ((2, 3), TensorProto.INT64, r"int64 \(2, 3\)")],
+)
+def test_values_of_other_types_are_not_connected(shape: tuple[int, ...], dtype: int, words: str, tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["h"])
+    trunk = write(
+        tmp_path / "trunk.onnx", [node, helper.make_node("Neg", ["h"], ["y"])], [value("y", (2, 3))], [value("x", (2, 3))]
+    )
+    head = ends(tmp_path, "head.onnx", shape, dtype)
+    for output in ("y", "h"):  # the type of the second is inferred
+        with pytest.raises(RefusedError, match=rf"'{output}' of .*trunk.onnx is float32 \(2, 3\), and input 'in'.* is {words}"):
+            gs.group([trunk, head], connect={output: "in"})
+    for fitting in (ends(tmp_path, "same.onnx", (2, 3)), ends(tmp_path, "open.onnx", ("n", 3))):
+        save(gs.group([trunk, fitting], connect={"y": "in"}), tmp_path / "whole.onnx")
+
+
+def test_inputs_of_other_types_are_not_shared(tmp_path: Path) -> None:
+    one, two = ends(tmp_path, "one.onnx", (2, 3)), ends(tmp_path, "two.onnx", (2, 3), TensorProto.INT64)
+    with pytest.raises(RefusedError, match=r"`share_inputs`: 'in' of .*one.onnx is float32 .* is int64 \(2, 3\)"):
+        gs.group([one, two], share_inputs="in", prefixes=["", "b_"])
+
+
+def shapes_of(model: Path, shapes: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[object, object]]:
+    shaped = gs.inspect(model, shapes=shapes).shaped
+    assert shaped is not None
+    return {output.name: (output.shape, output.dtype) for output in shaped.outputs}
+
+
+def test_inspect_shows_the_types_of_inner_values(tmp_path: Path) -> None:
+    path = inner(tmp_path)
+    assert gs.inspect(path).shaped is None
+    found = shapes_of(path, {})
+    assert found["column"] == (("n", 2, 1), "float32")
+    assert found["batch"] == ((1,), "int64")
+    assert shapes_of(path, {"x": (5, None)})["column"] == ((5, 2, 1), "float32")
+    assert shapes_of(path, {"x": (5, 4)})["y"] == ((5, 2), "float32")
+    with pytest.raises(RefusedError, match=r"is given the shape \(5,3\), but the file states float32 \(n, 4\)"):
+        gs.inspect(path, shapes={"x": (5, 3)})
+    with pytest.raises(RefusedError, match="`shapes` 'a' names no input"):
+        gs.inspect(path, shapes={"a": (5, 3)})
+
+
+def test_a_size_of_one_name_is_one_number(tmp_path: Path) -> None:
+    inputs = [value("x"), value("other", ("m", "n"))]
+    path = write(tmp_path / "two.onnx", [helper.make_node("MatMul", ["other", "x"], ["y"])], [value("y", ("m", 4))], inputs)
+    assert shapes_of(path, {"x": (5, 4)})["other"] == (("m", 5), "float32")
+
+
+def test_unknown_types_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = inner(tmp_path)
+    shown = in_process("inspect", path, "--names")
+    assert (b"column  nx2x1  float32" in shown.stdout, shown.stderr) == (True, b"")
+    assert b"multiply-adds" not in shown.stdout
+    assert b"2x2x1" in in_process("inspect", path, "--shape", "x=2,4").stdout
+    monkeypatch.setattr(value_types, "_is_installed", lambda: False)
+    for words in (("inspect", path, "--names"), ("draw", path)):
+        messages = in_process(*words).stderr
+        assert b"unknown dtype or rank of 7 values (a, b, size, batch and 3 more)" in messages
+        assert b"the onnx package, which infers types, is not installed" in messages
+
+
+def test_a_drawing_has_the_types_of_inner_values(tmp_path: Path) -> None:
+    drawing = gs.draw(inner(tmp_path), to="mermaid")
+    assert ('"n×2×1"' in drawing.text, drawing.notes) == (True, ())
+    assert '"7×2×1"' in gs.draw(inner(tmp_path), to="mermaid", shapes={"x": (7, 4)}).text
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [(("n", 3), FLOAT), (("n", 2), TensorProto.DOUBLE)])
+def test_a_stated_type_that_contradicts_the_inferred_one_is_found(
+    shape: tuple[object, ...], dtype: int, tmp_path: Path
+) -> None:
+    path = inner(tmp_path, infos=[value("back", shape, dtype), value("a", ("batch", 2))])
+    (finding,) = [each for each in gs.check(path).findings if each.code == "GS606"]
+    assert "ONNX's inference" in finding.message
+    assert "'back'" in finding.message
