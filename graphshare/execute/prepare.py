@@ -20,6 +20,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
+from graphshare.execute.session_model import SessionPart
 from graphshare.execute.variable_values import (
     check_shapes,
     convert_feed,
@@ -28,7 +29,7 @@ from graphshare.execute.variable_values import (
     infer_given,
     unknown_shapes,
 )
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -59,7 +60,8 @@ class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
     ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are those of the graph's heads or targets, where all
-    outputs are heads of the part. ``notes`` tell the user what was decided for them.
+    outputs are heads of the part. ``notes`` tell the user what was decided for them. A graph without kernels is open in a
+    ``session``, and has values for its inputs alone.
     """
 
     part: Graph
@@ -69,6 +71,7 @@ class Prepared(msgspec.Struct, eq=False):
     roles: dict[Node, Role]
     notes: list[str]
     wanted: frozenset[str] = frozenset()
+    session: SessionPart | None = None
 
     @property
     def variable_bytes(self) -> int:
@@ -87,10 +90,11 @@ def prepare(
     params_seed: int | None,
     all_outputs: bool = False,
     as_input: Collection[str] = (),
+    where: str = "",
 ) -> Prepared:
     """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are.
 
-    ``as_input`` are variables that are inputs, whatever they look like.
+    ``as_input`` are variables that are inputs, whatever they look like; ``where`` is what messages of a session call the graph.
     """
     check_belongs(params, graph)
     heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
@@ -103,16 +107,44 @@ def prepare(
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
     fed = _by_variable(feeds, variables, graph, names, "`feeds`", notes)
     shaped = _by_variable(shapes, variables, graph, names, "`shapes`", notes)
+    output_names = unique_names([output_name(entry) for entry in heads])
+    own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
+    if not has_kernels(graph):
+        session = SessionPart(part, part.heads, params, where)
+        assigned = _assign_inputs(session, roles, variables, fed, shaped, seed, notes)
+        notes += _describe(assigned, seed, None)
+        return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, session)
     parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
     make_plan(part.heads)
     assigned = assign_values(
         part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params
     )
     notes += _describe(assigned, seed, params_seed)
-    output_names = unique_names([output_name(entry) for entry in heads])
-    own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
     return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own)
+
+
+def _assign_inputs(
+    session: SessionPart,
+    roles: Mapping[Node, Role],
+    variables: Sequence[Node],
+    feeds: Mapping[Node, Array],
+    shapes: Mapping[Node, GivenShape],
+    seed: int | None,
+    notes: list[str],
+) -> Assignment:
+    """Assign a value to each input of a session: what is fed, else drawn ones; add notes on those that are not any."""
+    from graphshare.execute.declared_inputs import draw_values  # start-up: few runs are of ONNX models
+
+    missing = [node for node in variables if node.name in session.session.inputs and node not in feeds]
+    refuse_missing(missing, roles, seed, None, None)
+    given = {node.name: array for node, array in feeds.items()}
+    drawn = draw_values(session, given, {node.name: shape for node, shape in shapes.items()}, seed or 0)
+    notes += drawn.notes
+    values = {node: drawn.values[node.name] for node in variables if node.name in drawn.values}
+    converted = {node: array.dtype for node, array in feeds.items() if values[node].dtype != array.dtype}
+    sized = [node for node in missing if node.name in drawn.open_names]
+    return Assignment(values, Inference([], {}, {}), inputs=missing, sized=sized, converted=converted)
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
@@ -177,7 +209,7 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
         UnsupportedError: operators without a kernel; all are listed.
         RefusedError: the file needs an upgrade that MXNet would refuse.
     """
-    faults = missing_kernels(post_order(entry.node for entry in wanted))
+    faults = missing_kernels(post_order(entry.node for entry in wanted)) if has_kernels(graph) else ()
     if faults:
         raise UnsupportedError(faults)
     part, _, implied = upgrade_part(graph, wanted)

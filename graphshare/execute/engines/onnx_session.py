@@ -22,7 +22,8 @@ EXTRA = f"{install_command('onnx')} gives {{}}; {_WHEELS}"
 class Session:
     """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names.
 
-    ``dtypes`` are those of the inputs in onnxruntime's words (``float``); of what is not a tensor the whole type.
+    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are those of all of them
+    in onnxruntime's words (``float``); of what is not a tensor the whole type.
     """
 
     def __init__(
@@ -61,7 +62,9 @@ class Session:
                 model, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
             )
             self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
-            self.dtypes = {value.name: _read_dtype(value.type) for value in self._session.get_inputs()}
+            self.defaults = {value.name: tuple(value.shape) for value in self._session.get_overridable_initializers()}
+            inputs = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
+            self.dtypes = {value.name: _read_dtype(value.type) for value in inputs}
             self.outputs = [value.name for value in self._session.get_outputs()]
         except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
             name = where or (model if isinstance(model, str) else "")
@@ -74,7 +77,7 @@ class Session:
             InputError: onnxruntime fails.
         """
         try:
-            outputs: list[Any] = self._session.run(None, {name: x for name, x in feeds.items() if name in self.inputs})
+            outputs: list[Any] = self._session.run(None, {name: x for name, x in feeds.items() if name in self.dtypes})
         except Exception as error:  # as above
             raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
         return outputs
