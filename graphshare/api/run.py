@@ -112,7 +112,7 @@ def _choose_executor(
     """Return what computes a model; None for one that onnxruntime computes as a whole.
 
     Raises:
-        RefusedError: that one is to be computed by another engine, or with ``others`` of the options, which are for kernels; all are listed.
+        RefusedError: that one is to be computed by another engine, or with ``others`` of the options, which are for kernels.
         UsageError: the engine is not known, or not installed.
     """
     if has_kernels(source.graph):
@@ -178,6 +178,7 @@ def bind(
             seed=seed,
             max_memory=size,
             executor=executor,
+            where=source.where,
         )
 
 

@@ -72,8 +72,8 @@ class InputDrawer:
         self,
         session: Session,
         feeds: Mapping[str, Array],
-        shapes: Mapping[str, GivenShape],
-        seed: int,
+        shapes: Mapping[str, GivenShape] = EMPTY,
+        seed: int = 0,
         integers: Mapping[str, Sequence[Integers]] = EMPTY,
     ) -> None:
         self._session, self._feeds, self._shapes, self._seed = session, feeds, shapes, seed

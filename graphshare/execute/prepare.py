@@ -112,6 +112,11 @@ def prepare(
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     if not has_kernels(graph):
         session = SessionPart(part, part.heads, params, where)
+        if all_outputs and (left_out := set(session.session.unreadable).difference(own)):
+            notes.append(f"left out, as numpy has no such dtypes: {format_names(sorted(left_out), 6)}")
+            part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))
+            output_names = [name for name in output_names if name not in left_out]
+            session = SessionPart(part, part.heads, params, where)
         assigned = _assign_inputs(session, roles, variables, fed, shaped, seed, notes)
         notes += _describe(assigned, seed, None)
         return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, session)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import visible_outputs
+from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.errors import GraphshareError, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph
@@ -43,6 +43,14 @@ class OpenModel(ABC):
         except RefusedError as error:
             raise error.with_location(self.where) from None
 
+    def compute_inner(self, feeds: Mapping[str, Array]) -> Sequence[tuple[Entry, Any]]:
+        """Return the outputs of operators in topological order, with their values. Raises InputError or RefusedError."""
+        entries, session = self.open_inner()
+        try:
+            return list(zip(entries, session.run(feeds), strict=True))
+        except GraphshareError as error:
+            raise name_node(error).with_location(self.where) from None
+
 
 class SessionPart(OpenModel):
     """The part of a graph that ``heads`` need in a session of onnxruntime, where equal nodes are computed each for itself.
@@ -59,6 +67,11 @@ class SessionPart(OpenModel):
         self.where, self._params = where, params
         self.session = self.open(heads)
 
+    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
+        if not self.session.is_open:
+            self.session = self.open(self.graph.heads)
+        return super().run(feeds)
+
     def open(self, heads: Sequence[Entry]) -> Session:
         """Return a session in which ``heads`` of the part are the outputs."""
         from graphshare.execute.engines.confined_session import ConfinedSession
@@ -73,7 +86,11 @@ class SessionPart(OpenModel):
 
     def open_inner(self) -> tuple[Sequence[Entry], Session]:
         entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
-        return entries, self.open(entries)
+        session = self.open(entries)
+        if session.unreadable:
+            entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
+            session = self.open(entries)
+        return entries, session
 
 
 def name_node(error: GraphshareError) -> GraphshareError:

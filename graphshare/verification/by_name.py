@@ -12,13 +12,14 @@ import msgspec
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import internals, output_name
+from graphshare.analysis.roles import Kind
 from graphshare.analysis.targets import resolve_targets
 from graphshare.analysis.twins import find_twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
-from graphshare.execute.feeds import GivenShape
+from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare import Prepared, prepare, unique_names
 from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
@@ -46,7 +47,7 @@ def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
         RefusedError: as :func:`compare_graphs`, :func:`compare_models` or :func:`compare_formats`.
         UsageError: onnxruntime is not installed, and computes one of them.
     """
-    if has_kernels(side.graph) and has_kernels(other.graph):
+    if has_kernels(side.graph) == has_kernels(other.graph) and (has_kernels(side.graph) or options.layers):
         return compare_graphs(other, side, options, name="the other graph")
     if has_kernels(side.graph):
         return compare_formats(other, side, options)
@@ -72,6 +73,8 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOp
     fed = inputs.keys() - options.feeds.keys()
     executors = options.create_executors()
     ready = _prepare(side, options, feeds={**inputs, **options.feeds})
+    parameters = [node for node in ready.roles if node.name in recorded and node not in ready.values]
+    ready.values.update(parameter_values(parameters, side.params, lambda node: ready.roles[node].kind is Kind.AUXILIARY))
     branches = [_compare_with_record(ready, recorded, fed, options, name, *each) for each in executors.items()]
     rest = [key for key in recorded if key not in {*ready.names, *variables}]
     notes = [*ready.notes, *(note for executor in executors.values() for note in executor.notes)]
@@ -104,7 +107,7 @@ def _compare_with_record(
         title, [recorded.get(name, ABSENT) for name, _ in heads], {p: recorded[n] for p, n in names.items()}, names
     )
     own = RecordRunner(THIS, [value for _, value in heads], {p: value for p, (_, value) in compared.items()}, names)
-    own.engine, own.peak_bytes = engine, runner.peak_bytes
+    own.engine, own.peak_bytes = runner.engine, runner.peak_bytes
     tolerance = tolerate_other_program(options.atol, options.rtol)
     pairs = [(node, node) for node in nodes]
     values = compare_runs([(name, name) for name, _ in heads], reference, own, tolerance, nodes=pairs, layers=options.layers)

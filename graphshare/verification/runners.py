@@ -11,7 +11,6 @@ import msgspec
 from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference
-from graphshare.errors import InputError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
 from graphshare.execute.session_model import OpenModel
@@ -43,7 +42,11 @@ class Runner(ABC):
 
     @abstractmethod
     def watch(self, look: Look) -> None:
-        """Call ``look`` with each node, the index of an output and its value, in topological order; the value may not stay."""
+        """Call ``look`` with each node, the index of an output and its value, in topological order; the value may not stay.
+
+        Raises:
+            InputError: onnxruntime does not compute the values inside as outputs.
+        """
 
     def label(self, node: Node, index: int) -> str:
         """Return what an inner output is called as a reference."""
@@ -107,12 +110,7 @@ class SessionRunner(Runner):
         return self._outputs
 
     def watch(self, look: Look) -> None:
-        try:
-            entries, session = self._model.open_inner()
-            values = session.run(self._feeds)
-        except InputError:
-            return  # a value that is used in place cannot be an output
-        for entry, value in zip(entries, values, strict=True):
+        for entry, value in self._model.compute_inner(self._feeds):
             look(entry.node, entry.index, value)
 
 

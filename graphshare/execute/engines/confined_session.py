@@ -60,8 +60,14 @@ class ConfinedSession(Session):
         self._process = _find_process()
         folder = os.path.abspath(folder) if folder else ""
         options = {"folder": folder, "merge_equal": merge_equal, "awake": awake}
-        self._number, self.version, *shapes, self.dtypes, self.outputs = self._process.ask("open", model, options)
+        self._number, self.version, *shapes, self.dtypes, self.outputs, self.unreadable = self._process.ask(
+            "open", model, options
+        )
         self.inputs, self.defaults = ({name: tuple(shape) for name, shape in each.items()} for each in shapes)
+
+    @property
+    def is_open(self) -> bool:
+        return self._process.goes_on
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
@@ -219,7 +225,8 @@ def _answer(compute: Callable[[], Any]) -> tuple[str, Any]:
 
 def _open(sessions: dict[int, Session], number: int, model: bytes, options: dict[str, Any]) -> tuple[Any, ...]:
     session = sessions[number] = Session(model, **options)
-    return number, session.version, session.inputs, session.defaults, session.dtypes, session.outputs
+    own = session.inputs, session.defaults, session.dtypes, session.outputs, session.unreadable
+    return number, session.version, *own
 
 
 def _run(sessions: Mapping[int, Session], number: int, feeds: Mapping[str, Any]) -> list[Any]:
