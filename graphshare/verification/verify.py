@@ -296,7 +296,7 @@ def _describe_tied(parameters: Sequence[ParameterPair], pairing: Pairing, sides:
     """Return how many of the branches' parameters, and how much of a model that holds them, are tied; nothing for others."""
     (left, right), records = sides.members, sides.records[0]
     format_ = find_format(left.graph)
-    if left is not right or records is None or not format_.holds_parameters:
+    if left is not right or records is None or format_.supports(Capability.PARAMETER_FILE):
         return ()
     inside = format_.index_functions(left.graph, [node for node, _ in pairing.pairs])
     tied = [*inside, *filter(None, (records.of(pair.left) for pair in parameters if pair.how == "tied"))]
