@@ -24,7 +24,7 @@ from graphshare.execute.train import StepListener, Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
-from graphshare.formats.model_format import Capability, find_lacks, has_kernels, require
+from graphshare.formats.model_format import Capability, find_format, has_kernels, require
 from graphshare.ir.graph import EMPTY
 from graphshare.resources import parse_size, resource_limits
 
@@ -117,10 +117,9 @@ def _choose_executor(
     """
     if has_kernels(source.graph):
         return create_executor(engine or NUMPY, strict=strict, forwards=forwards, fixed=fixed)
-    own = engine in (None, ONNXRUNTIME, AUTO)
-    chosen = {f"`engine={engine!r}`": not own, "`strict_engine`": strict, **others}
+    chosen = {f"`engine={engine!r}`": engine not in (None, ONNXRUNTIME, AUTO), "`strict_engine`": strict, **others}
     options = [what for what, is_chosen in chosen.items() if is_chosen]
-    if faults := find_lacks(source.graph, Capability.KERNELS, options, where=source.where):
+    if faults := find_format(source.graph).find_lacks(Capability.KERNELS, options, where=source.where):
         raise RefusedError(faults)
     require_runtime()
     return None

@@ -12,7 +12,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays
-from graphshare.formats.model_format import Capability, find_format, find_lacks
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
 from graphshare.verification.inputs import VerifyOptions
@@ -141,7 +141,7 @@ def _check_formats(source: Checkpoint, other: Checkpoint | None, *, layers: bool
         faults.append(Fault("`layers` is for two models of one format: others have other nodes", hint=hint))
     for each in (source, other) if train_step else ():
         if each is not None:
-            faults += find_lacks(each.graph, Capability.TRAINING, ["`train_step`"], where=each.where)
+            faults += find_format(each.graph).find_lacks(Capability.TRAINING, ["`train_step`"], where=each.where)
     if faults:
         raise RefusedError(faults)
 

@@ -19,6 +19,7 @@ from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.declared_inputs import InputDrawer
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
 from graphshare.execute.feeds import for_variables, parameter_values
@@ -218,8 +219,6 @@ class _BoundSession(Bound):
         )
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
-        from graphshare.execute.declared_inputs import InputDrawer  # start-up: few runs are of ONNX models
-
         self._list_missing(fed)
         with memory_limit(self._max_memory):
             return self._model.run(InputDrawer(self._model.session, {node.name: x for node, x in fed.items()}).draw(1))

@@ -26,10 +26,7 @@ _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bit
 
 
 class Drawn(msgspec.Struct, frozen=True, eq=False):
-    """A value for each input by name, the outputs if they were computed already, and notes on integers that were drawn.
-
-    ``open_names`` are inputs that could have other sizes.
-    """
+    """A value for each input, outputs that were computed already, notes on integers, and the inputs with sizes left open."""
 
     values: dict[str, Array]
     outputs: list[Any] | None
@@ -43,10 +40,8 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
     Raises:
         RefusedError: as :class:`InputDrawer`.
     """
-    try:
+    with part.locate():
         drawer = InputDrawer(part.session, feeds, shapes, seed, find_format(part.graph).find_integers(part.graph))
-    except RefusedError as error:
-        raise error.with_location(part.where) from None
     plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
     for size, is_batch in plans:
         values = drawer.draw(size, is_batch=is_batch)
@@ -78,20 +73,22 @@ class InputDrawer:
     ) -> None:
         self._session, self._feeds, self._shapes, self._seed = session, feeds, shapes, seed
         self._integers, self.notes = integers, dict[str, str]()
+        chosen = {name: shape for name, shape in session.defaults.items() if name in feeds or name in shapes}
+        self._declared = {**session.inputs, **chosen}
         faults = [
             Fault(f"{option} {name!r} is not an input of the model, which holds its value")
             for option, names in (("`feeds`", feeds), ("`shapes`", shapes))
             for name in names
-            if name not in session.inputs and name not in session.defaults
+            if name not in self._declared
         ]
-        faults += [fault for name in self._list_inputs() for fault in self._find_faults(name)]
+        faults += [fault for name in self._declared for fault in self._find_faults(name)]
         if faults:
             raise RefusedError(faults)
 
     @property
     def open_names(self) -> list[str]:
         """The inputs of which a size is left to be chosen."""
-        return [name for name in self._list_inputs() if name not in self._feeds and None in self._sizes(name)]
+        return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
 
     def draw(self, size: int, *, is_batch: bool = False) -> dict[str, Array]:
         """Return a value for each input, with ``size`` for what is open: batches of one sample.
@@ -100,7 +97,7 @@ class InputDrawer:
         """
         drawn: dict[str, Array] = {}
         rng = np.random.default_rng(self._seed)
-        for name in self._list_inputs():
+        for name in self._declared:
             dtype = _DTYPES.get(self._session.dtypes[name], "")
             if name in self._feeds:
                 array = self._feeds[name]
@@ -115,36 +112,23 @@ class InputDrawer:
                 drawn[name] = _draw(rng, shape, dtype)
         return drawn
 
-    def _list_inputs(self) -> list[str]:
-        """Return the inputs that have no default, and those others that are given."""
-        given = (name for name in self._session.defaults if name in self._feeds or name in self._shapes)
-        return [*self._session.inputs, *given]
-
     def _find_faults(self, name: str) -> list[Fault]:
-        dtype, declared = self._session.dtypes[name], self._declare(name)
-        if name not in self._feeds and dtype not in _DTYPES:
-            return [
-                Fault(f"input {name!r} is a {dtype}, which is not drawn", hint="compare a part without it (extract `cuts`)")
-            ]
-        chosen = self._feeds[name].shape if name in self._feeds else self._shapes.get(name, declared)
-        fits = len(chosen) == len(declared) and all(
-            n is None or not isinstance(n, int) or not isinstance(m, int) or n == m
-            for n, m in zip(chosen, declared, strict=True)
-        )
-        if fits or (name in self._feeds and dtype not in _DTYPES):
+        dtype, declared, is_fed = self._session.dtypes[name], self._declared[name], name in self._feeds
+        if dtype not in _DTYPES:
+            hint = "compare a part without it (extract `cuts`)"
+            return [] if is_fed else [Fault(f"input {name!r} is a {dtype}, which is not drawn", hint=hint)]
+        chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
+        if chosen is None or (is_fed and not declared):  # onnxruntime says () where the rank is open too
             return []
-        what = "`feeds`" if name in self._feeds else "`shapes`"
-        sizes = format_shape([n if isinstance(n, int) else None for n in chosen])
-        message = f"{what} {name!r} is {sizes}, and the model declares {_format_declared(declared)}"
-        return [Fault(message, node=name if name in self._feeds else None)]
-
-    def _declare(self, name: str) -> Sequence[object]:
-        """Return the shape that the model declares of an input."""
-        return self._session.inputs[name] if name in self._session.inputs else self._session.defaults[name]
+        sizes = zip(chosen, declared, strict=False)
+        if len(chosen) == len(declared) and all(n is None or not isinstance(m, int) or n == m for n, m in sizes):
+            return []
+        start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
+        return [Fault(f"{start}, and the model declares {_format_declared(declared)}", node=name if is_fed else None)]
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""
-        declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declare(name)]
+        declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declared[name]]
         chosen = self._shapes.get(name, (None,) * len(declared))
         return [m if n is None else n for n, m in zip(chosen, declared, strict=True)]
 
@@ -153,15 +137,15 @@ class InputDrawer:
         known = self._sizes(name)[place]
         if known is not None:
             return known
-        symbol = self._declare(name)[place]
-        for other, shape in self._session.inputs.items():
+        symbol = self._declared[name][place]
+        for other, shape in self._declared.items():
             sizes = self._feeds[other].shape if other in self._feeds else self._sizes(other)
             for dimension, n in zip(shape, sizes, strict=False):
                 if isinstance(symbol, str) and dimension == symbol and n is not None:
                     return int(n)
         if is_batch and len(self._sizes(name)) > 1 and list(self._sizes(name)).count(None) == 1:
             return 1
-        batches = {shape[0] for shape in self._session.inputs.values() if shape}
+        batches = {shape[0] for shape in self._declared.values() if shape}
         return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
 
 
@@ -183,7 +167,7 @@ def _draw_integers(
     """
     values = list(dict.fromkeys(value for wish in wishes for value in wish.values))
     low = max((wish.low for wish in wishes if wish.high), default=0)
-    high = min((wish.high for wish in wishes if wish.high), default=0)
+    high = min((*(wish.high for wish in wishes if wish.high), np.iinfo(dtype).max)) if any(wish.high for wish in wishes) else 0
     is_single = prod(shape) == 1
     if low < high and not (is_single and values):
         drawn, choice = rng.integers(low, high, shape), f"drawn from {low} to {high - 1}"

@@ -17,6 +17,7 @@ from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
@@ -117,8 +118,8 @@ def prepare(
             part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))
             output_names = [name for name in output_names if name not in left_out]
             session = SessionPart(part, part.heads, params, where)
-        assigned = _assign_inputs(session, roles, variables, fed, shaped, seed, notes)
-        notes += _describe(assigned, seed, None)
+        assigned, choices = _assign_inputs(session, roles, fed, shaped, seed)
+        notes += [*choices, *_describe(assigned, seed, None)]
         return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, session)
     parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
     make_plan(part.heads)
@@ -132,24 +133,19 @@ def prepare(
 def _assign_inputs(
     session: SessionPart,
     roles: Mapping[Node, Role],
-    variables: Sequence[Node],
     feeds: Mapping[Node, Array],
     shapes: Mapping[Node, GivenShape],
     seed: int | None,
-    notes: list[str],
-) -> Assignment:
-    """Assign a value to each input of a session: what is fed, else drawn ones; add notes on those that are not any."""
-    from graphshare.execute.declared_inputs import draw_values  # start-up: few runs are of ONNX models
-
-    missing = [node for node in variables if node.name in session.session.inputs and node not in feeds]
+) -> tuple[Assignment, list[str]]:
+    """Assign a value to each input of a session, what is fed or a drawn one; return it with notes on the integers drawn."""
+    missing = [node for node in roles if node.name in session.session.inputs and node not in feeds]
     refuse_missing(missing, roles, seed, None, None)
-    given = {node.name: array for node, array in feeds.items()}
-    drawn = draw_values(session, given, {node.name: shape for node, shape in shapes.items()}, seed or 0)
-    notes += drawn.notes
-    values = {node: drawn.values[node.name] for node in variables if node.name in drawn.values}
+    by_name = {node.name: array for node, array in feeds.items()}
+    drawn = draw_values(session, by_name, {node.name: shape for node, shape in shapes.items()}, seed or 0)
+    values = {node: drawn.values[node.name] for node in roles if node.name in drawn.values}
     converted = {node: array.dtype for node, array in feeds.items() if values[node].dtype != array.dtype}
     sized = [node for node in missing if node.name in drawn.open_names]
-    return Assignment(values, Inference([], {}, {}), inputs=missing, sized=sized, converted=converted)
+    return Assignment(values, Inference([], {}, {}), inputs=missing, sized=sized, converted=converted), drawn.notes
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:

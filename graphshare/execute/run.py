@@ -34,8 +34,6 @@ from graphshare.text.format import format_bytes, format_count, format_dims, form
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
-_NAMED = 6
-
 
 class NumericResult(ShortRepr):
     """A base class for results with arrays: two are equal if all but the measured times is."""
@@ -171,9 +169,9 @@ def _keep_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Arra
     kept = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"}
     others = [name for name in outputs if name not in kept]
     if others and not kept:
-        hint = "choose another value with `targets`"
-        raise RefusedError(Fault(f"no output is an array of numbers: {format_names(others, _NAMED)}", hint=hint))
-    notes += [f"left out, as they are not arrays of numbers: {format_names(others, _NAMED)}"] if others else []
+        message = f"no output is an array of numbers: {format_names(others, 6)}"
+        raise RefusedError(Fault(message, hint="choose another value with `targets`"))
+    notes += [f"left out, as they are not arrays of numbers: {format_names(others, 6)}"] if others else []
     return kept
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 
 if TYPE_CHECKING:
+    from graphshare.execute.engines.confined_session import ConfinedSession
     from graphshare.execute.engines.onnx_session import Session
 
 _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
@@ -36,20 +38,28 @@ class OpenModel(ABC):
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Return the outputs. Raises RefusedError with the options that give other inputs where onnxruntime fails."""
         try:
-            return self.session.run(feeds)
+            with self.locate():
+                return self.session.run(feeds)
         except InputError as error:
-            faults = [msgspec.structs.replace(fault, hint=fault.hint or _HINT) for fault in name_node(error).faults]
-            raise RefusedError(faults).with_location(self.where) from None
-        except RefusedError as error:
-            raise error.with_location(self.where) from None
+            raise RefusedError([msgspec.structs.replace(fault, hint=fault.hint or _HINT) for fault in error.faults]) from None
 
     def compute_inner(self, feeds: Mapping[str, Array]) -> Sequence[tuple[Entry, Any]]:
         """Return the outputs of operators in topological order, with their values. Raises InputError or RefusedError."""
         entries, session = self.open_inner()
-        try:
+        with self.locate():
             return list(zip(entries, session.run(feeds), strict=True))
+
+    @contextmanager
+    def locate(self) -> Iterator[None]:
+        """Name the model, and the node that onnxruntime names in its text, in errors that do not."""
+        try:
+            yield
         except GraphshareError as error:
-            raise name_node(error).with_location(self.where) from None
+            faults = []
+            for fault in error.faults:
+                match = _NODE.search(fault.message) if fault.node is None else None
+                faults.append(msgspec.structs.replace(fault, node=match[1] or match[2]) if match else fault)
+            raise type(error)(faults).with_location(self.where) from None
 
 
 class SessionPart(OpenModel):
@@ -60,6 +70,8 @@ class SessionPart(OpenModel):
         InputError: it refuses the part.
         RefusedError: the part has external data in several directories.
     """
+
+    session: ConfinedSession
 
     def __init__(self, graph: Graph, heads: Sequence[Entry], params: ParameterFile | None, where: str = "") -> None:
         nodes = tuple(post_order(entry.node for entry in heads))
@@ -72,17 +84,15 @@ class SessionPart(OpenModel):
             self.session = self.open(self.graph.heads)
         return super().run(feeds)
 
-    def open(self, heads: Sequence[Entry]) -> Session:
+    def open(self, heads: Sequence[Entry]) -> ConfinedSession:
         """Return a session in which ``heads`` of the part are the outputs."""
         from graphshare.execute.engines.confined_session import ConfinedSession
         from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
 
         part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
-        try:
+        with self.locate():
             model, folder = encode_for_session(part, self._params)
             return ConfinedSession(model, folder, merge_equal=False, awake=False)
-        except GraphshareError as error:
-            raise name_node(error).with_location(self.where) from None
 
     def open_inner(self) -> tuple[Sequence[Entry], Session]:
         entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
@@ -91,12 +101,3 @@ class SessionPart(OpenModel):
             entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
             session = self.open(entries)
         return entries, session
-
-
-def name_node(error: GraphshareError) -> GraphshareError:
-    """Return the error with the node that onnxruntime names in its text."""
-    faults = []
-    for fault in error.faults:
-        match = _NODE.search(fault.message) if fault.node is None else None
-        faults.append(msgspec.structs.replace(fault, node=match[1] or match[2]) if match else fault)
-    return type(error)(faults)

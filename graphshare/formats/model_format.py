@@ -273,11 +273,6 @@ def require(graph: Graph, capability: Capability, *, what: str = "", where: str 
     find_format(graph).require(capability, what=what, where=where)
 
 
-def find_lacks(graph: Graph, capability: Capability, options: Iterable[str], *, where: str = "") -> list[Fault]:
-    """Return why ``options`` are not for a graph whose format lacks a capability; see :meth:`ModelFormat.find_lacks`."""
-    return find_format(graph).find_lacks(capability, options, where=where)
-
-
 def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
     """Return the format of a file by its content, and the file to read: what gzip packed, if it packed a model.
 

@@ -17,6 +17,7 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.analysis.twins import find_twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.feeds import GivenShape, parameter_values
@@ -29,7 +30,7 @@ from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.verification.compare import compare_runs, tolerate_by_element, tolerate_other_program
-from graphshare.verification.inputs import VerifyOptions, add_notes, describe_input, describe_seed
+from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
 from graphshare.verification.pairing import Side, pair_names
 from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, value_stage
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, Runner, SessionRunner
@@ -149,8 +150,6 @@ def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
         UsageError: onnxruntime is not installed.
         RefusedError: the models have different numbers of inputs or outputs; inputs cannot be drawn, or are not computed.
     """
-    from graphshare.execute.declared_inputs import draw_values  # start-up: few proofs are of ONNX models
-
     names = [output_name(entry) for entry in side.graph.heads]
     outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
     left = SessionPart(side.graph, side.graph.heads, side.params, side.where)
@@ -166,9 +165,7 @@ def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
     for number in range(options.rounds):
         drawn = draw_values(left, options.feeds, options.shapes, options.seed + number)
         if not number:
-            own = {name: value for name, value in drawn.values.items() if name not in options.feeds}
-            lines = [describe_input([repr(name)], describe_seed(options.seed), value) for name, value in own.items()]
-            add_notes(notes, [*lines, *drawn.notes])
+            add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
         reference = SessionRunner(left, drawn.values, drawn.outputs)
         runner = SessionRunner(right, {inputs.get(name, name): value for name, value in drawn.values.items()})
         rounds.append(compare_runs(list(outputs.items()), reference, runner, tolerance))

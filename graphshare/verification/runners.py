@@ -42,11 +42,7 @@ class Runner(ABC):
 
     @abstractmethod
     def watch(self, look: Look) -> None:
-        """Call ``look`` with each node, the index of an output and its value, in topological order; the value may not stay.
-
-        Raises:
-            InputError: onnxruntime does not compute the values inside as outputs.
-        """
+        """Call ``look`` with each node, the index of an output and its value, in topological order; the value may not stay."""
 
     def label(self, node: Node, index: int) -> str:
         """Return what an inner output is called as a reference."""

@@ -11,6 +11,7 @@ from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.twins import NodePair, Twins
 from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
@@ -37,14 +38,7 @@ from graphshare.verification.compare import (
     tolerate_by_element,
     tolerate_other_program,
 )
-from graphshare.verification.inputs import (
-    BranchInputs,
-    RoundValues,
-    VerifyOptions,
-    add_notes,
-    describe_input,
-    describe_seed,
-)
+from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions, add_notes, describe_drawn
 from graphshare.verification.pairing import Side, Sides, pair_branches, pair_by_rewrite, pair_files, pair_nodes
 from graphshare.verification.report import (
     BranchReport,
@@ -350,8 +344,6 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
         RefusedError: inputs cannot be drawn.
         InputError: onnxruntime refuses a branch.
     """
-    from graphshare.execute.declared_inputs import draw_values  # start-up: few proofs are of ONNX models
-
     pair, sides, options = inputs.pair, inputs.sides, inputs.options
     left, right = (
         SessionPart(side.graph, heads, side.params, side.where)
@@ -365,10 +357,7 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
             shapes = {node.name: shape for node, shape in setup.shapes.items()}
             drawn = draw_values(left, feeds, shapes, options.seed + number)
             if not number:
-                own = {name: value for name, value in drawn.values.items() if name not in feeds}
-                source = describe_seed(options.seed)
-                lines = [describe_input(labels.get(name, [repr(name)]), source, value) for name, value in own.items()]
-                add_notes(notes, [*lines, *drawn.notes], setup.branch)
+                add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)
             others = {twins.get(name, name): value for name, value in drawn.values.items()}
             runners = SessionRunner(left, drawn.values, drawn.outputs), SessionRunner(right, others)
             yield Round({ONNXRUNTIME: runners}, setup.branch)

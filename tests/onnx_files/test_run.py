@@ -223,3 +223,10 @@ def test_an_error_names_file_node_and_sizes(tmp_path: Path) -> None:
     path = write(tmp_path, "product", model)
     run = in_process("run", path, "--feed", "x=[[1, 2]]")
     refused(run, 'product.onnx (node "product"): onnxruntime', "fails", "--shape NAME=SIZES")
+
+
+def test_an_input_of_any_rank_takes_what_is_fed(tmp_path: Path) -> None:
+    model = build([helper.make_node("Neg", ["x"], ["y"])], {"x": (1, None)}, {"y": 1})  # type: ignore[dict-item]
+    path = write(tmp_path, "any", model)
+    for shape in ((), (3,), (2, 1, 4)):
+        assert gs.run(path, feeds={"x": np.ones(shape, np.float32)}).outputs["y"].shape == shape

@@ -67,6 +67,7 @@ class ConfinedSession(Session):
 
     @property
     def is_open(self) -> bool:
+        """Whether its process goes on."""
         return self._process.goes_on
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:

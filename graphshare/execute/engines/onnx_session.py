@@ -74,11 +74,6 @@ class Session:
             name = where or (model if isinstance(model, str) else "")
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it can run: a session in another process may end with that."""
-        return True
-
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
 

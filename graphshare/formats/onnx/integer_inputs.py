@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphshare.formats.model_format import Integers
-from graphshare.formats.onnx.stored import Span, find_stored
+from graphshare.formats.onnx.stored import MemoryFile, Span, find_stored
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, locate_tensor, read_elements
 from graphshare.formats.onnx.types import read_type
 from graphshare.formats.onnx.wire import scan
@@ -25,26 +25,28 @@ Key = tuple[Node, int]
 def find_integers(graph: Graph) -> dict[str, list[Integers]]:
     """Return what the operators of a graph, and of its bodies, want of the inputs that reach them unchanged, by name."""
     integers: dict[str, list[Integers]] = {}
-    inputs = {(node, 0): node.name for node in graph.variables() if not node.details.holds_value}
-    scopes: list[tuple[Graph, dict[Key, str], dict[Key, Entry]]] = [(graph, inputs, {})]
-    for scope, origins, outer in scopes:  # which grows by the bodies
-        for node in scope.nodes:
-            operands = _list_operands(node)
-            if node.op in _SELECTED and node.inputs and (node.inputs[0].node, node.inputs[0].index) in origins:
-                origins[node, 0] = origins[node.inputs[0].node, node.inputs[0].index]
+    origins = {(node, 0): node.name for node in graph.variables() if not node.details.holds_value}
+    outer: dict[Key, Entry] = {}
+    graphs = [graph]
+    for each in graphs:  # which grows by the bodies
+        for node in (node for node in each.nodes if not node.details.domain):
+            operands = _list_operands(node, outer)
             for place, wish in _list_wishes(node, operands, outer):
-                entry = operands[place]
-                name = origins.get((entry.node, entry.index)) if entry is not None else None
+                name = _find_origin(operands[place], origins)
                 if name is not None and wish not in integers.setdefault(name, []):
                     integers[name].append(wish)
-            captured = list(node.inputs[len(node.inputs) - sum(len(body.captures) for body in node.subgraphs) :])
-            for body in node.subgraphs:
-                pairs = [(variable, captured.pop(0)) for variable in body.captures]
-                names = [(variable, origins.get((entry.node, entry.index))) for variable, entry in pairs]
-                inner = {(variable, 0): name for variable, name in names if name is not None}
-                known = {(variable, 0): _follow(entry, outer) for variable, entry in pairs}
-                scopes.append((body, inner, known))
+            name = _find_origin(operands[0], origins) if operands and node.op in _SELECTED else None
+            if name is not None:
+                origins[node, 0] = name
+            captures = [variable for body in node.subgraphs for variable in body.captures]
+            for variable, entry in zip(reversed(captures), reversed(node.inputs), strict=False):
+                outer[variable, 0] = _follow(entry, outer)
+            graphs += node.subgraphs
     return integers
+
+
+def _find_origin(entry: Entry | None, origins: Mapping[Key, str]) -> str | None:
+    return None if entry is None else origins.get((entry.node, entry.index))
 
 
 def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
@@ -52,28 +54,27 @@ def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
     return outer.get((entry.node, entry.index), entry)
 
 
-def _list_operands(node: Node) -> list[Entry | None]:
+def _list_operands(node: Node, outer: Mapping[Key, Entry]) -> list[Entry | None]:
     """Return the inputs of a node by their positions, None for those that are absent."""
     entries = iter(node.inputs)
     absent = node.details.absent
-    return [None if place in absent else next(entries) for place in range(len(node.inputs) + len(absent))]
+    return [None if place in absent else _follow(next(entries), outer) for place in range(len(node.inputs) + len(absent))]
 
 
 def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Key, Entry]) -> Iterator[tuple[int, Integers]]:
-    """Yield what an operator wants of which of its operands; ``outer`` are the values that a body captures."""
-    known = [None if entry is None else _follow(entry, outer) for entry in operands]
-    if node.op == "Equal" and len(known) == 2:
+    """Yield what an operator wants of which of its operands; ``outer`` are the values that bodies capture."""
+    if node.op == "Equal" and len(operands) == 2:
         for place in (0, 1):
-            values = _read_numbers(known[1 - place], outer)
+            values = _read_numbers(operands[1 - place], outer)
             if values:
                 yield place, Integers(f"Equal {node.name!r} compares it with {', '.join(map(str, values))}", tuple(values))
-    elif node.op in _GATHERS and len(known) == 2:
-        size = _find_size(known[0], _read_attribute(node, "axis"))
+    elif node.op in _GATHERS and len(operands) == 2:
+        size = _find_size(operands[0], int(node.attrs.get("axis") or 0))
         if size:
             yield 1, Integers(f"{node.op} {node.name!r} takes it as an index below {size}", high=size)
-    elif node.op == "Slice" and len(known) > _ENDS:
-        axes = _read_numbers(known[_AXES], outer) if len(known) > _AXES and known[_AXES] is not None else [0]
-        sizes = [size for axis in axes or () if (size := _find_size(known[0], axis))]
+    elif node.op == "Slice" and len(operands) > _ENDS:
+        axes = _read_numbers(operands[_AXES], outer) if len(operands) > _AXES and operands[_AXES] is not None else [0]
+        sizes = [size for axis in axes or () if (size := _find_size(operands[0], axis))]
         for place, low in ((_STARTS, 0), (_ENDS, 1)):
             high = min(sizes, default=1) + low
             why = f"Slice {node.name!r} takes it as {'an end' if low else 'a start'}"
@@ -92,12 +93,6 @@ def _find_size(entry: Entry | None, axis: int) -> int | None:
     return size if isinstance(size, int) and size > 0 else None
 
 
-def _read_attribute(node: Node, name: str) -> int:
-    """Return an integer attribute of an operator; 0 where it does not have it."""
-    text = node.attrs.get(name, "0")
-    return int(text) if text.lstrip("-").isdecimal() else 0
-
-
 def _read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> list[int] | None:
     """Return the numbers of a small constant of integers; None for any other value."""
     while entry is not None and entry.node.op in _PASSED_ON and entry.node.inputs:
@@ -112,12 +107,9 @@ def _read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> li
     text = node.attrs.get("value_int") or node.attrs.get("value_ints", "")
     if text:
         return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
-    value = node.details.values.get("value")
-    if value is None:
-        return None
-    file = value.span.file
-    fields = scan(file.data, value.span.start, value.span.end)
-    return next((_decode(Span(file, field[3], field[4])) for field in fields if field[0] == _TENSOR), None)
+    span = node.details.values["value"].span if "value" in node.attrs else Span(MemoryFile(b""), 0, 0)
+    fields = scan(span.file.data, span.start, span.end)
+    return next((_decode(Span(span.file, field[3], field[4])) for field in fields if field[0] == _TENSOR), None)
 
 
 def _decode(span: Span) -> list[int] | None:
