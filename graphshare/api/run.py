@@ -116,7 +116,7 @@ def _choose_executor(
         UsageError: the engine is not known, or not installed.
     """
     if has_kernels(source.graph):
-        return create_executor(engine or NUMPY, strict=strict, forwards=forwards, fixed=fixed)
+        return create_executor(NUMPY if engine is None else engine, strict=strict, forwards=forwards, fixed=fixed)
     chosen = {f"`engine={engine!r}`": engine not in (None, ONNXRUNTIME, AUTO), "`strict_engine`": strict, **others}
     options = [what for what, is_chosen in chosen.items() if is_chosen]
     if faults := find_format(source.graph).find_lacks(Capability.KERNELS, options, where=source.where):
