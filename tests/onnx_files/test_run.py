@@ -141,6 +141,14 @@ def test_memory_and_time_are_limited(tmp_path: Path) -> None:
     )
     small = write(tmp_path, "small", build(nodes, {"x": (1, [1])}, {"y": 1}, {"s": np.array([4, 4])}))
     assert gs.run(small, seed=0, max_memory="100M").outputs["y"].shape == ()
+    ends = [helper.make_tensor_value_info(name, dtype, []) for name, dtype in (("i", INT), ("going", 9), ("k", INT))]
+    results = [helper.make_tensor_value_info(name, dtype, []) for name, dtype in (("on", 9), ("j", INT))]
+    steps = [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Identity", ["i"], ["j"])]
+    loop = helper.make_node("Loop", ["n", "flag", "n"], ["last"], body=helper.make_graph(steps, "body", ends, results))
+    endless = build([loop], {"n": (INT, []), "flag": (9, [])}, {"last": INT})
+    feeds = ("--feed", "n=1000000000", "--feed", "flag=true")
+    refused(in_process("run", write(tmp_path, "endless", endless), *feeds, "--time-limit", "0.5"), "--time-limit")
+    assert gs.run(small, seed=0).outputs["y"].shape == ()
 
 
 def test_an_input_is_one_of_the_numbers_that_it_is_compared_with(tmp_path: Path) -> None:
