@@ -10,10 +10,13 @@ from graphshare.analysis.twins import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import locate_refusals
-from graphshare.errors import Fault, UsageError
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.bind import Bound
 from graphshare.execute.bind import bind as bind_graph
-from graphshare.execute.engines.registry import NUMPY, create_executor
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.engines.onnx_session import require_runtime
+from graphshare.execute.engines.registry import AUTO, NUMPY, ONNXRUNTIME, create_executor
 from graphshare.execute.run import Computed, run_batches
 from graphshare.execute.run import run as run_graph
 from graphshare.execute.sgd import Sgd
@@ -21,7 +24,8 @@ from graphshare.execute.train import StepListener, Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
-from graphshare.formats.model_format import Capability, require
+from graphshare.formats.model_format import Capability, find_format, has_kernels, require
+from graphshare.ir.graph import EMPTY
 from graphshare.resources import parse_size, resource_limits
 
 _CALLS = 100
@@ -39,7 +43,7 @@ def run(
     profile: bool = False,
     batch: Positive | None = None,
     all_outputs: bool = False,
-    engine: str = NUMPY,
+    engine: str | None = None,
     strict_engine: bool = False,
     max_memory: Natural | str | None = None,
     time_limit: Seconds | None = None,
@@ -51,11 +55,14 @@ def run(
     computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
     not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
     that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
-    and the inputs: what :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference,
-    ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or that of an installed package.
-    Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are refused. What would
-    take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without it what is available) is refused before it runs,
-    and work ends with an error after ``time_limit`` seconds.
+    and the inputs: what :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference and the
+    default, ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or that of an installed
+    package. Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are refused. What
+    would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without it what is available) is refused before it
+    runs, and work ends with an error after ``time_limit`` seconds.
+
+    An ONNX model is computed by onnxruntime alone, as a whole. Its inputs are drawn as it declares them, integers as it uses
+    them, and one that has an initializer need not be fed.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
@@ -65,11 +72,11 @@ def run(
             installed, or ``profile`` is wanted of another than numpy.
     """
     source = as_checkpoint(model)
-    if profile and engine != NUMPY:
+    if profile and engine not in (None, NUMPY):
         raise UsageError(Fault(f"`profile` measures numpy's kernels and does not go with `engine={engine!r}`"))
-    require(source.graph, Capability.RUN, where=source.where)
-    executor = create_executor(
-        engine, strict=strict_engine, forwards=_count_batches(feeds or {}, batch), fixed=batch is not None
+    others = {"`profile`": profile, "`batch`": batch is not None}
+    executor = _choose_executor(
+        source, engine, others, strict=strict_engine, forwards=_count_batches(feeds or {}, batch), fixed=batch is not None
     )
     if batch is not None:
         _check_batch(batch, profile=profile, all_outputs=all_outputs)
@@ -86,6 +93,7 @@ def run(
             profile=profile,
             all_outputs=all_outputs,
             executor=executor,
+            where=source.where,
         )
 
     limits = resource_limits(max_memory, time_limit)
@@ -98,6 +106,25 @@ def run(
     return computed
 
 
+def _choose_executor(
+    source: Checkpoint, engine: str | None, others: Mapping[str, bool] = EMPTY, *, strict: bool, forwards: int, fixed: bool
+) -> Executor | None:
+    """Return what computes a model; None for one that onnxruntime computes as a whole.
+
+    Raises:
+        RefusedError: that one is to be computed by another engine, or with ``others`` of the options, which are for kernels.
+        UsageError: the engine is not known, or not installed.
+    """
+    if has_kernels(source.graph):
+        return create_executor(NUMPY if engine is None else engine, strict=strict, forwards=forwards, fixed=fixed)
+    chosen = {f"`engine={engine!r}`": engine not in (None, ONNXRUNTIME, AUTO), "`strict_engine`": strict, **others}
+    options = [what for what, is_chosen in chosen.items() if is_chosen]
+    if faults := find_format(source.graph).find_lacks(Capability.KERNELS, options, where=source.where):
+        raise RefusedError(faults)
+    require_runtime()
+    return None
+
+
 def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
     """Return how often the graph is computed."""
     if batch is None or batch < 1:
@@ -107,7 +134,7 @@ def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
 
 def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
     """Raise UsageError with all that does not go with ``batch``."""
-    faults = []
+    faults: list[Fault] = []
     if profile:
         faults.append(Fault("`profile` measures one pass and does not go with `batch`"))
     if all_outputs:
@@ -121,7 +148,7 @@ def bind(
     *,
     targets: Names = (),
     seed: Natural = 0,
-    engine: str = NUMPY,
+    engine: str | None = None,
     strict_engine: bool = False,
     max_memory: Natural | str | None = None,
 ) -> Bound:
@@ -136,9 +163,8 @@ def bind(
         RefusedError: parameters that the model does not hold, targets that are not in the graph; all of a kind are listed.
         UsageError: the engine is not installed.
     """
-    executor = create_executor(engine, strict=strict_engine, forwards=_CALLS, fixed=True)
     source = as_checkpoint(model)
-    require(source.graph, Capability.RUN, where=source.where)
+    executor = _choose_executor(source, engine, strict=strict_engine, forwards=_CALLS, fixed=True)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     names = as_names(targets)
     again = partial(bind, source, targets=names, seed=seed, engine=engine, strict_engine=strict_engine, max_memory=max_memory)
@@ -151,6 +177,7 @@ def bind(
             seed=seed,
             max_memory=size,
             executor=executor,
+            where=source.where,
         )
 
 

@@ -12,7 +12,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays
-from graphshare.formats.model_format import Capability, require
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
 from graphshare.verification.inputs import VerifyOptions
@@ -95,21 +95,7 @@ def verify(
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
-    wanted = {
-        "`recorded`": Capability.RECORDED if recorded is not None else None,
-        "`train_step`": Capability.TRAINING if train_step else None,
-        "`layers`": Capability.LAYERS if layers else None,
-    }
-    faults: list[Fault] = []
-    for each in (source,) if other is None else (source, other):
-        for option, capability in wanted.items():
-            try:
-                if capability is not None:
-                    require(each.graph, capability, what=option, where=each.where)
-            except RefusedError as error:
-                faults += error.faults
-    if faults:
-        raise RefusedError(faults)
+    _check_formats(source, other, layers=layers, train_step=train_step)
     with locate_refusals(source), resource_limits(max_memory, time_limit):
         arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
         return verify_sides(
@@ -145,6 +131,19 @@ def _check_options(
         faults.append(Fault("`against` compares two files; `prefixes` and `map` are for branches in one"))
     if faults:
         raise UsageError(faults)
+
+
+def _check_formats(source: Checkpoint, other: Checkpoint | None, *, layers: bool, train_step: bool) -> None:
+    """Refuse options that models of these formats do not have. Raises RefusedError with all of them."""
+    faults: list[Fault] = []
+    if layers and other is not None and find_format(source.graph) is not find_format(other.graph):
+        hint = "`graphshare run --all` keeps what one computes, and `recorded` compares the other with that, by names"
+        faults.append(Fault("`layers` is for two models of one format: others have other nodes", hint=hint))
+    for each in (source, other) if train_step else ():
+        if each is not None:
+            faults += find_format(each.graph).find_lacks(Capability.TRAINING, ["`train_step`"], where=each.where)
+    if faults:
+        raise RefusedError(faults)
 
 
 def _side(source: Checkpoint) -> Side:

@@ -105,7 +105,9 @@ time_limit = _option(
     help="End with an error where the answer takes more seconds; nothing is written then.",
 )
 engine = _option(
-    "--engine", default="numpy", metavar="[numpy|onnxruntime|auto]", help="What computes; auto takes the faster [numpy]."
+    "--engine",
+    metavar="[numpy|onnxruntime|auto]",
+    help="What computes; auto takes the faster [numpy; of ONNX models onnxruntime].",
 )
 engines = _option(
     "--engine",

@@ -19,6 +19,7 @@ from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.declared_inputs import InputDrawer
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
 from graphshare.execute.feeds import for_variables, parameter_values
@@ -26,7 +27,9 @@ from graphshare.execute.interpreter import Memo, run_plan
 from graphshare.execute.plan import Plan, Step, make_plan
 from graphshare.execute.pool import SMALL, Pool
 from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
+from graphshare.execute.session_model import SessionPart
 from graphshare.execute.variable_values import as_array, convert_feed, random_stream
+from graphshare.formats.model_format import has_kernels
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
@@ -49,12 +52,14 @@ def bind(
     seed: int = 0,
     max_memory: int | None = None,
     executor: Executor | None = None,
+    where: str = "",
 ) -> Bound:
     """Compile the heads of ``graph``, or ``targets``, for repeated inference with the same parameters.
 
     The first passes are slower than later ones. ``again`` binds the same once more, and can be pickled where the result shall
     be. ``seed`` is for operators that draw. ``max_memory`` bounds a call in bytes.
-    ``executor`` computes, and must not be used by others; without one numpy does.
+    ``executor`` computes, and must not be used by others; without one numpy does. onnxruntime computes a graph without kernels,
+    which messages call ``where``.
 
     Raises:
         UnsupportedError: operators that nothing here can compute; all are listed.
@@ -63,12 +68,15 @@ def bind(
     check_belongs(params, graph)
     wanted = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
     part, _ = runnable_part(graph, wanted)
+    names = unique_names([output_name(entry) for entry in wanted])
+    if not has_kernels(graph):
+        with memory_limit(max_memory):
+            return _BoundSession(SessionPart(part, part.heads, params, where), names, again, max_memory)
     roles = assign_roles(part, held=list_parameter_names(params))
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)
     refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
-    names = unique_names([output_name(entry) for entry in wanted])
     return Bound(part, names, values, roles, seed, again, max_memory, executor)
 
 
@@ -103,6 +111,7 @@ class Bound:
         self._part, self._parameters, self._roles = part, parameters, roles
         self._nodes = post_order(entry.node for entry in part.heads)
         self._inputs = [node for node in self._nodes if node.is_variable and node not in parameters]
+        self._optional: list[Node] = []
         self._executor = executor if executor is not None and executor.engine is not None else None
         self._numpy = self._prepare_numpy() if self._executor is None else None
         self._pool, self._rng = Pool(), random_stream(seed)
@@ -135,8 +144,11 @@ class Bound:
         """
         if feeds is not None and not isinstance(feeds, Mapping):
             feeds = {self._find_only_input(): feeds}
-        given = for_variables({**(feeds or {}), **named}, self._inputs, option="input")
-        fed = {node: as_array(value) for node, value in given.items()}
+        given = for_variables({**(feeds or {}), **named}, [*self._inputs, *self._optional], option="input")
+        return dict(zip(self.outputs, self._compute({node: as_array(value) for node, value in given.items()}), strict=True))
+
+    def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
+        """Return the outputs for arrays of inputs."""
         case = self._settle(fed)
         inference = case.inference
         values = {**self._parameters, **case.zeros}
@@ -148,7 +160,7 @@ class Bound:
             plan, memo = self._numpy = self._numpy or self._prepare_numpy()
             case.plan = case.plan or _call_directly(plan, inference)
             done = run_plan(case.plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=memo)
-        return dict(zip(self.outputs, done.outputs, strict=True))
+        return done.outputs
 
     def _find_only_input(self) -> str:
         """Return the name of the input that is neither a label nor an RNN state. Raises RefusedError unless there is one."""
@@ -172,21 +184,44 @@ class Bound:
         with memory_limit(self._max_memory):
             return self._executor.find_program(self._part.heads, values, inference, self._roles)
 
+    def _list_missing(self, fed: Mapping[Node, Any]) -> list[Node]:
+        """Return the inputs that are not fed. Raises RefusedError with those that are neither labels nor RNN states."""
+        missing = [node for node in self._inputs if node not in fed]
+        lacking = [node for node in missing if not (self._roles[node].is_label or self._roles[node].is_state)]
+        if lacking:
+            raise RefusedError([Fault(f"input {node.name!r} has no value", node=node.name) for node in lacking])
+        return missing
+
     def _settle(self, fed: Mapping[Node, Any]) -> _Case:
         """Return what follows from inputs of these shapes and dtypes; cached."""
         key = tuple((node, array.shape, array.dtype) for node, array in fed.items())
         if key not in self._known:
             roles = self._roles
-            missing = [node for node in self._inputs if node not in fed]
-            lacking = [node for node in missing if not (roles[node].is_label or roles[node].is_state)]
-            if lacking:
-                raise RefusedError([Fault(f"input {node.name!r} has no value", node=node.name) for node in lacking])
+            missing = self._list_missing(fed)
             with memory_limit(self._max_memory):
                 assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, seed=None, params_seed=None)
             if len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
             self._known[key] = _Case(assigned.inference, {node: assigned.values[node] for node in missing})
         return self._known[key]
+
+
+class _BoundSession(Bound):
+    """A graph without kernels in a session of onnxruntime, which stays open."""
+
+    def __init__(self, model: SessionPart, outputs: list[str], again: Callable[[], Bound], max_memory: int | None) -> None:
+        self.outputs, self._again, self._max_memory = outputs, again, max_memory
+        self._model, self._executor = model, None
+        self._nodes, self._roles = list(model.graph.nodes), assign_roles(model.graph)
+        inputs, defaults = model.session.inputs, model.session.defaults
+        self._inputs, self._optional = (
+            [node for node in self._nodes if node.is_variable and node.name in names] for names in (inputs, defaults)
+        )
+
+    def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
+        self._list_missing(fed)
+        with memory_limit(self._max_memory):
+            return self._model.run(InputDrawer(self._model.session, {node.name: x for node, x in fed.items()}).draw(1))
 
 
 def _call_directly(plan: Plan, inference: Inference) -> Plan:

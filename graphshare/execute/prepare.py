@@ -17,9 +17,11 @@ from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
+from graphshare.execute.session_model import SessionPart
 from graphshare.execute.variable_values import (
     check_shapes,
     convert_feed,
@@ -28,7 +30,7 @@ from graphshare.execute.variable_values import (
     infer_given,
     unknown_shapes,
 )
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -59,7 +61,8 @@ class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
     ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are those of the graph's heads or targets, where all
-    outputs are heads of the part. ``notes`` tell the user what was decided for them.
+    outputs are heads of the part. ``notes`` tell the user what was decided for them. A graph without kernels is open in a
+    ``session``, and has values for its inputs alone.
     """
 
     part: Graph
@@ -69,6 +72,7 @@ class Prepared(msgspec.Struct, eq=False):
     roles: dict[Node, Role]
     notes: list[str]
     wanted: frozenset[str] = frozenset()
+    session: SessionPart | None = None
 
     @property
     def variable_bytes(self) -> int:
@@ -87,10 +91,11 @@ def prepare(
     params_seed: int | None,
     all_outputs: bool = False,
     as_input: Collection[str] = (),
+    where: str = "",
 ) -> Prepared:
     """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are.
 
-    ``as_input`` are variables that are inputs, whatever they look like.
+    ``as_input`` are variables that are inputs, whatever they look like; ``where`` is what messages of a session call the graph.
     """
     check_belongs(params, graph)
     heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
@@ -103,16 +108,44 @@ def prepare(
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
     fed = _by_variable(feeds, variables, graph, names, "`feeds`", notes)
     shaped = _by_variable(shapes, variables, graph, names, "`shapes`", notes)
+    output_names = unique_names([output_name(entry) for entry in heads])
+    own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
+    if not has_kernels(graph):
+        session = SessionPart(part, part.heads, params, where)
+        if all_outputs and (left_out := set(session.session.unreadable).difference(own)):
+            notes.append(f"left out, as numpy has no such dtypes: {format_names(sorted(left_out), 6)}")
+            part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))
+            output_names = [name for name in output_names if name not in left_out]
+            session = SessionPart(part, part.heads, params, where)
+        assigned, choices = _assign_inputs(session, roles, fed, shaped, seed)
+        notes += [*choices, *_describe(assigned, seed, None)]
+        return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, session)
     parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
     make_plan(part.heads)
     assigned = assign_values(
         part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params
     )
     notes += _describe(assigned, seed, params_seed)
-    output_names = unique_names([output_name(entry) for entry in heads])
-    own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
     return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own)
+
+
+def _assign_inputs(
+    session: SessionPart,
+    roles: Mapping[Node, Role],
+    feeds: Mapping[Node, Array],
+    shapes: Mapping[Node, GivenShape],
+    seed: int | None,
+) -> tuple[Assignment, list[str]]:
+    """Assign a value to each input of a session, what is fed or a drawn one; return it with notes on the integers drawn."""
+    missing = [node for node in roles if node.name in session.session.inputs and node not in feeds]
+    refuse_missing(missing, roles, seed, None, None)
+    by_name = {node.name: array for node, array in feeds.items()}
+    drawn = draw_values(session, by_name, {node.name: shape for node, shape in shapes.items()}, seed or 0)
+    values = {node: drawn.values[node.name] for node in roles if node.name in drawn.values}
+    converted = {node: array.dtype for node, array in feeds.items() if values[node].dtype != array.dtype}
+    sized = [node for node in missing if node.name in drawn.open_names]
+    return Assignment(values, Inference([], {}, {}), inputs=missing, sized=sized, converted=converted), drawn.notes
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
@@ -177,7 +210,7 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
         UnsupportedError: operators without a kernel; all are listed.
         RefusedError: the file needs an upgrade that MXNet would refuse.
     """
-    faults = missing_kernels(post_order(entry.node for entry in wanted))
+    faults = missing_kernels(post_order(entry.node for entry in wanted)) if has_kernels(graph) else ()
     if faults:
         raise UnsupportedError(faults)
     part, _, implied = upgrade_part(graph, wanted)

@@ -19,7 +19,7 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.feeds import GivenShape
-from graphshare.execute.interpreter import Timing, run_plan
+from graphshare.execute.interpreter import Run, Timing, run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.prepare import prepare, runnable_part, unique_names
 from graphshare.execute.variable_values import random_stream
@@ -30,7 +30,7 @@ from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.progress import task
-from graphshare.text.format import format_bytes, format_count, format_dims, format_number
+from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_number
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
@@ -119,13 +119,15 @@ def run(
     profile: bool = False,
     all_outputs: bool = False,
     executor: Executor | None = None,
+    where: str = "",
 ) -> Computed:
     """Computes the heads of ``graph``, or ``targets``, and only what they need.
 
     ``feeds`` are arrays by variable name, parameters too; an array of another type is converted where the types of the others
     settle its variable's. ``seed`` draws the inputs that are not fed (operators that draw use it too), ``params_seed`` the
     parameters that ``params`` does not hold. Labels and RNN states that are not fed are zeros. ``all_outputs`` returns every
-    inner output too, in topological order, and the inputs. ``executor`` computes; without one numpy does.
+    inner output too, in topological order, and the inputs. ``executor`` computes; without one numpy does. onnxruntime computes
+    a graph without kernels, at sizes that it takes where some are open.
 
     Raises:
         UnsupportedError: operators that nothing here can compute; all are listed before anything runs.
@@ -140,17 +142,37 @@ def run(
         seed=seed,
         params_seed=params_seed,
         all_outputs=all_outputs,
+        where=where,
     )
     started = perf_counter()
     rng = random_stream(seed or 0)
-    if executor is None or executor.engine is None:
+    if ready.session is not None:
+        done = Run(ready.session.run({node.name: array for node, array in ready.values.items()}), {}, 0, [])
+    elif executor is None or executor.engine is None:
         done = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, rng=rng, profile=profile)
     else:
         done = executor.run(ready.part.heads, ready.values, ready.inference, ready.roles, rng=rng)
         ready.notes.extend(executor.notes)
     seconds = perf_counter() - started
     outputs = dict(zip(ready.names, done.outputs, strict=True))
+    if ready.session is not None:
+        outputs = _keep_arrays(outputs, ready.notes)
     return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes)
+
+
+def _keep_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Array]:
+    """Return the outputs that are arrays of numbers; add a note on others: texts, sequences and maps.
+
+    Raises:
+        RefusedError: there is no other.
+    """
+    kept = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"}
+    others = [name for name in outputs if name not in kept]
+    if others and not kept:
+        message = f"no output is an array of numbers: {format_names(others, 6)}"
+        raise RefusedError(Fault(message, hint="choose another value with `targets`"))
+    notes += [f"left out, as they are not arrays of numbers: {format_names(others, 6)}"] if others else []
+    return kept
 
 
 def run_batches(

@@ -32,10 +32,8 @@ class Capability(Enum):
     """Something that a format may not support; the value is its name in a refusal."""
 
     COSTS = "a count of multiply-adds"
-    RUN = "a run"
+    KERNELS = "a run in numpy"
     TRAINING = "training"
-    LAYERS = "the comparison of inner outputs"
-    RECORDED = "the comparison with recorded outputs"
     BATCH = "a batch of branches"
     FOLD = "a fold"
     UPGRADE = "an upgrade"
@@ -61,6 +59,15 @@ class SaveOptions(msgspec.Struct, frozen=True):
     no_copy: bool = False
     verify_bytes: bool = False
     weights: WeightPlace = "embed"
+
+
+class Integers(msgspec.Struct, frozen=True):
+    """Which integers a graph wants of an input, and ``why``: one of ``values``, or ``low`` and more, below ``high``."""
+
+    why: str
+    values: tuple[int, ...] = ()
+    low: int = 0
+    high: int = 0
 
 
 class NamedModel(msgspec.Struct, frozen=True):
@@ -113,10 +120,22 @@ class ModelFormat(ABC):
         Raises:
             RefusedError: the format lacks it; the formats that have it are named, and what can be done instead.
         """
-        if not self.supports(capability):
-            able = " and ".join(other.plural for other in iter_formats() if other.supports(capability))
-            message = f"{what or capability.value} is for {able}, and this is {self.title}"
-            raise RefusedError(Fault(message, where=where, hint=self.missing[capability]))
+        if faults := self.find_lacks(capability, [what], where=where):
+            raise RefusedError(faults)
+
+    def find_lacks(self, capability: Capability, options: Iterable[str], *, where: str = "") -> list[Fault]:
+        """Return a fault for each of ``options`` that ask for a capability which the format lacks, as :meth:`require`."""
+        if self.supports(capability):
+            return []
+        able = " and ".join(other.plural for other in iter_formats() if other.supports(capability))
+        return [
+            Fault(
+                f"{what or capability.value} is for {able}, and this is {self.title}",
+                where=where,
+                hint=self.missing[capability],
+            )
+            for what in options
+        ]
 
     # Files that are read
 
@@ -227,6 +246,10 @@ class ModelFormat(ABC):
         """Return a note on values of which :meth:`find_types` knows no type."""
         return ""
 
+    def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
+        """Return which integers a graph that states no more than dtypes wants of its inputs, by name."""
+        return {}
+
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
     ) -> Iterator[Change]:
@@ -259,6 +282,11 @@ def load_format(name: str) -> ModelFormat:
 def find_format(graph: Graph) -> ModelFormat:
     """Return the format of a graph."""
     return load_format(graph.source.format)
+
+
+def has_kernels(graph: Graph) -> bool:
+    """Return whether the executor computes a graph; onnxruntime computes others."""
+    return find_format(graph).supports(Capability.KERNELS)
 
 
 def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:

@@ -12,25 +12,28 @@ import msgspec
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import internals, output_name
+from graphshare.analysis.roles import Kind
 from graphshare.analysis.targets import resolve_targets
 from graphshare.analysis.twins import find_twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
-from graphshare.execute.feeds import GivenShape
+from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare import Prepared, prepare, unique_names
-from graphshare.formats.model_format import find_format
+from graphshare.execute.session_model import SessionPart
+from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.verification.compare import compare_runs, tolerate_by_element, tolerate_other_program
-from graphshare.verification.inputs import VerifyOptions, add_notes, describe_input, describe_seed
+from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
 from graphshare.verification.pairing import Side, pair_names
 from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, value_stage
-from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, SessionPart, SessionRunner, has_kernels
+from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, Runner, SessionRunner
 
 T = TypeVar("T")
 THIS = "this graph"
@@ -45,7 +48,7 @@ def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
         RefusedError: as :func:`compare_graphs`, :func:`compare_models` or :func:`compare_formats`.
         UsageError: onnxruntime is not installed, and computes one of them.
     """
-    if has_kernels(side.graph) and has_kernels(other.graph):
+    if has_kernels(side.graph) == has_kernels(other.graph) and (has_kernels(side.graph) or options.layers):
         return compare_graphs(other, side, options, name="the other graph")
     if has_kernels(side.graph):
         return compare_formats(other, side, options)
@@ -71,6 +74,8 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOp
     fed = inputs.keys() - options.feeds.keys()
     executors = options.create_executors()
     ready = _prepare(side, options, feeds={**inputs, **options.feeds})
+    parameters = [node for node in ready.roles if node.name in recorded and node not in ready.values]
+    ready.values.update(parameter_values(parameters, side.params, lambda node: ready.roles[node].kind is Kind.AUXILIARY))
     branches = [_compare_with_record(ready, recorded, fed, options, name, *each) for each in executors.items()]
     rest = [key for key in recorded if key not in {*ready.names, *variables}]
     notes = [*ready.notes, *(note for executor in executors.values() for note in executor.notes)]
@@ -103,7 +108,7 @@ def _compare_with_record(
         title, [recorded.get(name, ABSENT) for name, _ in heads], {p: recorded[n] for p, n in names.items()}, names
     )
     own = RecordRunner(THIS, [value for _, value in heads], {p: value for p, (_, value) in compared.items()}, names)
-    own.engine, own.peak_bytes = engine, runner.peak_bytes
+    own.engine, own.peak_bytes = runner.engine, runner.peak_bytes
     tolerance = tolerate_other_program(options.atol, options.rtol)
     pairs = [(node, node) for node in nodes]
     values = compare_runs([(name, name) for name, _ in heads], reference, own, tolerance, nodes=pairs, layers=options.layers)
@@ -145,12 +150,10 @@ def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
         UsageError: onnxruntime is not installed.
         RefusedError: the models have different numbers of inputs or outputs; inputs cannot be drawn, or are not computed.
     """
-    from graphshare.verification.declared_inputs import run_drawn  # start-up: few proofs are of ONNX models
-
     names = [output_name(entry) for entry in side.graph.heads]
     outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
-    left = SessionPart(side, side.graph.heads)
-    right = SessionPart(other, _order_heads(other.graph, list(outputs.values())))
+    left = SessionPart(side.graph, side.graph.heads, side.params, side.where)
+    right = SessionPart(other.graph, _order_heads(other.graph, list(outputs.values())), other.params, other.where)
     inputs = pair_names(list(left.session.inputs), list(right.session.inputs), "input")
     options = msgspec.structs.replace(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
@@ -160,10 +163,11 @@ def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
     notes: dict[str, None] = {}
     rounds = []
     for number in range(options.rounds):
-        values, reference = run_drawn(left, options.feeds, options.shapes, options.seed + number)
-        drawn = [(name, value) for name, value in values.items() if name not in options.feeds and not number]
-        add_notes(notes, (describe_input([repr(name)], describe_seed(options.seed), value) for name, value in drawn))
-        runner = SessionRunner(right, {inputs[name]: value for name, value in values.items()})
+        drawn = draw_values(left, options.feeds, options.shapes, options.seed + number)
+        if not number:
+            add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
+        reference = SessionRunner(left, drawn.values, drawn.outputs)
+        runner = SessionRunner(right, {inputs.get(name, name): value for name, value in drawn.values.items()})
         rounds.append(compare_runs(list(outputs.items()), reference, runner, tolerance))
     return Report((BranchReport("", OTHER, (value_stage(rounds),), tuple(rounds), tolerance=tolerance),), tuple(notes))
 
@@ -179,7 +183,7 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         RefusedError: the model's inputs or outputs are not the graph's; shapes or values are missing.
     """
     targets, heads = _pair_outputs(model, graph)
-    part = SessionPart(model, heads)
+    part = SessionPart(model.graph, heads, model.params, model.where)
     known = _list_variables(graph.graph)
     faults = [
         Fault(f"the model's input {name!r} is not a variable of the graph", where=model.where, hint=did_you_mean(name, known))
@@ -285,10 +289,13 @@ def _prepare(
             params_seed=options.params_seed,
             all_outputs=options.layers,
             as_input=options.as_input,
+            where=side.where,
         )
     except RefusedError as error:
         raise error.with_location(side.where) from error.__cause__
 
 
-def _make_runner(ready: Prepared, executor: Executor, engine: str, seed: int) -> GraphRunner:
+def _make_runner(ready: Prepared, executor: Executor, engine: str, seed: int) -> Runner:
+    if ready.session is not None:
+        return SessionRunner(ready.session, {node.name: array for node, array in ready.values.items()})
     return GraphRunner(ready.part.heads, ready.values, ready.inference, ready.roles, executor, engine=engine, seed=seed)

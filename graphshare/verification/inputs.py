@@ -16,6 +16,7 @@ from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.analysis.twins import NodePair, Twins
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.declared_inputs import Drawn
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, create_executor
 from graphshare.execute.feeds import GivenShape
@@ -30,7 +31,7 @@ from graphshare.execute.prepare import (
 from graphshare.execute.variable_values import draw_inputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import ParameterPair
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
@@ -258,6 +259,12 @@ def describe_input(names: Sequence[str], source: str, value: Array) -> str:
 def describe_seed(seed: int) -> str:
     """Return what an input is that was drawn."""
     return f"seeded ({seed})"
+
+
+def describe_drawn(drawn: Drawn, fed: Collection[str], seed: int, labels: Mapping[str, Sequence[str]] = EMPTY) -> list[str]:
+    """Return notes on what was drawn for a model in a session; ``labels`` are the names of inputs in all branches."""
+    own = [(labels.get(name, [repr(name)]), value) for name, value in drawn.values.items() if name not in fed]
+    return [*(describe_input(names, describe_seed(seed), value) for names, value in own), *drawn.notes]
 
 
 def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None = None) -> None:

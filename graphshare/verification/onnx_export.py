@@ -20,6 +20,7 @@ from graphshare.execute.engines.confined_session import open_session
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.session_model import OpenModel
 from graphshare.execute.static_shapes import StaticPart
 from graphshare.formats.onnx.staging import ModelBytes
 from graphshare.formats.onnx.stored import outputs_of
@@ -32,7 +33,7 @@ from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, OutputComparison, Tolerance, Values, compare_runs
 from graphshare.verification.onnx_checker import check_model
 from graphshare.verification.report import BranchReport, Report, value_stage
-from graphshare.verification.runners import GraphRunner, OpenModel, PartRunner, SessionRunner
+from graphshare.verification.runners import GraphRunner, PartRunner, SessionRunner
 
 Names = Mapping[tuple[Node, int], str]
 """The model's names of a graph's variables and outputs."""

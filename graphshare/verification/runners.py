@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference
-from graphshare.errors import InputError, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
+from graphshare.execute.session_model import OpenModel
 from graphshare.execute.variable_values import random_stream
-from graphshare.formats.model_format import Capability, find_format
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import post_order
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ops.kernel import Array
-from graphshare.verification.pairing import Side
-
-if TYPE_CHECKING:
-    from graphshare.execute.engines.onnx_session import Session
 
 ABSENT = object()
 """What a record has for a value that was not recorded."""
@@ -97,46 +91,6 @@ class GraphRunner(Runner):
         return None if self._seed is None else random_stream(self._seed)
 
 
-class OpenModel(ABC):
-    """A model in a session of onnxruntime; ``where`` is what messages call it."""
-
-    session: Session
-    where: str = ""
-
-    @abstractmethod
-    def open_inner(self) -> tuple[Sequence[Entry], Session]:
-        """Return the outputs of operators in topological order, and a session that has them as its outputs."""
-
-
-class SessionPart(OpenModel):
-    """The part of a graph that ``heads`` need in a session of onnxruntime, where equal nodes are computed each for itself.
-
-    Raises:
-        UsageError: onnxruntime is not installed.
-        InputError: it refuses the part.
-        RefusedError: the part has external data in several directories.
-    """
-
-    def __init__(self, side: Side, heads: Sequence[Entry]) -> None:
-        nodes = tuple(post_order(entry.node for entry in heads))
-        self.graph = Graph(nodes, tuple(heads), side.graph.attrs, side.graph.source)
-        self.where, self._params = side.where, side.params
-        self.session = self.open(heads)
-
-    def open(self, heads: Sequence[Entry]) -> Session:
-        """Return a session in which ``heads`` of the part are the outputs."""
-        from graphshare.execute.engines.confined_session import ConfinedSession
-        from graphshare.formats.onnx.staging import encode_for_session  # start-up: few proofs are of ONNX models
-
-        part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
-        model, folder = encode_for_session(part, self._params)
-        return ConfinedSession(model, folder, merge_equal=False, awake=False)
-
-    def open_inner(self) -> tuple[Sequence[Entry], Session]:
-        entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
-        return entries, self.open(entries)
-
-
 class SessionRunner(Runner):
     """A model in onnxruntime, for ``feeds`` by name; ``outputs`` if they were computed already."""
 
@@ -146,23 +100,13 @@ class SessionRunner(Runner):
         self._model, self._feeds, self._outputs = model, feeds, outputs
 
     def run(self) -> Sequence[Any]:
-        """Return the outputs. Raises RefusedError with the options that give other inputs where onnxruntime fails."""
+        """Return the outputs. Raises RefusedError where onnxruntime fails."""
         if self._outputs is None:
-            try:
-                self._outputs = self._model.session.run(self._feeds)
-            except InputError as error:
-                hint = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
-                faults = [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
-                raise RefusedError(faults).with_location(self._model.where) from None
+            self._outputs = self._model.run(self._feeds)
         return self._outputs
 
     def watch(self, look: Look) -> None:
-        try:
-            entries, session = self._model.open_inner()
-            values = session.run(self._feeds)
-        except InputError:
-            return  # a value that is used in place cannot be an output
-        for entry, value in zip(entries, values, strict=True):
+        for entry, value in self._model.compute_inner(self._feeds):
             look(entry.node, entry.index, value)
 
 
@@ -207,8 +151,3 @@ class Round(msgspec.Struct, frozen=True, eq=False):
 
     runners: Mapping[str, tuple[Runner, Runner]]
     sizes_of: str | None = None
-
-
-def has_kernels(graph: Graph) -> bool:
-    """Return whether the executor computes a graph; onnxruntime computes others."""
-    return find_format(graph).supports(Capability.RUN)

@@ -9,15 +9,17 @@ import msgspec
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.twins import Twins
+from graphshare.analysis.twins import NodePair, Twins
 from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
-from graphshare.formats.model_format import Capability, find_format, require
+from graphshare.execute.session_model import SessionPart
+from graphshare.formats.model_format import Capability, find_format, has_kernels, require
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Graph, Rewrite
@@ -36,7 +38,7 @@ from graphshare.verification.compare import (
     tolerate_by_element,
     tolerate_other_program,
 )
-from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions
+from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions, add_notes, describe_drawn
 from graphshare.verification.pairing import Side, Sides, pair_branches, pair_by_rewrite, pair_files, pair_nodes
 from graphshare.verification.report import (
     BranchReport,
@@ -50,7 +52,7 @@ from graphshare.verification.report import (
     training_stage,
     value_stage,
 )
-from graphshare.verification.runners import GraphRunner, Round, Runner, has_kernels
+from graphshare.verification.runners import GraphRunner, Round, Runner, SessionRunner
 from graphshare.verification.training import train_branches
 
 _NO_RUNTIME = "onnxruntime, which computes ONNX models, is not installed"
@@ -111,7 +113,7 @@ def _choose_engines(sides: Sequence[Side], options: VerifyOptions) -> VerifyOpti
     by_kernels = [has_kernels(side.graph) for side in sides]
     if not any(by_kernels) and (options.engines not in ((), (ONNXRUNTIME,)) or options.strict_engine):
         what = "`strict_engine`" if options.strict_engine else f"`engine={','.join(options.engines)!r}`"
-        require(sides[0].graph, Capability.RUN, what=what, where=sides[0].where)
+        require(sides[0].graph, Capability.KERNELS, what=what, where=sides[0].where)
     if not all(by_kernels) and any(by_kernels) and len(options.engines) > 1:
         message = "a graph that is compared with a model in onnxruntime is computed by one engine"
         raise UsageError(Fault(message, hint="give `engine` one name"))
@@ -266,9 +268,7 @@ def _verify_branch(
     if kernels:
         rounds, engines = _compare_rounds(inputs, pairing, _plan_rounds(inputs, assigned, executors))
     else:
-        from graphshare.verification.declared_inputs import draw_rounds  # start-up: few proofs are of ONNX models
-
-        rounds, engines = _compare_rounds(inputs, pairing, draw_rounds(inputs, variables, notes))
+        rounds, engines = _compare_rounds(inputs, pairing, _draw_rounds(inputs, variables, notes))
     stages.append(value_stage(rounds))
     stages += [layer_stage(rounds)] if options.layers else []
     stages += [engine_stage(engines)] if engines else []
@@ -335,6 +335,32 @@ def _plan_rounds(inputs: BranchInputs, assigned: Sequence[RoundValues], executor
             )
             runners[engine] = left, right
         yield Round(runners, values.sizes_of)
+
+
+def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dict[str, None]) -> Iterator[Round]:
+    """Yield both branches in sessions of their own for all rounds and sizes; add to ``notes`` what was drawn.
+
+    Raises:
+        RefusedError: inputs cannot be drawn.
+        InputError: onnxruntime refuses a branch.
+    """
+    pair, sides, options = inputs.pair, inputs.sides, inputs.options
+    left, right = (
+        SessionPart(side.graph, heads, side.params, side.where)
+        for side, heads in zip(sides.members, (pair.left, pair.right), strict=True)
+    )
+    twins = {a.name: b.name for a, b in variables}
+    labels = {a.name: inputs.twins.describe(a) for a, _ in variables}
+    for number in range(options.rounds):
+        for setup in inputs.setups:
+            feeds = {node.name: array for node, array in setup.feeds.items()}
+            shapes = {node.name: shape for node, shape in setup.shapes.items()}
+            drawn = draw_values(left, feeds, shapes, options.seed + number)
+            if not number:
+                add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)
+            others = {twins.get(name, name): value for name, value in drawn.values.items()}
+            runners = SessionRunner(left, drawn.values, drawn.outputs), SessionRunner(right, others)
+            yield Round({ONNXRUNTIME: runners}, setup.branch)
 
 
 def _compare_rounds(

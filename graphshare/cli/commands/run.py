@@ -26,6 +26,7 @@ from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
+from graphshare.formats.model_format import has_kernels
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import ARRAY_ENDINGS
 from graphshare.resources import end_time_limit
@@ -116,7 +117,7 @@ def command(
     profile: bool,
     images: ImageSettings | None,
     batch: int | None,
-    engine: str,
+    engine: str | None,
     strict_engine: bool,
     format_: str,
     **given_training: Any,
@@ -133,7 +134,8 @@ def command(
     images of a folder, in order of their names, are one batch. `pip install Pillow` gives what reads them.
 
     --engine onnxruntime computes large networks faster; `pip install onnxruntime` gives it. Nodes that it cannot take,
-    such as those that draw random numbers, are computed with numpy, and a note names them.
+    such as those that draw random numbers, are computed with numpy, and a note names them. ONNX models are computed by
+    onnxruntime alone; inputs that are drawn are as the model declares them, and integers as it uses them, which a note says.
 
     Before anything runs the sizes of all values that are alive at a time are summed from their shapes. More than --max-memory,
     by default more than the machine or its control group has left, is refused with the node that is too large. --time-limit
@@ -159,7 +161,7 @@ def command(
     }
     warn(notes_on(model.parameter_file, model.graph, unused=False))
     if training is not None:
-        if engine != "numpy":
+        if engine not in (None, "numpy"):
             say(f"training is computed with numpy, not with {engine}")
         _run_trained(model, training, common, classes, outputs, format_)
         return
@@ -179,8 +181,11 @@ def command(
         _put_table(summaries)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
         say(escape_control(line))
+    if not has_kernels(model.graph):
+        say(f"computed in {computed.seconds:.3f} s by onnxruntime")
+        return
     peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
-    values_of = "values" if engine == "numpy" else "values outside of the engine"  # which does not tell what its own took
+    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # it does not tell what its own took
     say(f"computed in {computed.seconds:.3f} s; {values_of} took {peak} at most, variables {variables}")
 
 

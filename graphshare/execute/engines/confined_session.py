@@ -60,8 +60,15 @@ class ConfinedSession(Session):
         self._process = _find_process()
         folder = os.path.abspath(folder) if folder else ""
         options = {"folder": folder, "merge_equal": merge_equal, "awake": awake}
-        self._number, self.version, shapes, self.dtypes, self.outputs = self._process.ask("open", model, options)
-        self.inputs = {name: tuple(shape) for name, shape in shapes.items()}
+        self._number, self.version, *shapes, self.dtypes, self.outputs, self.unreadable = self._process.ask(
+            "open", model, options
+        )
+        self.inputs, self.defaults = ({name: tuple(shape) for name, shape in each.items()} for each in shapes)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its process goes on."""
+        return self._process.goes_on
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
@@ -70,7 +77,7 @@ class ConfinedSession(Session):
             InputError: onnxruntime fails.
             RefusedError: it takes more memory than the limit.
         """
-        taken = {name: _pack(array) for name, array in feeds.items() if name in self.inputs}
+        taken = {name: _pack(array) for name, array in feeds.items() if name in self.dtypes}
         return [_unpack(value) for value in self._process.ask("run", self._number, taken)]
 
     def __del__(self) -> None:
@@ -220,7 +227,8 @@ def _answer(compute: Callable[[], Any]) -> tuple[str, Any]:
 
 def _open(sessions: dict[int, Session], number: int, model: bytes, options: dict[str, Any]) -> tuple[Any, ...]:
     session = sessions[number] = Session(model, **options)
-    return number, session.version, session.inputs, session.dtypes, session.outputs
+    own = session.inputs, session.defaults, session.dtypes, session.outputs, session.unreadable
+    return number, session.version, *own
 
 
 def _run(sessions: Mapping[int, Session], number: int, feeds: Mapping[str, Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
 _QUIET = 4  # onnxruntime's severity level above which it prints nothing
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
+_NO_ARRAY = re.compile(r"\((bfloat16|u?int[24]|float4\w*)\)")
 EXTRA = f"{install_command('onnx')} gives {{}}; {_WHEELS}"
 
 
 class Session:
     """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names.
 
-    ``dtypes`` are those of the inputs in onnxruntime's words (``float``); of what is not a tensor the whole type.
+    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are those of all of them
+    in onnxruntime's words (``float``); of what is not a tensor the whole type. ``unreadable`` are outputs that numpy has no
+    arrays for, without which alone it can run.
     """
 
     def __init__(
@@ -61,8 +65,11 @@ class Session:
                 model, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
             )
             self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
-            self.dtypes = {value.name: _read_dtype(value.type) for value in self._session.get_inputs()}
+            self.defaults = {value.name: tuple(value.shape) for value in self._session.get_overridable_initializers()}
+            inputs = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
+            self.dtypes = {value.name: _read_dtype(value.type) for value in inputs}
             self.outputs = [value.name for value in self._session.get_outputs()]
+            self.unreadable = [value.name for value in self._session.get_outputs() if _NO_ARRAY.search(value.type)]
         except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
             name = where or (model if isinstance(model, str) else "")
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
@@ -74,7 +81,7 @@ class Session:
             InputError: onnxruntime fails.
         """
         try:
-            outputs: list[Any] = self._session.run(None, {name: x for name, x in feeds.items() if name in self.inputs})
+            outputs: list[Any] = self._session.run(None, {name: x for name, x in feeds.items() if name in self.dtypes})
         except Exception as error:  # as above
             raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
         return outputs

@@ -11,12 +11,10 @@ from typing import ClassVar
 from graphshare.errors import InputError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, ModelFormat, SaveOptions, StaticType
+from graphshare.formats.model_format import Capability, Integers, ModelFormat, SaveOptions, StaticType
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-
-_COMPUTED = "`graphshare verify` computes an ONNX model in onnxruntime and compares it with another model or between branches"
 
 
 class OnnxFormat(ModelFormat):
@@ -29,10 +27,8 @@ class OnnxFormat(ModelFormat):
     holds_parameters = True
     missing: ClassVar[Mapping[Capability, str]] = {
         Capability.COSTS: "`graphshare inspect --shape` shows the shapes of its values",
-        Capability.RUN: _COMPUTED,
+        Capability.KERNELS: "leave it out: onnxruntime computes an ONNX model, as a whole",
         Capability.TRAINING: "train the MXNet model that it was exported from",
-        Capability.LAYERS: "verify names the first inner value that differs without it",
-        Capability.RECORDED: "compare it with another model: `against`",
         Capability.BATCH: "`mode='tie'` runs every branch by itself, on the same weights",
         Capability.FOLD: "fold the MXNet model, and export it with `graphshare export --fold`",
         Capability.UPGRADE: "onnx.version_converter changes the operator set of an ONNX model",
@@ -130,6 +126,11 @@ class OnnxFormat(ModelFormat):
         from graphshare.formats.onnx.functions import separate_functions
 
         return separate_functions(graphs)
+
+    def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
+        from graphshare.formats.onnx.integer_inputs import find_integers
+
+        return find_integers(graph)
 
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False

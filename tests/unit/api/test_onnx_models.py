@@ -129,10 +129,12 @@ def test_what_needs_operators_is_refused_by_name(path: Path, tmp_path: Path) -> 
         lambda: gs.duplicate(model, "b-", mode="batch"),
         lambda: gs.upgrade(model),
         lambda: gs.fold(model),
-        lambda: gs.run(model),
+        lambda: gs.run(model, engine="numpy"),
         lambda: gs.export(model, tmp_path / "x.onnx"),
         lambda: gs.train(model, steps=1),
-        lambda: gs.bind(model),
+        lambda: gs.bind(model, engine="numpy"),
+        lambda: gs.run(model, profile=True),
+        lambda: gs.run(model, batch=1),
     ):
         with pytest.raises(RefusedError, match="this is an ONNX model"):
             refused()

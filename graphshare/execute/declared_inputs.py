@@ -1,0 +1,181 @@
+"""Inputs of ONNX models: those that are fed, and others drawn by their declared dtypes and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.feeds import GivenShape
+from graphshare.execute.session_model import SessionPart
+from graphshare.execute.variable_values import convert_feed
+from graphshare.formats.model_format import Integers, find_format
+from graphshare.ir.graph import EMPTY
+from graphshare.ops.kernel import Array
+from graphshare.text.format import format_shape
+
+OPEN_SIZES = (8, 64, 224)
+"""What sizes that a model leaves open are tried at in turn; that of a batch is 1."""
+_DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
+_DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+
+
+class Drawn(msgspec.Struct, frozen=True, eq=False):
+    """A value for each input, outputs that were computed already, notes on integers, and the inputs with sizes left open."""
+
+    values: dict[str, Array]
+    outputs: list[Any] | None
+    notes: list[str]
+    open_names: list[str]
+
+
+def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[str, GivenShape], seed: int) -> Drawn:
+    """Return a value for each input, at the first of ``OPEN_SIZES`` that onnxruntime computes where sizes are open.
+
+    Raises:
+        RefusedError: as :class:`InputDrawer`.
+    """
+    with part.locate():
+        drawer = InputDrawer(part.session, feeds, shapes, seed, find_format(part.graph).find_integers(part.graph))
+    plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
+    for size, is_batch in plans:
+        values = drawer.draw(size, is_batch=is_batch)
+        try:
+            return Drawn(values, part.session.run(values), list(drawer.notes.values()), drawer.open_names)
+        except InputError:
+            continue
+    values = drawer.draw(OPEN_SIZES[-1])
+    return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
+
+
+class InputDrawer:
+    """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
+
+    ``integers`` is what the model wants of inputs beyond what it declares; ``notes`` say what was drawn of these, and why.
+
+    Raises:
+        RefusedError: a name is not that of an input; an input has no dtype that can be drawn, or a shape that does not fit what
+            the model declares; all are listed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        feeds: Mapping[str, Array],
+        shapes: Mapping[str, GivenShape] = EMPTY,
+        seed: int = 0,
+        integers: Mapping[str, Sequence[Integers]] = EMPTY,
+    ) -> None:
+        self._session, self._feeds, self._shapes, self._seed = session, feeds, shapes, seed
+        self._integers, self.notes = integers, dict[str, str]()
+        chosen = {name: shape for name, shape in session.defaults.items() if name in feeds or name in shapes}
+        self._declared = {**session.inputs, **chosen}
+        faults = [
+            Fault(f"{option} {name!r} is not an input of the model, which holds its value")
+            for option, names in (("`feeds`", feeds), ("`shapes`", shapes))
+            for name in names
+            if name not in self._declared
+        ]
+        faults += [fault for name in self._declared for fault in self._find_faults(name)]
+        if faults:
+            raise RefusedError(faults)
+
+    @property
+    def open_names(self) -> list[str]:
+        """The inputs of which a size is left to be chosen."""
+        return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
+
+    def draw(self, size: int, *, is_batch: bool = False) -> dict[str, Array]:
+        """Return a value for each input, with ``size`` for what is open: batches of one sample.
+
+        With ``is_batch`` the only size that an input leaves open is that of a batch, on whatever axis: as in states of RNNs.
+        """
+        drawn: dict[str, Array] = {}
+        rng = np.random.default_rng(self._seed)
+        for name in self._declared:
+            dtype = _DTYPES.get(self._session.dtypes[name], "")
+            if name in self._feeds:
+                array = self._feeds[name]
+                drawn[name] = array if array.dtype.kind == "O" else convert_feed(name, array, dtype or None)
+                continue
+            shape = tuple(self._choose(name, place, size, is_batch=is_batch) for place in range(len(self._sizes(name))))
+            wishes = self._integers.get(name, ()) if "int" in dtype else ()
+            if wishes:
+                drawn[name], choice = _draw_integers(rng, shape, dtype, wishes)
+                self.notes[name] = f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
+            else:
+                drawn[name] = _draw(rng, shape, dtype)
+        return drawn
+
+    def _find_faults(self, name: str) -> list[Fault]:
+        dtype, declared, is_fed = self._session.dtypes[name], self._declared[name], name in self._feeds
+        if dtype not in _DTYPES:
+            hint = "compare a part without it (extract `cuts`)"
+            return [] if is_fed else [Fault(f"input {name!r} is a {dtype}, which is not drawn", hint=hint)]
+        chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
+        if chosen is None or (is_fed and not declared):  # onnxruntime says () where the rank is open too
+            return []
+        sizes = zip(chosen, declared, strict=False)
+        if len(chosen) == len(declared) and all(n is None or not isinstance(m, int) or n == m for n, m in sizes):
+            return []
+        start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
+        return [Fault(f"{start}, and the model declares {_format_declared(declared)}", node=name if is_fed else None)]
+
+    def _sizes(self, name: str) -> Sequence[int | None]:
+        """Return the sizes of an input; None for what is open."""
+        declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declared[name]]
+        chosen = self._shapes.get(name, (None,) * len(declared))
+        return [m if n is None else n for n, m in zip(chosen, declared, strict=True)]
+
+    def _choose(self, name: str, place: int, size: int, *, is_batch: bool) -> int:
+        """Return a size: what is given, else what the input of the same dimension has, else 1 for a batch and ``size``."""
+        known = self._sizes(name)[place]
+        if known is not None:
+            return known
+        symbol = self._declared[name][place]
+        for other, shape in self._declared.items():
+            sizes = self._feeds[other].shape if other in self._feeds else self._sizes(other)
+            for dimension, n in zip(shape, sizes, strict=False):
+                if isinstance(symbol, str) and dimension == symbol and n is not None:
+                    return int(n)
+        if is_batch and len(self._sizes(name)) > 1 and list(self._sizes(name)).count(None) == 1:
+            return 1
+        batches = {shape[0] for shape in self._declared.values() if shape}
+        return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    if dtype == "object":
+        return np.full(shape, "a", dtype)
+    if dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0, 2, shape).astype(dtype)  # indices of any table, and both values of a condition
+
+
+def _draw_integers(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, wishes: Sequence[Integers]
+) -> tuple[Array, str]:
+    """Return integers that the graph wants, and in words what they were drawn from.
+
+    A single number is one of those that it is compared with. In an array there are others too: what compares it tells its
+    elements apart.
+    """
+    values = list(dict.fromkeys(value for wish in wishes for value in wish.values))
+    low = max((wish.low for wish in wishes if wish.high), default=0)
+    high = min((*(wish.high for wish in wishes if wish.high), np.iinfo(dtype).max)) if any(wish.high for wish in wishes) else 0
+    is_single = prod(shape) == 1
+    if low < high and not (is_single and values):
+        drawn, choice = rng.integers(low, high, shape), f"drawn from {low} to {high - 1}"
+    else:
+        values = sorted(values if is_single else {0, 1, *values})
+        drawn, choice = rng.choice(values or [0, 1], shape), f"drawn from {', '.join(map(str, values))}"
+    return drawn.astype(dtype), str(drawn.item()) if is_single else choice
+
+
+def _format_declared(shape: Sequence[object]) -> str:
+    return "x".join(str(n) if isinstance(n, int) else str(n or "?") for n in shape) or "()"

@@ -1,0 +1,103 @@
+"""Models in sessions of onnxruntime, and what a session's error says in the words of the model: file, node and input."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphshare.analysis.name_lists import output_name, visible_outputs
+from graphshare.errors import GraphshareError, InputError, RefusedError
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
+
+if TYPE_CHECKING:
+    from graphshare.execute.engines.confined_session import ConfinedSession
+    from graphshare.execute.engines.onnx_session import Session
+
+_NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
+_HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
+
+
+class OpenModel(ABC):
+    """A model in a session of onnxruntime; ``where`` is what messages call it."""
+
+    session: Session
+    where: str = ""
+
+    @abstractmethod
+    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+        """Return the outputs of operators in topological order, and a session that has them as its outputs."""
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
+        """Return the outputs. Raises RefusedError with the options that give other inputs where onnxruntime fails."""
+        try:
+            with self.locate():
+                return self.session.run(feeds)
+        except InputError as error:
+            raise RefusedError([msgspec.structs.replace(fault, hint=fault.hint or _HINT) for fault in error.faults]) from None
+
+    def compute_inner(self, feeds: Mapping[str, Array]) -> Sequence[tuple[Entry, Any]]:
+        """Return the outputs of operators in topological order, with their values. Raises InputError or RefusedError."""
+        entries, session = self.open_inner()
+        with self.locate():
+            return list(zip(entries, session.run(feeds), strict=True))
+
+    @contextmanager
+    def locate(self) -> Iterator[None]:
+        """Name the model, and the node that onnxruntime names in its text, in errors that do not."""
+        try:
+            yield
+        except GraphshareError as error:
+            faults = []
+            for fault in error.faults:
+                match = _NODE.search(fault.message) if fault.node is None else None
+                faults.append(msgspec.structs.replace(fault, node=match[1] or match[2]) if match else fault)
+            raise type(error)(faults).with_location(self.where) from None
+
+
+class SessionPart(OpenModel):
+    """The part of a graph that ``heads`` need in a session of onnxruntime, where equal nodes are computed each for itself.
+
+    Raises:
+        UsageError: onnxruntime is not installed.
+        InputError: it refuses the part.
+        RefusedError: the part has external data in several directories.
+    """
+
+    session: ConfinedSession
+
+    def __init__(self, graph: Graph, heads: Sequence[Entry], params: ParameterFile | None, where: str = "") -> None:
+        nodes = tuple(post_order(entry.node for entry in heads))
+        self.graph = Graph(nodes, tuple(heads), graph.attrs, graph.source)
+        self.where, self._params = where, params
+        self.session = self.open(heads)
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
+        if not self.session.is_open:
+            self.session = self.open(self.graph.heads)
+        return super().run(feeds)
+
+    def open(self, heads: Sequence[Entry]) -> ConfinedSession:
+        """Return a session in which ``heads`` of the part are the outputs."""
+        from graphshare.execute.engines.confined_session import ConfinedSession
+        from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
+
+        part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
+        with self.locate():
+            model, folder = encode_for_session(part, self._params)
+            return ConfinedSession(model, folder, merge_equal=False, awake=False)
+
+    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+        entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
+        session = self.open(entries)
+        if session.unreadable:
+            entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
+            session = self.open(entries)
+        return entries, session

@@ -1,0 +1,122 @@
+"""Which integers a graph wants of its inputs: those that it compares them with, and indices into what it gathers or slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from graphshare.formats.model_format import Integers
+from graphshare.formats.onnx.stored import MemoryFile, Span, find_stored
+from graphshare.formats.onnx.tensors import DTYPE_NAMES, locate_tensor, read_elements
+from graphshare.formats.onnx.types import read_type
+from graphshare.formats.onnx.wire import scan
+from graphshare.formats.params.records import ITEM_SIZES
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+
+_PASSED_ON = frozenset(("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Tile"))
+_SELECTED = _PASSED_ON | {"Gather", "GatherElements", "Slice"}
+_GATHERS = ("Gather", "GatherElements")
+_STARTS, _ENDS, _AXES = 1, 2, 3  # inputs of Slice
+_TENSOR = 5  # the field of an AttributeProto
+_LARGEST = 640  # bytes of a constant that is read
+
+Key = tuple[Node, int]
+
+
+def find_integers(graph: Graph) -> dict[str, list[Integers]]:
+    """Return what the operators of a graph, and of its bodies, want of the inputs that reach them unchanged, by name."""
+    integers: dict[str, list[Integers]] = {}
+    origins = {(node, 0): node.name for node in graph.variables() if not node.details.holds_value}
+    outer: dict[Key, Entry] = {}
+    graphs = [graph]
+    for each in graphs:  # which grows by the bodies
+        for node in (node for node in each.nodes if not node.details.domain):
+            operands = _list_operands(node, outer)
+            for place, wish in _list_wishes(node, operands, outer):
+                name = _find_origin(operands[place], origins)
+                if name is not None and wish not in integers.setdefault(name, []):
+                    integers[name].append(wish)
+            name = _find_origin(operands[0], origins) if operands and node.op in _SELECTED else None
+            if name is not None:
+                origins[node, 0] = name
+            captures = [variable for body in node.subgraphs for variable in body.captures]
+            for variable, entry in zip(reversed(captures), reversed(node.inputs), strict=False):
+                outer[variable, 0] = _follow(entry, outer)
+            graphs += node.subgraphs
+    return integers
+
+
+def _find_origin(entry: Entry | None, origins: Mapping[Key, str]) -> str | None:
+    return None if entry is None else origins.get((entry.node, entry.index))
+
+
+def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
+    """Return the value itself of what a body captures."""
+    return outer.get((entry.node, entry.index), entry)
+
+
+def _list_operands(node: Node, outer: Mapping[Key, Entry]) -> list[Entry | None]:
+    """Return the inputs of a node by their positions, None for those that are absent."""
+    entries = iter(node.inputs)
+    absent = node.details.absent
+    return [None if place in absent else _follow(next(entries), outer) for place in range(len(node.inputs) + len(absent))]
+
+
+def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Key, Entry]) -> Iterator[tuple[int, Integers]]:
+    """Yield what an operator wants of which of its operands; ``outer`` are the values that bodies capture."""
+    if node.op == "Equal" and len(operands) == 2:
+        for place in (0, 1):
+            values = _read_numbers(operands[1 - place], outer)
+            if values:
+                yield place, Integers(f"Equal {node.name!r} compares it with {', '.join(map(str, values))}", tuple(values))
+    elif node.op in _GATHERS and len(operands) == 2:
+        size = _find_size(operands[0], int(node.attrs.get("axis") or 0))
+        if size:
+            yield 1, Integers(f"{node.op} {node.name!r} takes it as an index below {size}", high=size)
+    elif node.op == "Slice" and len(operands) > _ENDS:
+        axes = _read_numbers(operands[_AXES], outer) if len(operands) > _AXES and operands[_AXES] is not None else [0]
+        sizes = [size for axis in axes or () if (size := _find_size(operands[0], axis))]
+        for place, low in ((_STARTS, 0), (_ENDS, 1)):
+            high = min(sizes, default=1) + low
+            why = f"Slice {node.name!r} takes it as {'an end' if low else 'a start'}"
+            yield place, Integers(why, low=low, high=high)
+
+
+def _find_size(entry: Entry | None, axis: int) -> int | None:
+    """Return the size of an axis: that of an initializer, else what the file states of a value; None where it is open."""
+    if entry is None:
+        return None
+    stored = find_stored(entry.node.details)
+    info = stored.values.infos.get(entry.index) or stored.input
+    stated = None if info is None else read_type(info)
+    shape = stored.place.shape if stored.place is not None else stated.shape if stated is not None else None
+    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> list[int] | None:
+    """Return the numbers of a small constant of integers; None for any other value."""
+    while entry is not None and entry.node.op in _PASSED_ON and entry.node.inputs:
+        entry = _follow(entry.node.inputs[0], outer)
+    if entry is None:
+        return None
+    node, stored = entry.node, find_stored(entry.node.details)
+    if stored.tensor is not None and stored.place is not None:
+        return _decode(stored.tensor.span)
+    if node.op != "Constant":
+        return None
+    text = node.attrs.get("value_int") or node.attrs.get("value_ints", "")
+    if text:
+        return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
+    span = node.details.values["value"].span if "value" in node.attrs else Span(MemoryFile(b""), 0, 0)
+    fields = scan(span.file.data, span.start, span.end)
+    return next((_decode(Span(span.file, field[3], field[4])) for field in fields if field[0] == _TENSOR), None)
+
+
+def _decode(span: Span) -> list[int] | None:
+    place = locate_tensor(span.file, span.start, span.end)
+    dtype = DTYPE_NAMES.get(place.code, "")
+    if "int" not in dtype or place.path or span.size > _LARGEST:
+        return None
+    data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
+    pieces = (data[start : start + width] for start in range(0, len(data), width))
+    return [int.from_bytes(piece, "little", signed=not dtype.startswith("u")) for piece in pieces]
