@@ -20,7 +20,7 @@ def convert(
     select: Names = (),
     tie: bool = False,
     dtype: str | None = None,
-    keep: Names = (),
+    keep: Names | None = None,
     in_place: bool = False,
 ) -> conversion.Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
@@ -33,7 +33,8 @@ def convert(
     have no sparse form, so that they need ``densify``. ``select`` limits the conversion to what these patterns match. With
     ``tie`` equal arrays become one where the format has ties, under the first of their names. With ``dtype`` (``float16``,
     ``float32`` or ``float64``) floating-point arrays get that dtype; integers, booleans and what the patterns ``keep`` match
-    keep theirs. Streams one array at a time.
+    keep theirs. Without ``keep`` float16 leaves out the statistics, gamma and beta of BatchNorm, which MXNet takes in float32
+    only; an empty ``keep`` keeps nothing. Streams one array at a time.
 
     Raises:
         InputError: the source cannot be read.
@@ -50,7 +51,7 @@ def convert(
         select=as_names(select),
         tie=tie,
         dtype=dtype,
-        keep=as_names(keep),
+        keep=None if keep is None else as_names(keep),
         in_place=in_place,
     )
 

@@ -137,3 +137,41 @@ def test_mxnet_writes_the_same_bytes(answers, name: str) -> None:
 def test_the_oracle_refuses_a_broken_file(answers) -> None:
     _, loaded = answers
     assert "Invalid NDArray file format" in loaded["broken.params"]
+
+
+# Binds a BatchNorm of float16 data to a parameter file; prints the output's dtype, or the dtype that MXNet expected.
+FLOAT16 = """
+import re, sys
+import mxnet as mx
+
+loaded = mx.nd.load(sys.argv[1])
+args = {key[4:]: array for key, array in loaded.items() if key.startswith("arg:")}
+aux = {key[4:]: array for key, array in loaded.items() if key.startswith("aux:")}
+args["data"] = mx.nd.ones((1, 2), dtype="float16")
+layer = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+try:
+    print(mx.sym.BatchNorm(layer, name="bn").bind(mx.cpu(), args, aux_states=aux).forward()[0].dtype.__name__)
+except mx.MXNetError as error:
+    print(re.search("Expected '(.*?)' v.s. given '.*?' at '.*?'", str(error))[0])
+"""
+LAYERS = {"arg:fc_weight": (2, 2), "arg:fc_bias": (2,), "arg:bn_gamma": (2,), "arg:bn_beta": (2,), "aux:bn_moving_mean": (2,),
+          "aux:bn_moving_var": (2,)}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("keep", "answer"),
+    [
+        (None, "float16"),
+        ((), "Expected 'float32' v.s. given 'float16' at 'gamma'"),
+        (("bn_moving*", "bn_gamma"), "Expected 'float32' v.s. given 'float16' at 'beta'"),
+        (("bn_gamma", "bn_beta", "bn_moving_var"), "Expected 'float32' v.s. given 'float16' at 'mean'"),
+        (("bn_gamma", "bn_beta", "bn_moving_mean"), "Expected 'float32' v.s. given 'float16' at 'var'"),
+    ],
+)
+def test_mxnet_computes_float16_with_what_is_kept_and_refuses_less(
+    tmp_path: Path, oracle_python: str, keep, answer: str
+) -> None:
+    np.savez(tmp_path / "x.npz", **{key: np.ones(shape, "f4") for key, shape in LAYERS.items()})
+    convert_params(tmp_path / "x.npz", tmp_path / "half.params", dtype="float16", keep=keep)
+    done = run_oracle(oracle_python, "-c", FLOAT16, tmp_path / "half.params", check=False, text=True)
+    assert done.stdout.strip() == answer, done.stderr[-2000:]

@@ -33,7 +33,7 @@ EXAMPLES = {
     "params convert": [
         ("for other tools", "graphshare params convert lenet-0000.params lenet.safetensors"),
         ("one layer", "graphshare params convert lenet-0000.params conv1.npz --select 'conv1*'"),
-        ("half the size", "graphshare params convert lenet-0000.params half.params --dtype float16 --keep 'bn*'"),
+        ("half the size", "graphshare params convert lenet-0000.params half.params --dtype float16"),
     ],
 }
 
@@ -175,7 +175,12 @@ def diff_(
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
 @click.option("--tie", is_flag=True, help=f"Write equal arrays once, under several names ({_TIED}).")
 @click.option("--dtype", type=click.Choice(FLOATS), help="Write floating-point arrays in this type; integers keep theirs.")
-@click.option("--keep", metavar="PATTERN", multiple=True, help="With --dtype: this glob or =name keeps its type; repeatable.")
+@click.option(
+    "--keep",
+    metavar="PATTERN",
+    multiple=True,
+    help="With --dtype: this glob or =name keeps its type; repeatable, '' keeps none [in float16: BatchNorm].",
+)
 @select
 @options.in_place
 def convert(
@@ -195,6 +200,9 @@ def convert(
 
     SOURCE is a parameter file, - for stdin, or the stem of a checkpoint. The suffix of TARGET chooses the format.
 
+    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only. --keep
+    names others in their place.
+
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
     from graphshare.api.params import convert as convert_params  # start-up: only this path needs it
@@ -209,7 +217,7 @@ def convert(
         select=select,
         tie=tie,
         dtype=dtype,
-        keep=keep,
+        keep=keep or None,
         in_place=in_place,
     )
     tied = f", {len(done.tied)} of them tied" if done.tied else ""
@@ -219,12 +227,15 @@ def convert(
     for key in done.untied:
         say(f"{key!r} was tied and has an array of its own now", style="warning")
     if dtype is not None:
-        _say_cast(done, dtype)
+        _say_cast(done, dtype, by_default=not keep)
 
 
-def _say_cast(done: Conversion, dtype: str) -> None:
+def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
     """Print how many arrays have another dtype now, what that means for the graph, and what overflowed."""
     say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
+    if done.kept and by_default:
+        kept = format_count(len(done.kept), "array")
+        say(f"{kept} of BatchNorm keep their type: MXNet takes them in float32 only; --keep chooses what keeps it")
     for key, count in done.overflows.items():
         say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
 

@@ -8,6 +8,7 @@ Converting back gives a file with these names. Floating-point arrays may get ano
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
@@ -25,6 +26,7 @@ from graphshare.formats.params.registry import FORMATS, choose_format, find_form
 from graphshare.formats.params.select import select_keys
 from graphshare.formats.paths import base_name
 from graphshare.progress import task
+from graphshare.text.names import split_key
 from graphshare.text.short_repr import ShortRepr
 from graphshare.text.urls import local_path
 
@@ -32,6 +34,8 @@ FLOATS = ("float16", "float32", "float64")
 """What arrays can be converted to."""
 
 _CONVERTED = frozenset((*FLOATS, "bfloat16"))
+_STATISTICS = re.compile(r"(.*)(?:moving|running)_(?:mean|var)", re.DOTALL)
+_SCALES = ("gamma", "beta", "weight", "bias")
 
 
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
@@ -39,7 +43,8 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
     arrays of their own) hold keys as they are in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
-    how many finite numbers of an array became infinite in it.
+    how many finite numbers of an array became infinite in it. ``kept`` are the keys that would have been cast too, had ``keep``
+    or its default not kept them.
     """
 
     source: ParameterFile
@@ -52,6 +57,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     untied: tuple[str, ...] = ()
     cast: tuple[str, ...] = ()
     overflows: Mapping[str, int] = {}
+    kept: tuple[str, ...] = ()
 
 
 def convert_params(
@@ -64,7 +70,7 @@ def convert_params(
     select: Sequence[str] = (),
     tie: bool = False,
     dtype: str | None = None,
-    keep: Sequence[str] = (),
+    keep: Sequence[str] | None = None,
     in_place: bool = False,
 ) -> Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
@@ -76,7 +82,8 @@ def convert_params(
     have no sparse form, so that they need ``densify``. ``select`` limits the conversion to what these patterns match. With
     ``tie`` equal arrays become one where the format has ties, under the first of their names. With ``dtype`` (``float16``,
     ``float32`` or ``float64``) floating-point arrays get that dtype; integers, booleans and what the patterns ``keep`` match
-    keep theirs.
+    keep theirs. Without ``keep`` float16 leaves out the statistics, gamma and beta of BatchNorm, which MXNet takes in float32
+    only; an empty ``keep`` keeps nothing.
     Streams one array at a time. Raises InputError, RefusedError (naming every record that the target cannot hold),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
@@ -113,6 +120,7 @@ def _describe_conversion(
         untied=() if format_.has_ties else tied,
         cast=tuple(key or "" for record, key in plan if cast is not None and cast.changes(record)),
         overflows=cast.overflows if cast is not None else {},
+        kept=tuple(key or "" for record, key in plan if cast is not None and cast.keeps(record)),
     )
 
 
@@ -221,7 +229,7 @@ def _plan_conversion(
     return _tie_equal_arrays(file, plan, format_) if tie else plan
 
 
-def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str]) -> Cast | None:
+def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str] | None) -> Cast | None:
     """Return the conversion to ``dtype``; None where it changes no array, so that records can be copied."""
     if dtype not in (None, *FLOATS):
         raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
@@ -229,8 +237,26 @@ def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Seque
         raise UsageError(Fault("`keep` needs `dtype`", hint="without `dtype` every array keeps its type"))
     if dtype is None:
         return None
-    cast = Cast(dtype, select_keys(file, keep, option="`keep`") if keep else ())
+    patterns = [pattern for pattern in keep or () if pattern]
+    if keep is None and dtype == "float16":
+        kept = _find_batch_norms(file)
+    else:
+        kept = select_keys(file, patterns, option="`keep`") if patterns else set()
+    # One array under several names has one dtype
+    kept |= {record.tied_to for record, _ in plan if record.tied_to is not None and record.key in kept}
+    kept |= {record.key for record, _ in plan if record.key is not None and record.tied_to in kept}
+    cast = Cast(dtype, kept)
     return cast if any(cast.changes(record) for record, _ in plan) else None
+
+
+def _find_batch_norms(file: ParameterFile) -> set[str]:
+    """Return the keys of statistics and of gamma and beta (weight and bias) beside them: in float16 MXNet refuses them."""
+    keys = {split_key(record.key)[1]: record.key for record in file.records if record.key is not None}
+    kept = set()
+    for name, key in keys.items():
+        if match := _STATISTICS.fullmatch(name):
+            kept |= {key, *(keys[match[1] + scale] for scale in _SCALES if match[1] + scale in keys)}
+    return kept
 
 
 def _name_records(file: ParameterFile, format_: ParameterFormat) -> list[tuple[Record, str | None]]:
@@ -328,7 +354,14 @@ class Cast:
 
     def changes(self, record: Record) -> bool:
         """Return whether ``record`` gets another dtype."""
-        return record.dtype in _CONVERTED and record.dtype != self.dtype and record.key not in self._kept
+        return self._is_other(record) and record.key not in self._kept
+
+    def keeps(self, record: Record) -> bool:
+        """Return whether ``record`` keeps its dtype only because it is one of the kept keys."""
+        return self._is_other(record) and record.key in self._kept
+
+    def _is_other(self, record: Record) -> bool:
+        return record.dtype in _CONVERTED and record.dtype != self.dtype
 
     def record(self, record: Record) -> Record:
         """Return ``record`` as it is written."""

@@ -132,3 +132,34 @@ def test_memory_does_not_grow_with_the_array(tmp_path: Path) -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert max(peaks) < 16 << 20  # the array has 64 MiB, its pieces 1 MiB
+
+
+NORMALIZED = ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var", "1.weight", "1.bias", "1.running_mean"]
+OTHERS = ["arg:conv_weight", "arg:conv_bias", "2.weight", "2.moving_average"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "keep", "kept"),
+    [
+        ("float16", None, NORMALIZED),
+        ("float16", (), []),
+        ("float16", ("",), []),
+        ("float16", ("conv*",), ["arg:conv_weight", "arg:conv_bias"]),
+        ("float64", None, []),
+    ],
+)
+def test_float16_keeps_what_batch_norm_takes_in_float32_only(tmp_path: Path, dtype: str, keep, kept: list[str]) -> None:
+    np.savez(tmp_path / "x.npz", **{key: np.ones(2, "f4") for key in (*NORMALIZED, *OTHERS)})
+    done = convert_params(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype, keep=keep)
+    wanted = {key: "float32" if key in kept else dtype for key in (*NORMALIZED, *OTHERS)}
+    assert {key: str(array.dtype) for key, array in read(tmp_path / "y.npz").items()} == wanted
+    assert sorted(done.kept) == sorted(kept)
+    assert {*done.cast, *done.kept} == {*NORMALIZED, *OTHERS}
+
+
+def test_names_of_one_array_keep_one_dtype(tmp_path: Path) -> None:
+    arrays = {"a": np.zeros(2, "f4"), "bn.running_mean": np.zeros(2, "f4"), "z": np.zeros(2, "f4"), "w": np.ones(2, "f4")}
+    np.savez(tmp_path / "x.npz", **arrays)
+    done = convert_params(tmp_path / "x.npz", tmp_path / "y.safetensors", dtype="float16", tie=True)
+    assert (sorted(done.kept), done.cast) == (["a", "bn.running_mean", "z"], ("w",))
+    assert str(read(tmp_path / "y.safetensors")["bn.running_mean"].dtype) == "float32"
