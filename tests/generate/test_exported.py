@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime")
 
 from graphshare.export_onnx import scope
 from graphshare.ops.registry import find_translation
-from graphshare.ops.translation import NoTranslation, Translator
+from graphshare.ops.translation import NoTranslation, Translation, Translator
 from tests.generate import exported
 from tests.generate.exported import Campaign, check_export, exporting_grower, judge_seed
 from tests.generate.grow import Grower
@@ -34,11 +34,15 @@ def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_wrong_in_a_whole_model_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu")}).grow(0)
-    plant = Translator("sin", lambda t: t.emit("Cos", t.inputs[0]))
+    grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
+
+    def translate(t: Translation) -> str:
+        return t.cast(t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, of="float32")
+
+    plant = Translator("sin", translate)
     monkeypatch.setattr(scope, "find_translation", lambda op: plant if op == "sin" else find_translation(op))
     monkeypatch.setattr(exported, "_compare_alone", lambda *arguments: (None, "onnxruntime"))
-    faults = check_export(model).faults
+    faults = [fault for seed in range(3) for fault in check_export(grower.grow(seed)).faults]
     assert faults
     assert all(" sin {} in the whole model: " in fault for fault in faults), faults
 
