@@ -25,9 +25,9 @@ def find(context: CheckContext) -> Iterator[Violation]:
 RULE = CheckRule(
     code="GS605",
     name="double-label",
-    level=Level.NOTE,
+    level=Level.ERROR,
     summary="Two operators of an ONNX model have one name",
-    why="Values alone connect operators, so the model runs; profiles and error messages do not tell the two apart.",
+    why="onnxruntime refuses the model, though values alone connect operators; error messages do not tell the two apart.",
     find=find,
     fails=Example(
         model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2))
