@@ -60,8 +60,8 @@ RULE = CheckRule(
     name="weight-storage",
     level=Level.NOTE,
     summary="Weights of an ONNX model are in it several times, or most of them in Constants",
-    why="The file and what loads it are larger than they need be: arrays of 1,024 bytes and more count, those of one number only "
-    "with related names. Tools that look for weights among the initializers (quantization, external data) miss Constants.",
+    why="The file and what loads it are larger than they need be: arrays of 1,024 bytes and more count, those of one number "
+    "only with related names. Tools that look for weights among the initializers (quantization, external data) miss Constants.",
     find=find,
     fails=Example(_add_two(256)),
     passes=Example(_add_two(255)),

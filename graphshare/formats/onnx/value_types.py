@@ -21,7 +21,15 @@ from graphshare.formats.onnx.messages import add_external, describe_type
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import NO_MESSAGES, NamedMessage, OnnxFile, Span, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, dtype_name, locate_tensor, read_elements
-from graphshare.formats.onnx.types import NestedType, TensorType, input_types, is_complete, parse_type, read_any_type
+from graphshare.formats.onnx.types import (
+    NestedType,
+    TensorType,
+    input_types,
+    is_complete,
+    output_types,
+    parse_type,
+    read_any_type,
+)
 from graphshare.formats.onnx.wire import WireError, encode_text, scan
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -151,7 +159,7 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
         return EMPTY
     from onnx import shape_inference  # optional, and slow to import
 
-    model = b"".join(_encode_without_data(graph).pieces())
+    model = b"".join(_encode_without_data(_state_loops(graph)).pieces())
     try:
         inferred = shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:  # it raises errors of inference and of protobuf; without it values have no type, as before
@@ -175,7 +183,37 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
         span = stored.tensor.span
         return shrink(span.file, span.start, span.end, name, has_data=not stored.data_in_record)
 
-    return encode_model(graph, encode)
+    return encode_model(graph, encode, find_head_types(graph) if location else EMPTY)
+
+
+def _state_loops(graph: Graph) -> Graph:
+    """Return a graph that states the types of what Loops carry, where both ends of a body do: ONNX infers no rank of them."""
+
+    def state(node: Node) -> Node:
+        stored = find_stored(node.details)
+        if node.op != "Loop" or node.details.domain or not node.subgraphs:
+            return node
+        body, infos = node.subgraphs[0], dict(stored.values.infos)
+        inputs = [declared for each in body.variables() if (declared := find_stored(each.details).input) is not None]
+        for index, (name, before, head) in enumerate(zip(outputs_of(node), inputs[2:], body.heads[1:], strict=False)):
+            after = find_stored(head.node.details).values.results.get(head.index)
+            common = _find_common_type([read_type(message) for message in (before, after) if message is not None])
+            if name and common and index not in infos and index not in stored.values.results:
+                declared = find_stored(make_typed_input(name, common).details).input
+                assert declared is not None
+                infos[index] = declared
+        return replace(node, details=replace(node.details, stored=replace(stored, values=replace(stored.values, infos=infos))))
+
+    return rebuild_graph(graph, state)[0] if any(node.op == "Loop" for node in graph.nodes) else graph
+
+
+def _find_common_type(types: Sequence[TensorType | None]) -> bytes:
+    """Return the TypeProto of the dtype and rank of two tensors, with the sizes that both have; empty where they differ."""
+    known = [(kind.dtype, kind.shape) for kind in types if kind is not None and kind.dtype and kind.shape is not None]
+    if len(known) < 2 or known[0][0] != known[1][0] or len(known[0][1]) != len(known[1][1]):
+        return b""
+    sizes = [a if a == b and isinstance(a, int) else None for a, b in zip(known[0][1], known[1][1], strict=True)]
+    return describe_type(known[0][0], sizes)
 
 
 def _encode_type(kind: Any, own: Collection[str]) -> bytes:
