@@ -264,7 +264,7 @@ def _move_data(node: Node, name: str, where: ExternalRange) -> Message | None:
 class MissingData(msgspec.Struct, frozen=True, eq=False):
     """A tensor whose external data is not there, and why: an initializer, or one inside an operator.
 
-    ``owner`` says which. ``node`` is None for an operator of a function.
+    ``owner`` says which. ``node`` is None outside of the graph: in a function or in training information.
     """
 
     owner: str

@@ -69,8 +69,9 @@ def find_types(
     Raises:
         RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
     """
-    changed = _feed_shapes(graph, shapes) if shapes else _forget_types(graph) if independent else None
-    types = _find_type_bytes(changed or graph, entries, infers_all=changed is not None)
+    changed = _feed_shapes(graph, shapes) if shapes else graph
+    changed = _forget_types(changed) if independent else changed
+    types = _find_type_bytes(changed, entries, infers_all=changed is not graph)
     parsed = {key: parse_type(data, 0, len(data)) for key, data in types.items()}
     return {key: kind for key, kind in parsed.items() if kind is not None}
 
