@@ -26,9 +26,9 @@ from graphshare.formats.onnx.types import (
     TensorType,
     input_types,
     is_complete,
-    output_types,
     parse_type,
     read_any_type,
+    read_type,
 )
 from graphshare.formats.onnx.wire import WireError, encode_text, scan
 from graphshare.formats.onnx.write import encode_model
