@@ -276,6 +276,7 @@ ACCEPTED: dict[str, tuple[set[str], Callable[[ModelProto], object]]] = {
     "initializer of a body called as one of its sibling": (set(), lambda m: name_own(m, "t")),
     "value of a body called as that of its If": (set(), lambda m: rename_output(then(m), 0, "i")),
     "unused initializer": ({"GS603"}, lambda m: m.graph.initializer.append(tensor("unused"))),
+    "Constant and node of a name": (set(), lambda m: setattr(node(m, "constant"), "name", "first")),
     "value_info without type": (set(), lambda m: m.graph.value_info.add(name="h")),
     "operator set imported twice": (set(), lambda m: m.opset_import.append(helper.make_opsetid("ai.onnx", 17))),
 }

@@ -232,6 +232,39 @@ def test_every_pair_of_models_is_grouped_to_a_sound_one(tmp_path: Path) -> None:
             require_sound(tmp_path / "out.onnx", f"{left.stem} and {right.stem}")
 
 
+def chain(inputs: str, outputs: str, first: str, second: str) -> ModelProto:
+    """Two nodes of these names."""
+    nodes = [
+        helper.make_node("Constant", [], [f"{outputs}k"], f"{first} weight", value=numbers(3, 3)),
+        helper.make_node("MatMul", [inputs, f"{outputs}k"], [f"{outputs}h"], first),
+        helper.make_node("Neg", [f"{outputs}h"], [outputs], second),
+    ]
+    return _model(nodes, [value(inputs, (3, 3))], [value(outputs, (3, 3))])
+
+
+def test_no_two_nodes_get_one_name(tmp_path: Path) -> None:
+    """Onnxruntime refuses them."""
+    left, right, out = tmp_path / "left.onnx", tmp_path / "right.onnx", tmp_path / "out.onnx"
+    onnx.save(chain("x", "y", "a", "b_a"), left)
+    onnx.save(chain("u", "w", "a", "b_a"), right)
+    writes = {
+        "group": lambda: gs.group([left, right]),
+        "connected": lambda: gs.group([left, right], connect={"y": "u"}),
+        "copy": lambda: gs.duplicate(left, "b_"),
+        "stripped": lambda: gs.rename(left, strip_prefix="b_"),
+    }
+    for what, write in writes.items():
+        gs.save(write(), out)
+        require_sound(out, what)
+    gs.save(gs.group([left, right]), out)
+    labels = [node.name for node in onnx.load(out).graph.node]
+    assert labels == ["a weight", "a", "b_a", "a weight", "a_1", "b_a_1"]
+    onnx.save(chain("x", "y", "a", "a"), left)  # two of one name that a file has stay as they are
+    gs.save(gs.rename(left, prefix="n_"), out)
+    assert [node.name for node in onnx.load(out).graph.node] == ["n_a weight", "n_a", "n_a"]
+    assert [finding.code for finding in gs.check(out).findings] == ["GS605"]
+
+
 LENET, BLOG = ROOT / "fixtures" / "lenet", ROOT / "fixtures" / "blog"
 SHAPE = {"data": (1, 1, 28, 28)}
 

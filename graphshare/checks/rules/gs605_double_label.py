@@ -14,11 +14,10 @@ from graphshare.reports.model import Level
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each operator whose own name another one before it has."""
     for _, graph in context.graphs:
-        labels: dict[str, Node] = {}
-        for node in graph.nodes:
-            label = node.details.label
-            if node.op and label and labels.setdefault(label, node) is not node:
-                message = f"{node.op} and {labels[label].op} are both called {label!r}"
+        first: dict[str, Node] = {}
+        for node, label in graph.source.list_labels(graph).items():
+            if first.setdefault(label, node) is not node:
+                message = f"{node.op} and {first[label].op} are both called {label!r}"
                 yield Violation(message, context.node_steps(node) or ("graph",), node, hint="give one of them another name")
 
 
