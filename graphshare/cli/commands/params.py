@@ -9,7 +9,7 @@ from graphshare.cli import options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.formats.params.registry import FORMATS
+from graphshare.formats.params.registry import FORMATS, MODELS
 from graphshare.inspection.params_list import ParameterListing, list_params
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
@@ -200,8 +200,8 @@ def convert(
 
     SOURCE is a parameter file, - for stdin, or the stem of a checkpoint. The suffix of TARGET chooses the format.
 
-    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only. --keep
-    names others in their place.
+    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only; of an
+    ONNX model what BatchNormalization and Resize take beside their data. --keep names others in their place.
 
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
@@ -235,7 +235,10 @@ def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
     say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
     if done.kept and by_default:
         kept = format_count(len(done.kept), "array")
-        say(f"{kept} of BatchNorm keep their type: MXNet takes them in float32 only; --keep chooses what keeps it")
+        of, why = "BatchNorm", "MXNet takes them in float32 only"
+        if done.source.format in MODELS:
+            of, why = "BatchNormalization and Resize", "they stay float32 beside float16 data"
+        say(f"{kept} of {of} keep their type: {why}; --keep chooses what keeps it")
     for key, count in done.overflows.items():
         say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
 

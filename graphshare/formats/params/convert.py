@@ -250,9 +250,12 @@ def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Seque
 
 
 def _find_batch_norms(file: ParameterFile) -> set[str]:
-    """Return the keys of statistics and of gamma and beta (weight and bias) beside them: in float16 MXNet refuses them."""
+    """Return the keys of statistics and of gamma and beta (weight and bias) beside them: in float16 MXNet refuses them.
+
+    In a model that says what its arrays are for, they may have any names.
+    """
     keys = {split_key(record.key)[1]: record.key for record in file.records if record.key is not None}
-    kept = set()
+    kept = find_format(file.format).find_float32(file)
     for name, key in keys.items():
         if match := _STATISTICS.fullmatch(name):
             kept |= {key, *(keys[match[1] + scale] for scale in _SCALES if match[1] + scale in keys)}
