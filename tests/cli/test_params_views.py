@@ -256,7 +256,7 @@ def test_convert_says_what_stays_float32_of_which_format(folder: Path) -> None:
     done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "--no-verify", "-o", "lenet.onnx", cwd=folder))
     for source, why in (("lenet", "MXNet takes them in float32 only"), ("lenet.onnx", "they stay float32 beside float16 data")):
         run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", cwd=folder))
-        assert "8 arrays of BatchNorm" in run.stderr
-        assert f"keep their type: {why}; --keep chooses what keeps it" in run.stderr
+        assert "8 arrays of BatchNorm" in run.stderr.decode()
+        assert f"keep their type: {why}; --keep chooses what keeps it" in run.stderr.decode()
         run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", "--keep", "", cwd=folder))
-        assert "keep" not in run.stderr
+        assert b"keep" not in run.stderr

@@ -137,6 +137,7 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @click.option("-p", "--prefix", metavar="P", default="", help="Names in B have this prefix.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
+@click.option("--across-dtypes", is_flag=True, help="Compare arrays of unlike types by value [a difference].")
 @select
 @options.format_
 def diff_(
@@ -146,6 +147,7 @@ def diff_(
     prefix: str,
     atol: float,
     rtol: float,
+    across_dtypes: bool,
     select: tuple[str, ...],
     format_: str,
 ) -> int:
@@ -153,12 +155,15 @@ def diff_(
 
     A and B are parameter files, - for stdin, or stems of checkpoints. With --epoch each stem means its file of that epoch.
 
-    The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
+    The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared. Unlike types
+    are a difference; with --across-dtypes a float32 file and its float16 copy are equal up to the rounding of float16.
     """
     from graphshare.api.params import diff_params  # start-up: only this path needs it
     from graphshare.cli.parameter_lines import format_parameter_diff
 
-    found = diff_params(left, right, epoch=epoch, prefix=prefix, select=select, atol=atol, rtol=rtol)
+    found = diff_params(
+        left, right, epoch=epoch, prefix=prefix, select=select, atol=atol, rtol=rtol, across_dtypes=across_dtypes
+    )
     if format_ == "json":
         put_json({"different": bool(found), **msgspec.to_builtins(found)})
     else:
