@@ -181,6 +181,8 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
+FIRST_CONSTANTS = 4
+"""The IR version from which on an initializer need not be an input; without an input it is a constant."""
 
 
 class TakenNames:
