@@ -79,7 +79,7 @@ def follow_group(
 
 def _check_names(rewrite: Rewrite) -> None:
     """Refuse names that the format of the graph forbids; all are listed."""
-    hint = "choose another prefix, or rename one of them first"
-    faults = [Fault(what, node=node.name, hint=hint) for what, node in rewrite.graph.source.name_faults(rewrite.graph)]
+    graph = rewrite.graph
+    faults = [Fault(what, node=node.name, hint=hint) for what, hint, node in graph.source.name_faults(graph)]
     if faults:
         raise RefusedError(faults)

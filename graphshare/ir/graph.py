@@ -145,8 +145,8 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield why graphs of this source and of another one do not fit into one file, each with what to do about it."""
         return iter(())
 
-    def name_faults(self, graph: Graph) -> Iterator[tuple[str, Node]]:
-        """Yield names of ``graph`` that its format forbids, each in a sentence and with the node that has it."""
+    def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
+        """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
         return iter(())
 
     def remarks(self) -> Iterator[str]:

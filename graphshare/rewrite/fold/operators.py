@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,12 @@ def _parse_attributes(node: Node) -> dict[str, Any]:
     return {} if any(fault.kind != "unknown" for fault in faults) else values
 
 
+def _read_float(node: Node, name: str, default: str) -> float:
+    """Return an attribute of ONNX, which is a float32."""
+    number: float = struct.unpack("f", struct.pack("f", float(node.attrs.get(name, default))))[0]
+    return number
+
+
 def _linear_part(node: Node, attrs: Attrs, linear: LinearLayer | None) -> Part:
     return Part({"no_bias": len(node.inputs) < 3, **attrs}, linear)
 
@@ -66,7 +73,7 @@ def _read_convolution(node: Node, operator_set: int) -> Part:
 def _read_gemm(node: Node, operator_set: int) -> Part:
     from graphshare.ops.folding import GEMM  # start-up: --help must not import numpy
 
-    return _linear_part(node, {"transB": int(node.attrs.get("transB", "0")), "beta": float(node.attrs.get("beta", "1"))}, GEMM)
+    return _linear_part(node, {"transB": int(node.attrs.get("transB", "0")), "beta": _read_float(node, "beta", "1")}, GEMM)
 
 
 def _read_batch_normalization(node: Node, operator_set: int) -> Part:
@@ -78,7 +85,7 @@ def _read_batch_normalization(node: Node, operator_set: int) -> Part:
     elif not int(node.attrs.get("spatial", "1")):
         fault = "has spatial 0: a mean and a variance of each position"
     kernel = find_kernel("BatchNorm")
-    attrs = {"axis": 1, "eps": float(node.attrs.get("epsilon", "1e-5")), "fix_gamma": False}
+    attrs = {"axis": 1, "eps": _read_float(node, "epsilon", "1e-5"), "fix_gamma": False}
     return Part(attrs, scaling=kernel.scaling if kernel is not None else None, fault=fault)
 
 
