@@ -139,7 +139,7 @@ def fetch(requirements: tuple[str, ...], cache: Path) -> bool:
     wanted = [name for name in requirements if not _find_archives(name, cache)]
     if not wanted:
         return True
-    words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-build-isolation", "-d", str(cache), *wanted]
+    words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--ignore-requires-python", "-d", str(cache), *wanted]
     return subprocess.run(words, capture_output=True, timeout=300, check=False).returncode == 0
 
 
