@@ -62,6 +62,11 @@ def format_counts(counts: Counter[tuple[str, str]]) -> str:
 
 
 def _list_sources(only: str, cache: Path) -> Iterator[Source]:
+    if "exports" in only:
+        yield from read_exports(cache / "exports")
+    if "made" in only:
+        files = {"w.bin": bytes(48)}
+        yield from (Source(f"made/{name}", make().SerializeToString(), None, files) for name, make in MADE.items())
     if "packages" in only:
         if not fetch(tuple(PACKAGES), cache):
             print("some packages could not be fetched", file=sys.stderr)
@@ -69,11 +74,6 @@ def _list_sources(only: str, cache: Path) -> Iterator[Source]:
             yield source
             if not source.files and "external" in only:
                 yield as_external(source)
-    if "exports" in only:
-        yield from read_exports(cache / "exports")
-    if "made" in only:
-        files = {"w.bin": bytes(48)}
-        yield from (Source(f"made/{name}", make().SerializeToString(), None, files) for name, make in MADE.items())
     if "wheel" in only:
         yield from map(read_wheel, list_wheel())
     if "cases" in only:

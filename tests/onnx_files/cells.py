@@ -180,7 +180,9 @@ class Bench:
 
 
 def _find_base(name: str, known: Mapping[str, Any]) -> str:
-    return next((name[len(p) :] for p in ("", PREFIX, "a_", UPPER) if name.startswith(p) and name[len(p) :] in known), name)
+    return next(
+        (name[len(p) :] for p in ("", PREFIX, "a_", "c_", UPPER) if name.startswith(p) and name[len(p) :] in known), name
+    )
 
 
 def find_fault(path: Path) -> str:
@@ -211,14 +213,38 @@ def inspect(bench: Bench) -> None:
         demand(types[name]["dtype"] in (dtype, "string"), f"{name} is {types[name]['dtype']}, and ONNX has {dtype}")
 
 
-def check(bench: Bench) -> None:
+def inspect_sized(bench: Bench) -> None:
+    """With the shapes of the inputs that the model ran on, the sizes of inner values are those that they had."""
+    shapes = [f"{name}={','.join(map(str, np.shape(value)))}" for name, value in bench.feeds.items() if np.ndim(value)]
+    if not shapes or not bench.values:
+        raise Missing("it did not run on tensors")
+    words = [word for shape in shapes for word in ("--shape", shape)]
+    facts = json.loads(bench.command("inspect", bench.path, "--names", "--format", "json", *words))
+    types = {value["name"]: value for value in facts["shaped"]["outputs"]}
+    for name, value in bench.values.items():
+        sizes = types[name]["shape"] if name in types else None
+        numbers = [size if isinstance(size, int) else None for size in sizes or np.shape(value)]
+        same = len(numbers) == np.ndim(value) and all(a in (None, b) for a, b in zip(numbers, np.shape(value), strict=True))
+        demand(same, f"{name} is {sizes}, and it was {np.shape(value)}")
+
+
+def check(bench: Bench, path: Path | None = None) -> None:
     """There is an error where the checker or onnxruntime refuses the model, and nowhere else."""
-    run = in_process("check", bench.path, "--format", "json", cwd=bench.folder)
+    run = in_process("check", path or bench.path, "--format", "json", cwd=bench.folder)
     demand(run.returncode in (0, 1), run.stderr.decode()[-300:])
     findings = [f for f in json.loads(run.stdout)["findings"] if f["level"] == "error"]
     if bench.fault or bench.reason.startswith("onnxruntime refuses"):
         return
     demand(not findings, f"finds a fault where none is: {[(f['code'], f['message']) for f in findings[:3]]}")
+
+
+def check_written(bench: Bench) -> None:
+    """Files that commands wrote have no fault that the model has not."""
+    if bench.fault:
+        raise Missing("the checker refuses the model")
+    for name in WRITTEN:
+        if (bench.folder / name).exists():
+            check(bench, bench.folder / name)
 
 
 def diff_same(bench: Bench) -> None:
@@ -282,6 +308,17 @@ def rename(bench: Bench) -> None:
     demand(back.read_bytes() == bench.source.data, "renamed back it has other bytes")
 
 
+def rename_weights(bench: Bench) -> None:
+    """Only the weights get other names, and the numbers stay."""
+    if not bench.weights:
+        raise Missing("no initializer")
+    out = bench.write("rename", bench.path, "-p", "w_", "--only", "parameters", to="weights.onnx")
+    bench.compare(out, "")
+    names = {tensor.name for tensor in onnx.load(out, load_external_data=False).graph.initializer}
+    ends = set(bench.heads)
+    demand(all(f"w_{name}" in names for name in bench.weights if name not in ends), f"weights are {sorted(names)[:3]}")
+
+
 def duplicate_copy(bench: Bench) -> None:
     """Both branches of a copy compute what the model does."""
     out = bench.write("duplicate", bench.path, "-p", PREFIX, to="copy.onnx")
@@ -298,6 +335,29 @@ def duplicate_tie(bench: Bench) -> str:
     what = f"weights are {1 - rest:.1%} of the bytes, and the file grew by {growth:.1%}"
     demand(growth <= max(GROWTH * rest, 0.05), what)
     return what
+
+
+def duplicate_mixed(bench: Bench) -> None:
+    """Three branches on the same inputs, one weight copied and the others tied."""
+    weights = [name for name, tensor in bench.weights.items() if tensor.ByteSize() >= SMALL]
+    words = ["--copy", f"={min(weights)}"] if weights else []
+    words += ["--share-input", "*"] if bench.inputs else []
+    words += ["-p", PREFIX, "-p", "c_", "--map-out", "mixed.json"]
+    out = bench.write("duplicate", bench.path, "--mode", "tie", *words, to="mixed.onnx")
+    bench.compare(out, "", PREFIX, "c_")
+    if not bench.reason:
+        text = bench.command("verify", out, "--map", "mixed.json")
+        demand(text.rstrip().splitlines()[-1].startswith("EQUAL"), text[-200:])
+
+
+def duplicate_upto(bench: Bench) -> None:
+    """A branch up to an inner value computes that value."""
+    name = bench.pick("target")
+    out = bench.write("duplicate", bench.path, "-p", PREFIX, "--mode", "tie", "--upto", f"={name}", to="upto.onnx")
+    if name in bench.values:
+        outputs = bench.run(out)
+        demand(are_same(outputs[PREFIX + name], bench.values[name]), f"computes another {name}")
+        bench.compare(out, "")
 
 
 def count_bytes(model: onnx.ModelProto, smallest: int = SMALL) -> Iterator[int]:
@@ -449,6 +509,25 @@ def run(bench: Bench) -> None:
             demand(are_same(arrays[name], value, exact=False), f"{name} differs from onnxruntime's")
 
 
+def run_target(bench: Bench) -> None:
+    """An inner value and the first output, on inputs from files, are onnxruntime's."""
+    if not bench.values:
+        raise Missing("it did not run")
+    words: list[str | Path] = []
+    for i, (name, value) in enumerate(bench.feeds.items()):
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+            raise Missing(f"{name} is not an array of numbers")
+        np.save(bench.folder / f"feed{i}.npy", value)
+        words += ["--feed", f"{name}={bench.folder / f'feed{i}.npy'}"]
+    name = bench.pick("run")
+    out = bench.folder / "target.npz"
+    bench.command("run", bench.path, *words, "--target", f"={name}", "--target", f"={bench.heads[0]}", "-o", out)
+    with np.load(out) as arrays:
+        for key, value in ((name, bench.values[name]), (bench.heads[0], bench.outputs[bench.heads[0]])):
+            demand(key in arrays, f"{key} is not among the results")
+            demand(are_same(arrays[key], value, exact=False), f"{key} differs from onnxruntime's")
+
+
 def bind(bench: Bench) -> None:
     """A bound model computes the outputs."""
     if bench.reason:
@@ -484,12 +563,18 @@ def refused(*words: str) -> Callable[[Bench], None]:
     return cell
 
 
+WRITTEN = ("renamed.onnx", "weights.onnx", "copy.onnx", "tie.onnx", "mixed.onnx", "upto.onnx", "shared.onnx", "untied.onnx",
+           "lower.onnx", "upper.onnx", "joined.onnx", "pair.onnx")  # fmt: skip
 CELLS: dict[str, Callable[[Bench], str | None]] = {
     "inspect": inspect,
+    "inspect --shape": inspect_sized,
     "check": check,
     "rename and back": rename,
+    "rename, weights": rename_weights,
     "duplicate, copy": duplicate_copy,
     "duplicate, tie": duplicate_tie,
+    "duplicate, mixed": duplicate_mixed,
+    "duplicate --upto": duplicate_upto,
     "verify, copies": lambda bench: verify_branches(bench, "copy.onnx"),
     "verify, ties": lambda bench: verify_branches(bench, "tie.onnx"),
     "share --alias": share_alias,
@@ -500,7 +585,9 @@ CELLS: dict[str, Callable[[Bench], str | None]] = {
     "extract --cut": extract_cut,
     "group --connect": group_connect,
     "group, a pair": group_pair,
+    "check, written": check_written,
     "run": run,
+    "run --target": run_target,
     "bind": bind,
     "verify, itself": verify_same,
     "verify, changed": verify_changed,
