@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ from graphshare.checkpoint.parameter_plan import Plan, plan_records
 from graphshare.checkpoint.parameters import list_under
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Rewrite
+from graphshare.ir.graph import Entry, Rewrite
 
 
 def follow_rewrite(
@@ -78,8 +79,17 @@ def follow_group(
 
 
 def _check_names(rewrite: Rewrite) -> None:
-    """Refuse names that the format of the graph forbids; all are listed."""
+    """Refuse names that the format of the graph forbids, and outputs that get one name; all are listed."""
     hint = "choose another prefix, or rename one of them first"
     faults = [Fault(what, node=node.name, hint=hint) for what, node in rewrite.graph.source.name_faults(rewrite.graph)]
+    known = max((n for branch in rewrite.branches for n in _count_outputs(branch.source.heads).values()), default=1)
+    hint = "an output keeps its name: leave it out of what is tied or shared"
+    counts = _count_outputs(rewrite.graph.heads).items()
+    faults += [Fault(f"{n} outputs would be called {name!r}", hint=hint) for name, n in counts if n > known]
     if faults:
         raise RefusedError(faults)
+
+
+def _count_outputs(heads: Iterable[Entry]) -> Counter[str]:
+    """Return how many of ``heads`` have each name, where outputs have names of their own."""
+    return Counter(entry.node.details.outputs[entry.index] for entry in heads if entry.node.details.outputs)

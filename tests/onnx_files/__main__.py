@@ -22,6 +22,7 @@ from pathlib import Path
 from graphshare.errors import GraphshareError
 from tests.onnx_files.invariants import CHECKS, Subject
 from tests.onnx_files.made import MADE
+from tests.onnx_files.odd import ODD
 from tests.onnx_files.sources import (
     PACKAGES,
     Source,
@@ -66,7 +67,8 @@ def _list_sources(only: str, cache: Path) -> Iterator[Source]:
         yield from read_exports(cache / "exports")
     if "made" in only:
         files = {"w.bin": bytes(48)}
-        yield from (Source(f"made/{name}", make().SerializeToString(), None, files) for name, make in MADE.items())
+        for name, make in {**MADE, **ODD}.items():
+            yield Source(f"made/{name}", make().SerializeToString(), None, files)
     if "packages" in only:
         if not fetch(tuple(PACKAGES), cache):
             print("some packages could not be fetched", file=sys.stderr)

@@ -25,6 +25,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+import numpy as np
+
 from tests.onnx_files.cells import CELLS, PLAIN, Bench, Missing, Refusal, Wrong, count_bytes
 from tests.onnx_files.sources import Source
 
@@ -59,6 +61,10 @@ def _is_unrunnable(bench: Bench) -> bool:
     return bool(bench.reason)
 
 
+def _has_texts(bench: Bench) -> bool:
+    return any(not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" for value in bench.outputs.values())
+
+
 def _has_no_weights(bench: Bench) -> bool:
     return not any(True for _ in count_bytes(bench.proto, smallest=1))
 
@@ -69,9 +75,19 @@ def _has_odd_weights(bench: Bench) -> bool:
 
 REASONS: dict[str, list[Reason]] = {
     "": [_says_truth("is for MXNet graphs, and this is an ONNX model")],
-    "verify": [_says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable)],
-    "run": [_says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable)],
-    "share --alias": [_says_truth("no parameter would change", _has_no_weights)],
+    "verify": [
+        _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
+        _says_truth("outputs that no record has", _has_texts),
+    ],
+    "run": [
+        _says_truth("no output is an array of numbers", _has_texts),
+        _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
+    ],
+    "bind": [_says_truth("is not an array of numbers", _has_texts)],
+    "share --alias": [
+        _says_truth("no parameter would change", _has_no_weights),
+        _says_truth("outputs would be called", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
+    ],
     "share --untie": [_says_truth("matches no parameter that several operators use", _has_no_weights)],
     "params convert": [_says_truth("for which parameter files have no place", _has_odd_weights)],
 }

@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 from tests.onnx_files import table
 from tests.onnx_files.cells import CELLS, Bench, Wrong, change, demand
 from tests.onnx_files.made import MADE
+from tests.onnx_files.odd import ODD
 from tests.onnx_files.sources import SMALL, Source, fetch, read_packages
 from tests.onnx_files.table import Result, format_table, judge, run_apart, try_cell
 from tests.surroundings import missing
@@ -21,7 +22,7 @@ from tests.surroundings import missing
 
 def make_source(name: str) -> Source:
     """Return a model that the tests make."""
-    return Source(name, MADE[name]().SerializeToString(), None, {"w.bin": bytes(48)})
+    return Source(name, {**MADE, **ODD}[name]().SerializeToString(), None, {"w.bin": bytes(48)})
 
 
 def list_wrong(results: dict[str, Result]) -> list[str]:
@@ -29,7 +30,7 @@ def list_wrong(results: dict[str, Result]) -> list[str]:
     return [f"{cell}: {result.reason}" for cell, result in results.items() if result.kind == "wrong"]
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", [*MADE, *ODD])
 def test_every_command_on_models_of_the_tests(name: str) -> None:
     results = run_apart(make_source(name), list(CELLS))
     assert not list_wrong(results)
