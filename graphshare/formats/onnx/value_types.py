@@ -128,19 +128,29 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
     """Return the TypeProtos that ONNX infers by name; none where it is not installed or fails. Large data is left out."""
     if not _is_installed():
         return EMPTY
-    from onnx import shape_inference  # optional, and slow to import
+    from onnx import ModelProto, shape_inference  # optional, and slow to import
 
     functions = [span for span in list_functions(graph) if span.size > _LARGEST]
     if functions or any(map(_is_large, graph.nodes)):
         graph = change_inner_tensors(graph, _shrink_tensor, _is_large, functions, enters_bodies=True)
     model = b"".join(encode_model(graph, _shrink_initializer).pieces())
     try:
-        inferred = shape_inference.infer_shapes(model, data_prop=True).graph
+        proto = ModelProto.FromString(model)
+        _open_sizes((*proto.graph.input, *proto.graph.value_info, *proto.graph.output))
+        inferred = shape_inference.infer_shapes(proto.SerializeToString(), data_prop=True).graph
     except Exception:  # it raises errors of inference and of protobuf; without it values have no type, as before
         return EMPTY
     own = {size.dim_param for info in inferred.input for size in info.type.tensor_type.shape.dim}
     types = {info.name: info.type for info in (*inferred.input, *inferred.value_info, *inferred.output)}
     return {name: _encode_type(kind, own) for name, kind in types.items() if kind.ByteSize()}
+
+
+def _open_sizes(infos: Iterable[Any]) -> None:
+    """Take out sizes below 0, with which ONNX would calculate."""
+    for info in infos:
+        for size in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
+            if size.dim_value < 0:
+                size.ClearField("dim_value")
 
 
 def _encode_type(kind: Any, own: Collection[str]) -> bytes:
