@@ -53,9 +53,21 @@ def find_head_types(graph: Graph) -> Mapping[str, bytes]:
 
     What the file has as an output stays as it is there.
     """
-    heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
-    types = _find_type_bytes(graph, [head for head in heads if _find_statement(head) is None])
+    types = _find_type_bytes(graph, _list_untyped(graph))
     return {outputs_of(node)[index]: data for (node, index), data in types.items()}
+
+
+def list_untyped_outputs(graph: Graph) -> list[str]:
+    """Return the names of the heads that are written without a dtype or a rank, and were no outputs of the file."""
+    heads = _list_untyped(graph)
+    types = find_types(graph, heads) if heads else {}
+    return [outputs_of(e.node)[e.index] for e in heads if not is_complete(types.get((e.node, e.index)))]
+
+
+def _list_untyped(graph: Graph) -> list[Entry]:
+    """Return the heads of which the file states nothing, as an output or otherwise."""
+    heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
+    return [head for head in heads if _find_statement(head) is None]
 
 
 def find_types(
