@@ -261,6 +261,10 @@ class OnnxSource(Source, frozen=True, eq=False):
                     hint = "bring them to one version with onnx.version_converter first"
                     yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
 
+    def list_labels(self, graph: Graph) -> Mapping[Node, str]:
+        """Return the names of the operators that have one; onnxruntime makes initializers of Constants, without them."""
+        return {node: node.details.label for node in graph.nodes if node.details.label and node.op not in ("", "Constant")}
+
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, Node]]:
         """Yield the names that two values have."""
         taken: set[str] = set()

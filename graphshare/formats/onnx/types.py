@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.formats.onnx.stored import NamedMessage, find_stored
 from graphshare.formats.onnx.tensors import dtype_name
-from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, expect, integer_at, scan, text_at
+from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integer_at, scan, text_at
 from graphshare.ir.graph import Graph
 
 Dimension = int | str | None
@@ -128,7 +128,7 @@ def _read_nested_type(data: Data, field: Field, depth: int) -> NestedType | None
         if part[1] == BYTES:
             inner = parse_type(data, part[3], part[4], depth + 1)
         elif field[0] == _MAP:
-            kind = f"map from {dtype_name(integer_at(data, part))}"
+            kind = f"map from {dtype_name(enum_at(data, part))}"
     return NestedType(kind, inner) if inner is not None else None
 
 
@@ -137,7 +137,7 @@ def _read_tensor_type(data: Data, field: Field) -> TensorType:
     expect(field, BYTES, "the type of a tensor")
     for inner in scan(data, field[3], field[4]):
         if inner[0] == _DTYPE:
-            code = integer_at(data, inner)
+            code = enum_at(data, inner)
             dtype = dtype_name(code) if code else ""
         elif inner[0] == _SHAPE:
             expect(inner, BYTES, "a shape")
