@@ -22,6 +22,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare import Prepared, prepare, unique_names
+from graphshare.execute.run import is_recordable
 from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.records import find_coarsest
@@ -128,6 +129,12 @@ def _compare_with_record(
     runner = _make_runner(ready, executor, engine, options.seed)
     computed = list(zip(ready.names, ready.part.heads, runner.run(), strict=True))
     heads = [(name, value) for name, _, value in computed if name in ready.wanted]
+    lost = [name for name, value in heads if ready.session and name not in recorded and not is_recordable(value)]
+    if lost:
+        hint = "`against=MODEL` compares them, and graphshare extract leaves them out"
+        raise RefusedError(
+            Fault(f"outputs that no record has, as they are not arrays of numbers: {format_names(lost)}", hint=hint)
+        )
     nodes = post_order(entry.node for entry in ready.part.heads)
     compared = {(n, 0): (n.name, ready.values[n]) for n in nodes if n.is_variable and n.name in recorded.keys() - fed}
     inner = {(e.node, e.index): (name, value) for name, e, value in computed if not e.node.is_variable}
