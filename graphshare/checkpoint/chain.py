@@ -85,19 +85,19 @@ def _settle_names(rewrite: Rewrite) -> Rewrite:
     Raises:
         RefusedError: there are names that the format of the graph forbids; all are listed.
     """
-    hint = "choose another prefix, or rename one of them first"
-    faults = [Fault(what, node=node.name, hint=hint) for what, node in rewrite.graph.source.name_faults(rewrite.graph)]
+    graph = rewrite.graph
+    faults = [Fault(what, node=node.name, hint=hint) for what, hint, node in graph.source.name_faults(graph)]
     if faults:
         raise RefusedError(faults)
-    labels = _find_free_labels(rewrite.graph)
+    labels = _find_free_labels(graph)
     if not labels or any(_find_free_labels(branch.source) for branch in rewrite.branches):
         return rewrite
 
     def relabel(node: Node) -> Node:
         return replace(node, details=replace(node.details, label=labels[node])) if node in labels else node
 
-    graph, images = rebuild_graph(rewrite.graph, relabel)
-    return rewrite.then(Rewrite(graph, (Branch("", rewrite.graph, images),)))
+    relabelled, images = rebuild_graph(graph, relabel)
+    return rewrite.then(Rewrite(relabelled, (Branch("", graph, images),)))
 
 
 def _find_free_labels(graph: Graph) -> dict[Node, str]:

@@ -149,8 +149,8 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Return the names of nodes, beside those of their values, that no two nodes of a graph may have."""
         return EMPTY
 
-    def name_faults(self, graph: Graph) -> Iterator[tuple[str, Node]]:
-        """Yield names of ``graph`` that its format forbids, each in a sentence and with the node that has it."""
+    def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
+        """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
         return iter(())
 
     def remarks(self) -> Iterator[str]:

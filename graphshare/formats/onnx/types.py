@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from graphshare.formats.onnx.stored import NamedMessage, find_stored
+from graphshare.formats.onnx.stored import FIRST_CONSTANTS, NamedMessage, OnnxSource, find_stored
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integer_at, scan, text_at
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Graph, Node
 
 Dimension = int | str | None
 _SPARSE, _MAP = 8, 5
@@ -78,6 +78,15 @@ def input_types(graph: Graph) -> dict[str, TensorType]:
 def output_types(graph: Graph) -> dict[str, TensorType]:
     """Return the types that the file states of the outputs of a graph, by name."""
     return _read_types([find_stored(head.node.details).values.results.get(head.index) for head in graph.heads])
+
+
+def list_replaceable(graph: Graph) -> Iterator[Node]:
+    """Yield the inputs of a graph; those with a default too from IR version 4 on: up to 3 every initializer is an input."""
+    is_old = isinstance(graph.source, OnnxSource) and graph.source.ir_version < FIRST_CONSTANTS
+    for node in graph.variables():
+        stored = find_stored(node.details)
+        if stored.input is not None and not (is_old and stored.tensor is not None):
+            yield node
 
 
 def _read_types(messages: Iterable[NamedMessage | None]) -> dict[str, TensorType]:
@@ -151,6 +160,7 @@ def _read_dimension(data: Data, field: Field) -> Dimension:
     for inner in scan(data, field[3], field[4]):
         if inner[0] == _SIZE:
             size = integer_at(data, inner)
+            size = None if size < 0 else size  # Paddle's converters write -1 for an open size
         elif inner[0] == _SYMBOL:
             size = text_at(data, inner) or None
     return size
