@@ -28,7 +28,7 @@ EXAMPLES = {
 @click.command("fold", cls=Command)
 @options.rewriting
 @click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Fold an ONNX model without a proof.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs of the proof [0].")
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the inputs of the proof [0].")
 @click.option(
     "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
 )
@@ -37,7 +37,7 @@ def command(
     epoch: int | None,
     params: str | None,
     verify: bool,
-    seed: int,
+    seed: int | None,
     tolerance: float | None,
     **output: Any,
 ) -> None:
