@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.api.models import Model, as_checkpoint
-from graphshare.arguments import Natural, NotNegative
+from graphshare.arguments import NotNegative
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -23,7 +23,7 @@ _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
 """Two steps of a float at 1: a Sigmoid that is almost 0 everywhere is no nearer than that."""
 
 
-def fold(model: Model, *, verify: bool = True, seed: Natural = 0, tolerance: NotNegative | None = None) -> Checkpoint:
+def fold(model: Model, *, verify: bool = True, tolerance: NotNegative | None = None) -> Checkpoint:
     """Work each BatchNorm into the weight and bias of the layer before it.
 
     Layers are Convolution, FullyConnected and Deconvolution, in ONNX Conv, Gemm and ConvTranspose. The result computes the same
@@ -32,10 +32,10 @@ def fold(model: Model, *, verify: bool = True, seed: Natural = 0, tolerance: Not
     was folded, and why the other BatchNorms were left. Folded arrays are computed in float64 and are in memory; all others stay
     in their file.
 
-    An ONNX model states the types of its inputs: with ``verify`` both models are computed in onnxruntime, on inputs drawn with
-    ``seed``. Every output and every folded layer must match up to ``tolerance`` of its largest number (by default 1e-4, of
-    float16 1e-2, of float64 1e-9, or two roundings at 1). The report's ``proof`` has the largest difference; where nothing can
-    be computed, a note says why.
+    An ONNX model states the types of its inputs: with ``verify`` both models are computed in onnxruntime on drawn inputs. Every
+    output and every folded layer must match up to ``tolerance`` of its largest number (by default 1e-4, of float16 1e-2, of
+    float64 1e-9, or two roundings at 1). The report's ``proof`` has the largest difference; where nothing can be computed, a
+    note says why.
 
     Raises:
         UsageError: the model has no parameters.
@@ -55,11 +55,11 @@ def fold(model: Model, *, verify: bool = True, seed: Natural = 0, tolerance: Not
     folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
     if not (verify and report.count and find_format(source.graph).list_types(source.graph)):
         return folded
-    return _prove(folded, report, source, {str(array.dtype) for array in arrays.values()}, seed, tolerance)
+    return _prove(folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance)
 
 
 def _prove(
-    folded: Checkpoint, report: Folding, source: Checkpoint, dtypes: Collection[str], seed: int, tolerance: float | None
+    folded: Checkpoint, report: Folding, source: Checkpoint, dtypes: Collection[str], tolerance: float | None
 ) -> Checkpoint:
     """Return a folded model, whose new weights have ``dtypes``, with its proof or a note why there is none.
 
@@ -82,7 +82,7 @@ def _prove(
             SessionPart(one.graph, entries, one.parameter_file, one.where)
             for one, entries in zip((source, folded), heads, strict=True)
         )
-        drawn = draw_values(before, {}, {}, seed)
+        drawn = draw_values(before, {}, {}, seed=0)
         runners = SessionRunner(before, drawn.values, drawn.outputs), SessionRunner(after, drawn.values)
         values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
     except GraphshareError as error:
