@@ -20,7 +20,7 @@ from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.rewrite.fold.fold import fold as fold_layers
 
 _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
-"""Two steps of a float at 1: a Sigmoid that is almost 0 everywhere is no nearer than that."""
+"""Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
 
 
 def fold(model: Model, *, verify: bool = True, tolerance: NotNegative | None = None) -> Checkpoint:
