@@ -17,11 +17,12 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.analysis.twins import find_twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import convert_inputs, draw_values
+from graphshare.execute.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare import Prepared, prepare, unique_names
+from graphshare.execute.run import is_recordable
 from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.records import find_coarsest
@@ -68,7 +69,10 @@ def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
         compare = compare_formats if has_kernels(other.graph) else compare_models
         report = compare(side, other, options)
     if not options.dtype:
-        return report
+        outputs = [output for branch in report.branches for values in branch.rounds for output in values.outputs]
+        apart = any(output.comparison.reason.startswith("types float") for output in outputs)
+        more = ("the dtypes differ; `across_dtypes` compares by value, with the tolerance of the less precise one",)
+        return msgspec.structs.replace(report, notes=(*report.notes, *more)) if apart else report
     of_largest = _choose_tolerance(options, tolerate_other_program).of_largest
     note = f"numbers may differ by {of_largest:.3g} of the largest in their output: the tolerance of {options.dtype}"
     return msgspec.structs.replace(report, notes=(note, *report.notes))
@@ -125,6 +129,12 @@ def _compare_with_record(
     runner = _make_runner(ready, executor, engine, options.seed)
     computed = list(zip(ready.names, ready.part.heads, runner.run(), strict=True))
     heads = [(name, value) for name, _, value in computed if name in ready.wanted]
+    lost = [name for name, value in heads if ready.session and name not in recorded and not is_recordable(value)]
+    if lost:
+        hint = "`against=MODEL` compares them, and graphshare extract leaves them out"
+        raise RefusedError(
+            Fault(f"outputs that no record has, as they are not arrays of numbers: {format_names(lost)}", hint=hint)
+        )
     nodes = post_order(entry.node for entry in ready.part.heads)
     compared = {(n, 0): (n.name, ready.values[n]) for n in nodes if n.is_variable and n.name in recorded.keys() - fed}
     inner = {(e.node, e.index): (name, value) for name, e, value in computed if not e.node.is_variable}
@@ -235,7 +245,10 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         ready = _prepare(graph, options, shapes={**declared, **options.shapes}, targets=targets, seed=seed)
         notes.update(dict.fromkeys((*ready.notes, *executor.notes)))
         reference = _make_runner(ready, executor, engine, seed)
-        own = {node.name: array for node, array in ready.values.items() if node.name in part.session.dtypes}
+        inputs = [node for node in ready.values if node.name in part.session.dtypes]
+        for node in (node for node in inputs if node.name not in options.feeds):
+            ready.values[node] = draw_as(ready.values[node], find_dtype(part.session, node.name))
+        own = {node.name: ready.values[node] for node in inputs}
         runner = SessionRunner(part, convert_inputs(part.session, own))
         rounds.append(compare_runs(list(zip(ready.names, names, strict=True)), reference, runner, tolerance))
     stages = (Stage("structure", "skipped", f"{find_format(model.graph).title} has other nodes"), value_stage(rounds))

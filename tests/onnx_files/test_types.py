@@ -223,6 +223,18 @@ def test_inspect_shows_the_types_of_inner_values(tmp_path: Path) -> None:
         gs.inspect(path, shapes={"a": (5, 3)})
 
 
+def test_a_size_below_zero_is_open(tmp_path: Path) -> None:
+    """Paddle's converters write -1, with which ONNX's inference would calculate sizes of 0."""
+    node = helper.make_node("Conv", ["x", "w"], ["h"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    weight = numpy_helper.from_array(np.ones((8, 3, 3, 3), np.float32), "w")
+    ends = [value("x", (-1, 3, -1, -1)), value("y", (-1, 8, -1, -1))]
+    path = write(tmp_path / "open.onnx", [node, helper.make_node("Relu", ["h"], ["y"])], ends[1:], ends[:1], [weight])
+    types = shapes_of(path, {})
+    assert types["x"] == ((None, 3, None, None), "float32")
+    assert types["h"] == types["y"] == ((None, 8, None, None), "float32")
+    assert shapes_of(path, {"x": (2, 3, 8, 16)})["h"] == ((2, 8, 4, 8), "float32")
+
+
 def test_a_size_of_one_name_is_one_number(tmp_path: Path) -> None:
     inputs = [value("x"), value("other", ("m", "n"))]
     path = write(tmp_path / "two.onnx", [helper.make_node("MatMul", ["other", "x"], ["y"])], [value("y", ("m", 4))], inputs)

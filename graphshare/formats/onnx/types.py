@@ -160,6 +160,7 @@ def _read_dimension(data: Data, field: Field) -> Dimension:
     for inner in scan(data, field[3], field[4]):
         if inner[0] == _SIZE:
             size = integer_at(data, inner)
+            size = None if size < 0 else size  # Paddle's converters write -1 for an open size
         elif inner[0] == _SYMBOL:
             size = text_at(data, inner) or None
     return size

@@ -170,11 +170,13 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
     """Return the TypeProtos that ONNX infers by name; none where it is not installed or fails. Large data is left out."""
     if not is_installed():
         return EMPTY
-    from onnx import shape_inference  # optional, and slow to import
+    from onnx import ModelProto, shape_inference  # optional, and slow to import
 
     model = b"".join(_encode_without_data(_state_loops(graph)).pieces())
     try:
-        inferred = shape_inference.infer_shapes(model, data_prop=True).graph
+        proto = ModelProto.FromString(model)
+        _open_sizes((*proto.graph.input, *proto.graph.value_info, *proto.graph.output))
+        inferred = shape_inference.infer_shapes(proto.SerializeToString(), data_prop=True).graph
     except Exception:  # it raises errors of inference and of protobuf; without it values have no type, as before
         return EMPTY
     own = {size.dim_param for info in inferred.input for size in info.type.tensor_type.shape.dim}
@@ -227,6 +229,14 @@ def _find_common_type(types: Sequence[TensorType | None]) -> bytes:
         return b""
     sizes = [a if a == b and isinstance(a, int) else None for a, b in zip(known[0][1], known[1][1], strict=True)]
     return describe_type(known[0][0], sizes)
+
+
+def _open_sizes(infos: Iterable[Any]) -> None:
+    """Take out sizes below 0, with which ONNX would calculate."""
+    for info in infos:
+        for size in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
+            if size.dim_value < 0:
+                size.ClearField("dim_value")
 
 
 def _encode_type(kind: Any, own: Collection[str]) -> bytes:
