@@ -34,7 +34,7 @@ _OTHERS = """
     targets: --target; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
     choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
     match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;
-    save(params=FILE): --params-out FILE; fold(seed=...): --seed
+    save(params=FILE): --params-out FILE
 """
 OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
 OPTIONS |= dict(re.findall(r"([^;\s][^;]*?): (-[^;\n]*)", _OTHERS))

@@ -50,9 +50,7 @@ def test_an_option_of_onnx_is_refused_for_mxnet(command: str, option: tuple[str,
     assert "ONNX" in message or "No such option" in message
 
 
-@pytest.mark.parametrize(
-    "option", [("--no-verify",), ("--seed", "1"), ("--tolerance", "0.1")], ids=["no-verify", "seed", "tolerance"]
-)
+@pytest.mark.parametrize("option", [("--no-verify",), ("--tolerance", "0.1")], ids=["no-verify", "tolerance"])
 def test_an_option_of_the_proof_of_a_fold_is_refused_for_mxnet(option: tuple[str, ...], lenet: Path) -> None:
     run = in_process("fold", "lenet", "-o", "out", *option, cwd=lenet)
     message = refused(run, option[0])
