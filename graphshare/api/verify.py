@@ -49,8 +49,10 @@ def verify(
     """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
 
     With ``values_only`` the outputs are compared with those of ``against`` by their names, whatever the structure of both: a
-    folded model computes what its source does. With ``recorded``, a file or arrays by name, the outputs are those that were
-    recorded (``run`` with ``all_outputs``, or MXNet's own by their names), for the recorded inputs.
+    folded model computes what its source does. Of two ONNX models the report also has what differs between them, and is false
+    where nothing that was computed shows a difference in a body, a function, a weight or the value of an attribute. With
+    ``recorded``, a file or arrays by name, the outputs are those that were recorded (``run`` with ``all_outputs``, or MXNet's
+    own by their names), for the recorded inputs.
 
     Branches of an ONNX model, and ONNX models, are computed in onnxruntime, each in a session of its own. An ONNX model and an
     MXNet graph are compared output by output, whichever is in ``against``.

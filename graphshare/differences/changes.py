@@ -22,8 +22,6 @@ from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
-_NAMES = "names in sub-graph"
-
 
 class NodeRef(msgspec.Struct, frozen=True):
     """A node by its id in the file, its name and its operator (``null`` for a variable)."""
@@ -85,10 +83,8 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(self._summary() or "no change", tables=[self.make_table()])
 
     def without_names(self) -> GraphDiff:
-        """Return the changes without renamed nodes, those of subgraphs included."""
-        kept = [(node, tuple(change for change in node.changes if change.what != _NAMES)) for node in self.changed]
-        changed = tuple(msgspec.structs.replace(node, changes=changes) for node, changes in kept if changes)
-        return msgspec.structs.replace(self, renamed=(), changed=changed)
+        """Return the changes without renamed nodes."""
+        return msgspec.structs.replace(self, renamed=())
 
 
 class Branch(msgspec.Struct, frozen=True, eq=False):
@@ -188,11 +184,10 @@ def _find_subgraph_changes(
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
-            diff = compare(x.graph, y.graph, [Branch("", images, names)])
+            diff = compare(x.graph, y.graph, [Branch("", images, names)]).without_names()
         if diff:
-            old, new = (format_count(len(side.graph.nodes), "node") for side in (x, y))
-            words = _summarize(diff.without_names())
-            yield Change("sub-graph", key, old, f"{new} ({words})") if words else Change(_NAMES, key, old, new)
+            size = format_count(len(y.graph.nodes), "node")
+            yield Change("sub-graph", key, format_count(len(x.graph.nodes), "node"), f"{size} ({_summarize(diff)})")
         for capture, entry in x.captured.items():
             other = y.captured.get(images.get(capture, capture))
             if other is not None and not _same_entry(entry, other, branch, all_images):

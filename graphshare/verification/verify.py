@@ -178,7 +178,7 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: 
     sides = Sides(left, right, twins.expand(options.as_input))
     if left is not right:
         for pair, pairing in zip(heads, pairings, strict=True):
-            inputs = [(a.name, b.name) for a, b in pairing.pairs if a.is_variable and not sides.is_parameter(a, b)]
+            inputs = [(a.name, b.name) for a, b in pairing.variables if not sides.is_parameter(a, b)]
             outputs = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
             pairing.statements += [*find_exchanged(inputs, "input"), *find_exchanged(outputs, "output")]
     executors = options.create_executors()
@@ -249,7 +249,7 @@ def _verify_branch(
     structure = structure_stage(pairing)
     if not pairing:
         return BranchReport(pair.reference, pair.label, (structure,))
-    variables = [(a, b) for a, b in pairing.pairs if a.is_variable]
+    variables = pairing.variables
     owned = [(a, b) for a, b in variables if sides.is_parameter(a, b)]
     compared = compare_parameters(owned, sides.is_auxiliary, *sides.records)
     inputs = BranchInputs(pair, variables, compared, sides, twins, options)

@@ -105,7 +105,9 @@ def command(
     MXNet gave for `get_internals()`. Numbers may then differ by --rtol of the largest in their output.
 
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
-    the outputs, by their names, with the tolerance of --recorded.
+    the outputs, by their names, with the tolerance of --recorded. Of two ONNX models the report also names what differs. Where
+    a body, a function, a weight or the value of an attribute differs and nothing that was computed shows it, such as a branch
+    of an If that was not taken, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs.
 
     --engine onnxruntime computes both branches there, each in a session of its own. With numpy,onnxruntime both engines compute
     everything and are compared with each other too, so that none checks itself alone: numbers may differ by --rtol of the
