@@ -86,7 +86,7 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
     weights = format_count(count, "weight")
     if mode == "tie" and not report.tied and not count:
         if report.copied:
-            hint = "leave out the --copy that matches all; a parameter that is an output is tied by --tie NAME only"
+            hint = "leave out the --copy that matches all; a parameter that is an output is not tied"
             message = f"nothing would be tied: {format_count(len(report.copied), 'parameter')} copied, which are all"
             raise RefusedError(Fault(message, hint=hint))
         return ["there are no parameters, so nothing is tied"]

@@ -160,13 +160,18 @@ def run(
     return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes)
 
 
+def is_recordable(value: object) -> bool:
+    """Whether a value is an array of numbers, which an .npz has a place for."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+
+
 def _keep_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Array]:
     """Return the outputs that are arrays of numbers; add a note on others: texts, sequences and maps.
 
     Raises:
         RefusedError: there is no other.
     """
-    kept = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"}
+    kept = {name: value for name, value in outputs.items() if is_recordable(value)}
     others = [name for name in outputs if name not in kept]
     if others and not kept:
         message = f"no output is an array of numbers: {format_names(others, 6)}"

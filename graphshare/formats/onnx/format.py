@@ -30,7 +30,6 @@ class OnnxFormat(ModelFormat):
         Capability.KERNELS: "leave it out: onnxruntime computes an ONNX model, as a whole",
         Capability.TRAINING: "train the MXNet model that it was exported from",
         Capability.BATCH: "`mode='tie'` runs every branch by itself, on the same weights",
-        Capability.FOLD: "fold the MXNet model, and export it with `graphshare export --fold`",
         Capability.UPGRADE: "onnx.version_converter changes the operator set of an ONNX model",
         Capability.LAYOUT: "an ONNX model is not a text",
         Capability.EXPORT: "it is an ONNX model already",
@@ -92,6 +91,21 @@ class OnnxFormat(ModelFormat):
 
         return make_inputs(graph, cuts)
 
+    def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
+        from graphshare.formats.onnx.compose import make_parameter
+
+        return make_parameter(graph, name, dtype, shape)
+
+    def take_outputs(self, node: Node, other: Node) -> Node:
+        from graphshare.formats.onnx.compose import take_outputs
+
+        return take_outputs(node, other)
+
+    def list_replaceable(self, graph: Graph) -> Iterator[Node]:
+        from graphshare.formats.onnx.types import list_replaceable
+
+        return list_replaceable(graph)
+
     def list_nodes(self, graph: Graph) -> Sequence[Node]:
         return [node for node in graph.nodes if not node.op]
 
@@ -116,6 +130,11 @@ class OnnxFormat(ModelFormat):
         from graphshare.formats.onnx.value_types import find_types
 
         return find_types(graph, list(entries), shapes=shapes)
+
+    def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
+        from graphshare.formats.onnx.value_types import list_untyped_outputs
+
+        return list_untyped_outputs(graph)
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
         from graphshare.formats.onnx.value_types import explain_unknown
