@@ -84,6 +84,23 @@ class Bench:
             with np.load(drawn) as arrays:
                 return {value.name: arrays[value.name] for value in session.inputs}
 
+    @cached_property
+    def given(self) -> list[str]:
+        """Options that feed the inputs which come with the model; none where they are drawn or not arrays of numbers."""
+        if self.source.feeds is None:
+            return []
+        return self.feed()
+
+    def feed(self) -> list[str]:
+        """Return options that feed the inputs from files; none where one is not an array of numbers."""
+        words = []
+        for i, (name, value) in enumerate(self.feeds.items()):
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+                return []
+            np.save(self.folder / f"feed{i}.npy", value)
+            words += ["--feed", f"{name}={self.folder / f'feed{i}.npy'}"]
+        return words
+
     def are_near(self, a: Any, b: Any) -> bool:
         """Whether two outputs differ by what onnxruntime's optimizations may change: of a quantized model, some steps."""
         if not isinstance(b, np.ndarray) or b.dtype.kind != "f":
@@ -232,7 +249,8 @@ def inspect(bench: Bench) -> None:
 
 def inspect_sized(bench: Bench) -> None:
     """With the shapes of the inputs that the model ran on, the sizes of inner values are those that they had."""
-    shapes = [f"{name}={','.join(map(str, np.shape(value)))}" for name, value in bench.feeds.items() if np.ndim(value)]
+    arrays = {name: value for name, value in bench.feeds.items() if isinstance(value, np.ndarray) and value.ndim}
+    shapes = [f"{name}={','.join(map(str, value.shape))}" for name, value in arrays.items()]
     if not shapes or not bench.values:
         raise Missing("it did not run on tensors")
     words = [word for shape in shapes for word in ("--shape", shape)]
@@ -302,19 +320,19 @@ def diff_changed(bench: Bench) -> None:
 
 def verify_same(bench: Bench) -> str:
     """A model equals itself, by values where onnxruntime computes it."""
-    text = bench.command("verify", bench.path, "--against", bench.path)
+    text = bench.command("verify", bench.path, "--against", bench.path, *bench.given)
     demand(text.rstrip().splitlines()[-1].startswith("EQUAL"), text[-200:])
     return ""
 
 
 def verify_changed(bench: Bench) -> None:
     """One number that is changed in a weight is never EQUAL."""
-    bench.command("verify", bench.path, "--against", change(bench), no="NOT EQUAL")
+    bench.command("verify", bench.path, "--against", change(bench), *bench.given, no="NOT EQUAL")
 
 
 def verify_layers(bench: Bench) -> None:
     """A model equals itself layer by layer, and equals what was recorded."""
-    bench.command("verify", bench.path, "--against", bench.path, "--layers")
+    bench.command("verify", bench.path, "--against", bench.path, "--layers", *bench.given)
     bench.command("verify", bench.path, "--recorded", bench.existing("all.npz"), "--layers")
 
 
@@ -364,7 +382,7 @@ def duplicate_mixed(bench: Bench) -> None:
     out = bench.write("duplicate", bench.path, "--mode", "tie", *words, to="mixed.onnx")
     bench.compare(out, "", PREFIX, "c_")
     if not bench.reason:
-        text = bench.command("verify", out, "--map", "mixed.json")
+        text = bench.command("verify", out, "--map", "mixed.json", *bench.given)
         demand(text.rstrip().splitlines()[-1].startswith("EQUAL"), text[-200:])
 
 
@@ -396,7 +414,7 @@ def _list_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 def verify_branches(bench: Bench, name: str) -> None:
     """The branches that were made are equal."""
-    text = bench.command("verify", bench.existing(name))
+    text = bench.command("verify", bench.existing(name), *bench.given)
     demand(text.rstrip().splitlines()[-1].startswith("EQUAL"), text[-200:])
 
 
@@ -515,9 +533,9 @@ def params_convert(bench: Bench, suffix: str) -> None:
 
 def run(bench: Bench) -> None:
     """The outputs are onnxruntime's, and those of inner values too."""
-    bench.command("run", bench.path, "--random", "0")
+    bench.command("run", bench.path, "--random", "0", *bench.given)
     out = bench.folder / "all.npz"
-    bench.command("run", bench.path, "--random", "0", "--all", "-o", out)
+    bench.command("run", bench.path, "--random", "0", "--all", *bench.given, "-o", out)
     if bench.reason:
         return
     with np.load(out) as arrays:
@@ -533,13 +551,9 @@ def run_target(bench: Bench) -> None:
     """An inner value and the first output, on inputs from files, are onnxruntime's."""
     if not bench.values:
         raise Missing("it did not run")
-    words: list[str | Path] = []
-    for i, (name, value) in enumerate(bench.feeds.items()):
-        if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
-            raise Missing(f"{name} is not an array of numbers")
-        np.save(bench.folder / f"feed{i}.npy", value)
-        words += ["--feed", f"{name}={bench.folder / f'feed{i}.npy'}"]
-    name = bench.pick("run")
+    words, name = bench.feed(), bench.pick("run")
+    if bench.feeds and not words:
+        raise Missing("an input is not an array of numbers")
     out = bench.folder / "target.npz"
     bench.command("run", bench.path, *words, "--target", f"={name}", "--target", f"={bench.heads[0]}", "-o", out)
     with np.load(out) as arrays:

@@ -65,6 +65,10 @@ def _has_texts(bench: Bench) -> bool:
     return any(not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" for value in bench.outputs.values())
 
 
+def _has_other_inputs(bench: Bench) -> bool:
+    return any(not value.type.HasField("tensor_type") for value in bench.proto.graph.input)
+
+
 def _has_no_weights(bench: Bench) -> bool:
     return not any(True for _ in count_bytes(bench.proto, smallest=1))
 
@@ -78,14 +82,20 @@ REASONS: dict[str, list[Reason]] = {
     "verify": [
         _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
         _says_truth("outputs that no record has", _has_texts),
+        _says_truth("which is not drawn", _has_other_inputs),
     ],
     "run": [
         _says_truth("no output is an array of numbers", _has_texts),
+        _says_truth("which is not drawn", _has_other_inputs),
         _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
     ],
-    "bind": [_says_truth("is not an array of numbers", _has_texts)],
+    "duplicate, mixed": [_says_truth("which is not drawn", _has_other_inputs)],
+    "bind": [
+        _says_truth("is not an array of numbers", _has_texts),
+        _says_truth("is not an array:|expected to be of type", _has_other_inputs),
+    ],
     "share --alias": [
-        _says_truth("no parameter would change", _has_no_weights),
+        _says_truth("no parameter would change|speaks of no parameter|matches no parameter", _has_no_weights),
         _says_truth("outputs would be called", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
     ],
     "share --untie": [_says_truth("matches no parameter that several operators use", _has_no_weights)],
