@@ -78,6 +78,11 @@ def chosen_memory() -> int | None:
     return _LIMIT.get()
 
 
+def can_limit_process() -> bool:
+    """Return whether a process can be given a limit of memory here: on Linux it can."""
+    return sys.platform == "linux"
+
+
 def describe_excess(count: int, held: int = 0) -> str:
     """Return how ``count`` more bytes pass the limit, as the end of a message; an empty text where they do not.
 

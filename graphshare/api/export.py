@@ -9,8 +9,10 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from graphshare.analysis.bodies import draws_numbers
+from graphshare.analysis.shapes import TYPE_FLAGS
 from graphshare.analysis.twins import spread_inputs
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
@@ -29,7 +31,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
-from graphshare.execute.variable_values import as_arrays, check_shapes
+from graphshare.execute.variable_values import as_arrays, check_shapes, convert_feed, index_limits
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
@@ -37,9 +39,11 @@ from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memo
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.convert import cast_in_memory
 from graphshare.formats.paths import base_name, extend
 from graphshare.resources import resource_limits
-from graphshare.text.format import format_names
+from graphshare.text.format import format_count, format_names
+from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.short_repr import ShortRepr
 from graphshare.verification.compare import tolerate_export
 from graphshare.verification.onnx_checker import require_judges
@@ -80,6 +84,9 @@ def export(
     opset: int = DEFAULT,
     weights: WeightPlace = "embed",
     fold: bool = False,
+    dtype: str | None = None,
+    keep_io: bool = False,
+    input_dtypes: Mapping[str, str] | None = None,
     dynamic_batch: bool = False,
     dynamic: DynamicShapes | None = None,
     custom_domain: str = "",
@@ -98,8 +105,15 @@ def export(
     ``upto`` are the outputs that are wanted instead of the graph's heads. ``opset`` is the version of ONNX's operator set, from
     13 on. ``weights`` says where the parameters go: ``"embed"`` into the file, ``"external"`` into one file beside it, with
     ``"params"`` they stay in their own file, which must lie in or below the directory of ``out``. ``fold`` works BatchNorm into
-    the weights first. With ``dynamic_batch`` the caller of the model chooses the batch; ``dynamic`` names sizes that the caller
-    chooses (``{"data": ("n", 3, "h", "w")}``). Nodes without a translation are written in ``custom_domain`` if one is given.
+    the weights first.
+
+    With ``dtype`` (``float16``, ``float32`` or ``float64``) the parameters get that dtype first, but for what BatchNorm takes
+    in float32 only, and the graph computes in it. With ``keep_io`` inputs and outputs that are float16 in the graph stay
+    float32 in the model, which casts them. ``input_dtypes`` are dtypes that inputs have in the model (``{"data0": "int64"}``
+    for tokens), which casts them to those of the graph where a node needs that.
+
+    With ``dynamic_batch`` the caller of the model chooses the batch; ``dynamic`` names sizes that the caller chooses
+    (``{"data": ("n", 3, "h", "w")}``). Nodes without a translation are written in ``custom_domain`` if one is given.
 
     With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs drawn with ``seed`` every
     output must match graphshare's own executor, up to ``tolerance`` of the output's largest number (by default 1e-4, of
@@ -108,7 +122,9 @@ def export(
     Raises:
         RefusedError: nodes have no translation, shapes do not follow, parameters are missing, nodes draw random numbers, of
             which there is no proof; all of a kind are listed.
-        UsageError: the opset is unknown; onnxruntime is wanted and not installed; ``weights`` have no file to go beside.
+        UsageError: the opset or a dtype is unknown; ``input_dtypes`` names no input, or a dtype that does not hold the
+            indices that it is for; ``keep_io`` keeps nothing; onnxruntime is wanted and not installed; ``weights`` have no file
+            to go beside.
         DisprovedError: onnxruntime computes something else; nothing is written.
         OutputError: the file could not be written; what it held before is still there.
     """
@@ -124,6 +140,9 @@ def export(
         require_judges()
     if fold:
         source = fold_model(source)
+    cast_notes: list[str] = []
+    if dtype is not None:
+        source, cast_notes = _cast(source, dtype)
     inputs, targets = as_names(as_input), as_names(upto)
     with locate_refusals(source):
         check_roles(source.graph.variables(), inputs)
@@ -136,12 +155,17 @@ def export(
             held=source.held,
             as_input=inputs,
         )
-    types = {name: str(array.dtype) for name, array in arrays.items()}
+    stated = _check_dtypes(input_dtypes or {})
+    arrays = {name: convert_feed(name, array, stated.get(name)) for name, array in arrays.items()}
+    types = {name: str(array.dtype) for name, array in arrays.items() if name not in stated}
     given = {**{name: array.shape for name, array in arrays.items()}, **sizes}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
         name, domain = _name(source), custom_domain
-        request = Request(source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source))
+        request = Request(
+            source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source), stated, keep_io
+        )
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
+        _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference
         fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]
         check_shapes({node: arrays[node.name].shape for node in fed}, inference)
@@ -164,12 +188,64 @@ def export(
 
         if not path:
             proof = prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
-            return _report(exported, instances[0], opset, spread_notes, proof)
+            return _report(exported, instances[0], opset, [*cast_notes, *spread_notes], proof)
         with OutputTransaction() as stage:
             staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
             proof = prove(staged.model)
             stage.commit()
-    return _report(exported, instances[0], opset, spread_notes, proof, staged)
+    return _report(exported, instances[0], opset, [*cast_notes, *spread_notes], proof, staged)
+
+
+def _cast(source: Checkpoint, dtype: str) -> tuple[Checkpoint, list[str]]:
+    """Return a model with its parameters in ``dtype``, and notes on what keeps its own and what became infinite."""
+    if source.parameter_file is None:
+        raise UsageError(Fault("`dtype` needs parameters", where=source.where, hint="name the parameter file with `params`"))
+    file, done = cast_in_memory(source.parameter_file, dtype)
+    notes = [f"{format_count(count, 'number')} of {key!r} became infinite in {dtype}" for key, count in done.overflows.items()]
+    if done.kept:
+        names = format_names((split_key(key)[1] for key in done.kept), 4)
+        notes.append(f"{format_count(len(done.kept), 'array')} of BatchNorm stay float32: {names}")
+    return msgspec.structs.replace(source, parameter_file=file), notes
+
+
+def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
+    """Return dtypes by input. Raises UsageError with all that inputs cannot have."""
+    known = ", ".join(sorted(TYPE_FLAGS.values()))
+    faults = [
+        Fault(f"`input_dtypes` has the dtype {dtype!r}, which no input can have", hint=f"the dtypes are {known}")
+        for dtype in stated.values()
+        if dtype not in TYPE_FLAGS.values()
+    ]
+    if faults:
+        raise UsageError(faults)
+    return dict(stated)
+
+
+def _find_largest(dtype: str) -> int:
+    """Return up to where a dtype holds every integer."""
+    kind = np.dtype(dtype).kind
+    return int(np.iinfo(dtype).max) if kind in "iu" else 1 if kind == "b" else 2 ** (np.finfo(dtype).nmant + 1)
+
+
+def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) -> None:
+    """Refuse names that are no inputs, dtypes that do not hold the indices of a table, and ``keep_io`` that keeps nothing."""
+    static, types = instance.static, input_types(instance.translated.graph)
+    inputs = {node.name: node for node in static.roles if instance.translated.names.get((node, 0)) in types}
+    limits = index_limits(static.inference.nodes)
+    faults = []
+    for name, dtype in stated.items():
+        if name not in inputs:
+            faults.append(Fault(f"`input_dtypes` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
+        elif (last := limits.get(inputs[name], 0) - 1) > (most := _find_largest(dtype)):
+            message = f"{name!r} is an index up to {last}, and {dtype} holds integers up to {most}"
+            faults.append(Fault(message, hint=f"`input_dtypes={{{name!r}: int64}}` holds it"))
+    own = [static.inference.types[node][0] for node in inputs.values()]
+    own += [static.inference.types[entry.node][entry.index] for entry in static.part.heads]
+    if keep_io and "float16" not in own:
+        hint = "`dtype='float16'` makes them float16 in the graph"
+        faults.append(Fault("`keep_io` keeps nothing: no input or output is float16", hint=hint))
+    if faults:
+        raise UsageError(faults)
 
 
 def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicShapes, dynamic_batch: bool) -> list[Instance]:

@@ -37,7 +37,8 @@ DynamicShapes = Mapping[str, Sequence["int | str | None"]]
 class Request(msgspec.Struct, frozen=True, eq=False):
     """What is translated: a model up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs.
 
-    ``version`` and ``metadata`` are what the exported model says of its making.
+    ``version`` and ``metadata`` are what the exported model says of its making. ``input_dtypes`` are those of the exported
+    model's inputs, which with ``keep_io`` are float32 instead of float16, as are its outputs.
     """
 
     source: Checkpoint
@@ -50,6 +51,8 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     domain: str
     version: str = ""
     metadata: Mapping[str, str] = EMPTY
+    input_dtypes: Mapping[str, str] = EMPTY
+    keep_io: bool = False
 
 
 class Instance(msgspec.Struct, frozen=True, eq=False):
@@ -101,6 +104,8 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
         domain=request.domain,
         version=request.version,
         metadata=request.metadata,
+        input_dtypes=request.input_dtypes,
+        keep_io=request.keep_io,
     )
     return Instance(static, translated, {translated.variables[node]: record for node, record in records.items()})
 

@@ -65,10 +65,13 @@ def diff_params(
     select: Names = (),
     atol: NotNegative = 0.0,
     rtol: NotNegative = 0.0,
+    across_dtypes: bool = False,
 ) -> difference.ParameterDiff:
     """Return what differs between two parameter files, or those of two stems; ``prefix`` is what names in ``right`` have more.
 
-    ``epoch`` chooses the file of a stem that has several, on both sides.
+    ``epoch`` chooses the file of a stem that has several, on both sides. With ``across_dtypes`` floating-point arrays of unlike
+    dtypes are compared by value, and are equal up to the rounding of the less precise one: ``across`` of the result counts
+    them. Without it unlike dtypes are a difference.
 
     Raises:
         InputError: a file cannot be read.
@@ -76,4 +79,6 @@ def diff_params(
         RefusedError: a pattern of ``select`` matches nothing.
     """
     one, other = find_both_params(left, right, epoch=epoch)
-    return difference.diff_params(one, other, prefix=prefix, select=as_names(select), atol=atol, rtol=rtol)
+    return difference.diff_params(
+        one, other, prefix=prefix, select=as_names(select), atol=atol, rtol=rtol, across_dtypes=across_dtypes
+    )

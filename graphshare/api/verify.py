@@ -40,6 +40,7 @@ def verify(
     expect_tied: bool = False,
     layers: bool = False,
     values_only: bool = False,
+    across_dtypes: bool = False,
     allow_unsupported: bool = False,
     engine: Names = (),
     strict_engine: bool = False,
@@ -50,7 +51,11 @@ def verify(
 
     With ``values_only`` the outputs are compared with those of ``against`` by their names, whatever the structure of both: a
     folded model computes what its source does. With ``recorded``, a file or arrays by name, the outputs are those that were
-    recorded (``run`` with ``all_outputs``, or MXNet's own by their names), for the recorded inputs.
+    recorded (``run`` with ``all_outputs``, or MXNet's own by their names), for the recorded inputs. With ``across_dtypes`` a
+    float32 model is compared with its float16 twin, outputs by their names as with ``values_only``: by value where dtypes
+    differ, with the tolerance of the least precise dtype in which either has parameters, which the report names: of the
+    largest number in an output 8e-2 in bfloat16, 1e-2 in float16, 1e-4 in float32 and 1e-9 in float64, or ``rtol`` if it is
+    more.
 
     Branches of an ONNX model, and ONNX models, are computed in onnxruntime, each in a session of its own. An ONNX model and an
     MXNet graph are compared output by output, whichever is in ``against``.
@@ -74,7 +79,9 @@ def verify(
         UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
     """
     by_branch = bool(as_names(prefixes) or map)
-    _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied, values_only)
+    _check_options(
+        by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied, values_only, across_dtypes
+    )
     source = as_checkpoint(model)
     other = None if against is None else as_checkpoint(against)
     graphs = [each.graph for each in (source, other) if each is not None]
@@ -89,7 +96,8 @@ def verify(
         as_input=as_names(as_input),
         allow_unsupported=allow_unsupported,
         layers=layers,
-        values_only=values_only,
+        values_only=values_only or across_dtypes,
+        across_dtypes=across_dtypes,
         train_step=train_step,
         expect_tied=expect_tied,
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
@@ -111,7 +119,14 @@ def verify(
 
 
 def _check_options(
-    by_branch: bool, by_file: bool, by_record: bool, rounds: int, train_step: bool, expect_tied: bool, values_only: bool
+    by_branch: bool,
+    by_file: bool,
+    by_record: bool,
+    rounds: int,
+    train_step: bool,
+    expect_tied: bool,
+    values_only: bool,
+    across_dtypes: bool,
 ) -> None:
     """Refuse options that do not go together. Raises UsageError with all of them."""
     faults: list[Fault] = []
@@ -125,8 +140,11 @@ def _check_options(
         faults.append(Fault("`recorded` has one set of inputs and no gradients: neither `rounds` nor `train_step` go with it"))
     if values_only and not by_file:
         faults.append(Fault("`values_only` needs `against`", hint="`recorded` compares outputs by name anyway"))
-    if values_only and (rounds > 1 or train_step):
-        faults.append(Fault("`values_only` has one set of inputs and no gradients: leave `rounds` and `train_step` out"))
+    if across_dtypes and not by_file:
+        faults.append(Fault("`across_dtypes` needs `against`", hint="name the model in the other dtype"))
+    option = "`values_only`" if values_only else "`across_dtypes`"
+    if (values_only or across_dtypes) and (rounds > 1 or train_step):
+        faults.append(Fault(f"{option} has one set of inputs and no gradients: leave `rounds` and `train_step` out"))
     if by_file and by_branch:
         faults.append(Fault("`against` compares two files; `prefixes` and `map` are for branches in one"))
     if faults:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import count
 
-import msgspec
+from msgspec.structs import replace
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import Plan, plan_records
 from graphshare.checkpoint.parameters import list_under
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Entry, Rewrite
+from graphshare.ir.graph import Branch, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild_graph
 
 
 def follow_rewrite(
@@ -32,11 +33,11 @@ def follow_rewrite(
     Raises:
         RefusedError: two records would get one name; all such names are listed.
     """
-    _check_names(rewrite)
+    rewrite = _settle_names(rewrite)
     file = model.parameter_file
     if file is not None:
         file = list_under(file, plan_records(file, rewrite, drop_unused=drop_unused))
-    return msgspec.structs.replace(
+    return replace(
         model,
         graph=rewrite.graph,
         parameter_file=file,
@@ -58,7 +59,7 @@ def follow_group(
     notes: Iterable[str] = (),
 ) -> Checkpoint:
     """Return the one model that a rewrite made of several; ``plans`` say which of their records it takes."""
-    _check_names(rewrite)
+    rewrite = _settle_names(rewrite)
     lists = [list_under(file, plan) for file, plan in plans]
     records = tuple(record for part in lists for record in part.records)
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
@@ -67,7 +68,7 @@ def follow_group(
             rewrite = model.rewrite.then(rewrite)
     return Checkpoint(
         rewrite.graph,
-        msgspec.structs.replace(lists[0], records=records) if lists else None,
+        replace(lists[0], records=records) if lists else None,
         namesake.where,
         epoch=namesake.epoch,
         rewrite=rewrite,
@@ -78,18 +79,38 @@ def follow_group(
     )
 
 
-def _check_names(rewrite: Rewrite) -> None:
-    """Refuse names that the format of the graph forbids, and outputs that get one name; all are listed."""
-    hint = "choose another prefix, or rename one of them first"
-    faults = [Fault(what, node=node.name, hint=hint) for what, node in rewrite.graph.source.name_faults(rewrite.graph)]
-    known = max((n for branch in rewrite.branches for n in _count_outputs(branch.source.heads).values()), default=1)
-    hint = "an output keeps its name: leave it out of what is tied or shared"
-    counts = _count_outputs(rewrite.graph.heads).items()
-    faults += [Fault(f"{n} outputs would be called {name!r}", hint=hint) for name, n in counts if n > known]
+def _settle_names(rewrite: Rewrite) -> Rewrite:
+    """Return a rewrite in which no two nodes have one label where this is so before it.
+
+    Raises:
+        RefusedError: there are names that the format of the graph forbids; all are listed.
+    """
+    graph = rewrite.graph
+    faults = [Fault(what, node=node.name, hint=hint) for what, hint, node in graph.source.name_faults(graph)]
     if faults:
         raise RefusedError(faults)
+    labels = _find_free_labels(graph)
+    if not labels or any(_find_free_labels(branch.source) for branch in rewrite.branches):
+        return rewrite
+
+    def relabel(node: Node) -> Node:
+        return replace(node, details=replace(node.details, label=labels[node])) if node in labels else node
+
+    relabelled, images = rebuild_graph(graph, relabel)
+    return rewrite.then(Rewrite(relabelled, (Branch("", graph, images),)))
 
 
-def _count_outputs(heads: Iterable[Entry]) -> Counter[str]:
-    """Return how many of ``heads`` have each name, where outputs have names of their own."""
-    return Counter(entry.node.details.outputs[entry.index] for entry in heads if entry.node.details.outputs)
+def _find_free_labels(graph: Graph) -> dict[Node, str]:
+    """Return free labels for the nodes that have the label of an earlier one."""
+    labels = graph.source.list_labels(graph)
+    taken = set(labels.values())
+    if len(taken) == len(labels):
+        return {}
+    seen: set[str] = set()
+    free: dict[Node, str] = {}
+    for node, label in labels.items():
+        if label in seen:
+            free[node] = next(name for i in count(1) if (name := f"{label}_{i}") not in taken)
+            taken.add(free[node])
+        seen.add(label)
+    return free

@@ -11,7 +11,7 @@ from graphshare.checks.rule import CheckRule, Violation
 from graphshare.checks.suppression import KEY, is_suppressed
 from graphshare.formats.mxnet.places import find_places
 from graphshare.ir.graph import Node
-from graphshare.reports.model import Finding, Steps, format_path
+from graphshare.reports.model import Finding, Level, Steps, format_path
 
 _EXCERPT = 100  # characters of a line that an excerpt has at most
 
@@ -19,7 +19,9 @@ _EXCERPT = 100  # characters of a line that an excerpt has at most
 def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:
     """Return the findings of the rules ``codes``, ordered by place, and how many more the file itself suppresses."""
     rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.format.name]
-    violations = [(rule, violation) for rule in rules for violation in rule.find(context)]
+    violations = [(rule, violation) for rule in rules if rule.runs_after_errors for violation in rule.find(context)]
+    if not any((violation.level or rule.level) is Level.ERROR for rule, violation in violations):
+        violations += [(rule, violation) for rule in rules if not rule.runs_after_errors for violation in rule.find(context)]
     reported = [(rule, violation) for rule, violation in violations if not _is_suppressed(context, rule, violation)]
     offsets = _find_offsets(context, [violation for _, violation in reported])
     findings = [_make_finding(context, rule, violation, offsets) for rule, violation in reported]
@@ -59,7 +61,7 @@ def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, 
     excerpt, excerpt_column = _cut_excerpt(context.lines, line, column) if line else ("", 0)
     return Finding(
         code=rule.code,
-        level=rule.level,
+        level=violation.level or rule.level,
         message=violation.message,
         where=context.where if record is None else context.params_path,
         path=record if record is not None else format_path(violation.steps) if violation.steps else "",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from graphshare.formats.onnx.statements import FunctionKey, StoredFunction, read_functions
 from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import dtype_name
-from graphshare.formats.onnx.types import TensorType, read_type
+from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import ValueType, find_types
+from graphshare.formats.onnx.write import find_at_home
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.reports.model import Steps
 
 VALUE_INFO = 13
 
@@ -48,6 +51,17 @@ def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], ValueType]
             yield "ONNX's inference", name, inferred[node, index]
 
 
+def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
+    """Yield the inputs and outputs of which the file states no dtype or no rank, with the node and what is missing."""
+    ends = [("input", node, find_stored(node.details).input) for node in graph.variables()]
+    ends += [("output", head.node, find_stored(head.node.details).values.results.get(head.index)) for head in graph.heads]
+    for what, node, message in ends:
+        stated = read_any_type(message) if message is not None else None
+        if message is not None and not is_complete(stated):
+            missing = "type" if not isinstance(stated, TensorType) else "rank" if stated.dtype else "dtype"
+            yield f"{what} {message.name!r}", node, missing
+
+
 def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], ValueType]:
     """Return the types that ONNX infers of values of operators of which the file states one, without what it states."""
     values = [(node, find_stored(node.details).values) for node in graph.nodes if node.op]
@@ -70,3 +84,39 @@ def _list_subgraphs(graph: Graph) -> Iterator[Graph]:
         for node in pending.pop().nodes:
             yield from node.subgraphs
             pending.extend(node.subgraphs)
+
+
+def list_functions(graph: Graph) -> list[tuple[FunctionKey, StoredFunction]]:
+    """Return the functions of a model with their keys, of which one may occur twice."""
+    return list(read_functions(graph.source)) if isinstance(graph.source, OnnxSource) else []
+
+
+def name_function(key: FunctionKey) -> str:
+    """Return the name of a function as messages have it."""
+    return ".".join(filter(None, key))
+
+
+def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
+    """Yield the values of bodies that have the names of values around them: place, node, name, whether loaders refuse it.
+
+    They refuse the outputs of operators, unless the other value comes after the operator that has the body.
+    """
+    at_home = find_at_home(graph)
+    homes: dict[object, dict[str, Node]] = {}
+    for node, name in at_home.items():
+        homes.setdefault(find_stored(node.details).home, {})[name] = node
+    # For each graph around: the ranks of its values, and the operator that has the body.
+    pending: list[tuple[Steps, Graph, list[tuple[dict[str, int], int, Node]]]] = [((), graph, [])]
+    for steps, body, around in pending:
+        home = homes.get(body.source.span, {}) if around and isinstance(body.source, OnnxSource) else {}
+        values, captures = [(name, 0, node) for name, node in home.items()], {*body.captures, *at_home}
+        for i, node in enumerate(body.nodes):
+            values += [(name, i, node) for name in outputs_of(node) if name and node not in captures]
+        ranks = {name: i if node.op or is_constant(node) else -1 for name, i, node in values}
+        for name, _, node in values:
+            for outer, place, owner in around:
+                if name in outer and name not in outputs_of(owner):
+                    yield steps, node, name, ranks[name] >= 0 and outer[name] < place
+        for i, node in enumerate(body.nodes):
+            for k, part in enumerate(node.subgraphs):
+                pending.append(((*steps, "nodes", i, "subgraphs", k), part, [*around, (ranks, i, node)]))

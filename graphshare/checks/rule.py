@@ -21,7 +21,7 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
     """A place that breaks a rule: ``steps`` in the JSON document or, where ``record`` is set, a record of the parameter file.
 
     ``record`` is the record's name in messages; an empty text is the file as a whole. ``at`` is a line and a column for places
-    that the steps cannot express.
+    that the steps cannot express. ``level`` is that of a violation that is milder than its rule.
     """
 
     message: str
@@ -31,6 +31,7 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
     record: str | None = None
     at: tuple[int, int] = (0, 0)
     name: str | None = None
+    level: Level | None = None
 
     @property
     def node_name(self) -> str | None:
@@ -63,7 +64,8 @@ class Example(msgspec.Struct, frozen=True):
 class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
     """One check. ``why`` tells what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing).
 
-    ``format`` is that of the graphs it looks at.
+    ``format`` is that of the graphs it looks at. Without ``runs_after_errors`` it only looks at those in which no other rule
+    finds an error.
     """
 
     code: str
@@ -76,6 +78,7 @@ class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
     passes: Example
     fix: str = ""
     format: str = "mxnet"
+    runs_after_errors: bool = True
 
     @property
     def info(self) -> RuleInfo:

@@ -21,14 +21,14 @@ _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "no
 
 
 _KEYWORDS = """
-    against as_input as_parameter batch connect crop depth detect doctor dtype dynamic dynamic_batch engine epoch
-    exclude fix fold force ignore in_place inverse keep layers layout manifest map match max_memory mode no_copy
+    across_dtypes against as_input as_parameter batch connect crop depth detect doctor dtype dynamic dynamic_batch engine
+    epoch exclude fix fold force ignore in_place inverse keep keep_io layers layout manifest map match max_memory mode no_copy
     on_collision only opset params prefix preset profile recorded resize retry reuse rounds rules scale scheduler select
-    shared_filesystem strict_engine strip_prefix time_limit to train_step untie upto values_only weights
+    shared_filesystem strict_engine tolerance strip_prefix time_limit to train_step untie upto values_only weights
 """
 _QUOTES = "'\""
 _OTHERS = """
-    aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed;
+    aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
     head_gradients: --head-gradient; name_scopes: --name-scope; out: -o; overrides: --override;
     params_seed: --random-params; prefixes: --prefix; seed: --random; shapes: --shape; share_inputs: --share-input;
     targets: --target; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from graphshare.cli.console import Line
 from graphshare.formats.params.diff import ParameterChange, ParameterDiff
-from graphshare.text.format import format_dims
+from graphshare.formats.params.records import STEPS
+from graphshare.text.format import format_count, format_dims
 from graphshare.text.names import split_key
 
 _STYLES = {"added": "added", "removed": "removed"}
@@ -17,6 +18,11 @@ def format_parameter_diff(found: ParameterDiff) -> Iterator[Line]:
     for change in found.changes:
         yield _STYLES.get(change.how, "changed"), f"{change.how:8} {_names(change)}  {_what(change)}"
     yield "", f"parameters: {found.equal} equal, {len(found.changes)} different"
+    for dtype, count in found.across.items():
+        yield (
+            "",
+            f"{format_count(count, 'array')} of unlike types compared up to the rounding of {dtype}, {STEPS[dtype][1]:.3g}",
+        )
 
 
 def _names(change: ParameterChange) -> str:

@@ -53,6 +53,14 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
     return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
 
 
+def convert_inputs(session: Session, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return ``values`` by input in the dtypes that a session declares. Raises RefusedError as :func:`convert_feed`."""
+    return {
+        name: array if array.dtype.kind == "O" else convert_feed(name, array, _DTYPES.get(session.dtypes[name]))
+        for name, array in values.items()
+    }
+
+
 class InputDrawer:
     """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
 
@@ -100,8 +108,7 @@ class InputDrawer:
         for name in self._declared:
             dtype = _DTYPES.get(self._session.dtypes[name], "")
             if name in self._feeds:
-                array = self._feeds[name]
-                drawn[name] = array if array.dtype.kind == "O" else convert_feed(name, array, dtype or None)
+                drawn |= convert_inputs(self._session, {name: self._feeds[name]})
                 continue
             shape = tuple(self._choose(name, place, size, is_batch=is_batch) for place in range(len(self._sizes(name))))
             wishes = self._integers.get(name, ()) if "int" in dtype else ()

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.analysis.name_lists import output_name, visible_outputs
+from graphshare.analysis.shapes import Inference
 from graphshare.errors import GraphshareError, InputError, RefusedError
+from graphshare.execute.memory import check_memory
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.graph import EMPTY, Entry, Graph
 from graphshare.ir.walk import post_order
-from graphshare.ops.kernel import Array
+from graphshare.ops.kernel import Array, Shape
+from graphshare.resources import can_limit_process
 
 if TYPE_CHECKING:
     from graphshare.execute.engines.confined_session import ConfinedSession
@@ -72,6 +75,7 @@ class SessionPart(OpenModel):
     """
 
     session: ConfinedSession
+    _checked: Mapping[str, Sequence[int]] | None = None
 
     def __init__(self, graph: Graph, heads: Sequence[Entry], params: ParameterFile | None, where: str = "") -> None:
         nodes = tuple(post_order(entry.node for entry in heads))
@@ -82,6 +86,7 @@ class SessionPart(OpenModel):
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         if not self.session.is_open:
             self.session = self.open(self.graph.heads)
+        self._check_sizes({name: array.shape for name, array in feeds.items() if name in self.session.inputs})
         return super().run(feeds)
 
     def open(self, heads: Sequence[Entry]) -> ConfinedSession:
@@ -90,9 +95,30 @@ class SessionPart(OpenModel):
         from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
 
         part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
+        self._check_sizes(EMPTY)
         with self.locate():
             model, folder = encode_for_session(part, self._params)
             return ConfinedSession(model, folder, merge_equal=False, awake=False)
+
+    def _check_sizes(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Compare inferred sizes with the limit of memory, where onnxruntime's process cannot have that limit itself.
+
+        ``shapes`` are those of inputs. What the file states of the values of operators is not believed.
+        """
+        if can_limit_process() or shapes == self._checked:
+            return
+        from graphshare.formats.onnx.value_types import find_types  # start-up: ONNX's inference is slow to import
+
+        nodes = self.graph.nodes
+        types = find_types(self.graph, [e for n in nodes for e in visible_outputs(n)], shapes=shapes, independent=True)
+        inference = Inference(list(nodes), {}, {})
+        for node in nodes:
+            parts = [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
+            inference.types[node] = [dtype for dtype, _ in parts]
+            inference.shapes[node] = [_keep_numbers(shape) for _, shape in parts]
+        with self.locate():
+            check_memory(nodes, self.graph.heads, inference, EMPTY)
+        self._checked = shapes
 
     def open_inner(self) -> tuple[Sequence[Entry], Session]:
         entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
@@ -101,3 +127,7 @@ class SessionPart(OpenModel):
             entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
             session = self.open(entries)
         return entries, session
+
+
+def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
+    return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)

@@ -65,9 +65,13 @@ class Scope:
                 self._refuse(node, f"operator {node.op} cannot be exported: {error}", reason=str(error))
                 return
             results = self._custom(node)
-        wanted = [output_name(Entry(node, index)) for index in range(len(results))]
+        wanted = [self.name_result(Entry(node, index)) for index in range(len(results))]
         for index, final in enumerate(self.writer.end(results, wanted)):
             self.values[node, index] = final
+
+    def name_result(self, entry: Entry) -> str:
+        """Return the name that the output of a node gets."""
+        return output_name(entry)
 
     def _results(self, node: Node, attrs: Attrs) -> list[str]:
         """Return the values of a node's outputs, by its operator's translation. Raises TranslationError.

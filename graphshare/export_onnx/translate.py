@@ -16,7 +16,7 @@ from graphshare.export_onnx.writer import GraphWriter, UniqueNames
 from graphshare.formats.onnx.compose import declare_outputs, make_input, make_source
 from graphshare.formats.onnx.messages import Dimensions
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.onnx import DTYPE_CODES, Tensor
+from graphshare.ir.onnx import Tensor
 from graphshare.ir.walk import post_order
 from graphshare.ops.translation import Value
 
@@ -30,10 +30,9 @@ class UntranslatedError(RefusedError):
 class Translated(msgspec.Struct, frozen=True, eq=False):
     """A graph of ONNX's operators and what became of which output.
 
-    ``names`` are the ONNX names of the values of variables and nodes, ``variables`` those of inputs and initializers (of a
-    bfloat16 parameter its value is another, in float32); ``renamed`` are inputs, parameters and heads that could not keep
-    MXNet's name. ``dropped`` are variables that nothing needs any more: labels. ``custom`` are the nodes that
-    were written in a domain of their own.
+    ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` those of inputs and initializers;
+    ``renamed`` are inputs, parameters and heads that could not keep MXNet's name. ``dropped`` are variables that nothing needs
+    any more: labels. ``custom`` are the nodes that were written in a domain of their own.
     """
 
     graph: Graph
@@ -55,17 +54,20 @@ def translate_graph(
     domain: str = "",
     version: str = "",
     metadata: Mapping[str, str] = EMPTY,
+    input_dtypes: Mapping[str, str] = EMPTY,
+    keep_io: bool = False,
 ) -> Translated:
     """Translate what the heads of ``part`` need.
 
     ``parameters`` are the variables that become initializers, with their arrays; ``tensors`` are those initializers. All
     other variables become inputs. Nodes without a translation are written in ``domain``, if there is one, with the texts of
-    their attributes. ``version`` and ``metadata`` are what the model says of its making.
+    their attributes. ``version`` and ``metadata`` are what the model says of its making. Inputs have the dtypes in
+    ``input_dtypes`` by variable name, with ``keep_io`` inputs and outputs float32 where the graph has float16, and are cast.
 
     Raises:
         UntranslatedError: nodes cannot be translated; all are listed, with the part that can be.
     """
-    work = _Work(part, inference, parameters, tensors, opset, domain)
+    work = _Work(part, inference, parameters, tensors, opset, domain, input_dtypes, keep_io)
     work.translate()
     if work.faults:
         error = UntranslatedError(add_hint(part, work.refused, work.faults))
@@ -73,7 +75,8 @@ def translate_graph(
         raise error
     graph, renamed, dropped = work.finish()
     source = make_source(name, list_versions(graph, opset), IR_VERSIONS[opset], version=version, metadata=metadata)
-    return Translated(msgspec.structs.replace(graph, source=source), work.values, work.variables, renamed, dropped, work.custom)
+    names = {**work.values, **{(node, 0): name for node, name in work.variables.items()}}
+    return Translated(msgspec.structs.replace(graph, source=source), names, work.variables, renamed, dropped, work.custom)
 
 
 class _Work(Scope):
@@ -87,26 +90,30 @@ class _Work(Scope):
         tensors: Mapping[Node, Tensor],
         opset: int,
         domain: str,
+        input_dtypes: Mapping[str, str],
+        keep_io: bool,
     ) -> None:
         names = UniqueNames()
         super().__init__(part, inference, parameters, GraphWriter(opset, names), domain)
         self.variables = {node: names.claim(node.name) for node in inference.nodes if node.is_variable}
         self.inputs: list[Node] = []
+        self.widened = {(e.node, e.index) for e in part.heads if keep_io and self.value(e).dtype == "float16"}
         for node, name in self.variables.items():
             self.values[node, 0] = name
             if node in tensors:
                 self.writer.add_initializer(name, tensors[node])
                 if tensors[node].dtype == "bfloat16":
-                    self.values[node, 0] = self._widen(name)
+                    self.values[node, 0] = self.writer.convert(name, "bfloat16", "float32")
             else:
                 value = self.value(Entry(node, 0))
-                self.inputs.append(self.writer.scope.define(make_input(name, value.dtype, value.shape)))
+                dtype = input_dtypes.get(node.name, "float32" if keep_io and value.dtype == "float16" else value.dtype)
+                self.inputs.append(self.writer.scope.define(make_input(name, dtype, value.shape)))
+                if dtype != value.dtype:
+                    self.values[node, 0] = self.writer.convert(name, dtype, value.dtype)
 
-    def _widen(self, name: str) -> str:
-        """Return the float32 of a parameter that is stored as bfloat16, as which it is computed with."""
-        self.writer.begin(f"{name}/float32")
-        made = self.writer.add_node("Cast", [name], 1, {"to": DTYPE_CODES["float32"]}, "")
-        return self.writer.end(made, [f"{name}/float32"])[0]
+    def name_result(self, entry: Entry) -> str:
+        name = output_name(entry)
+        return f"{name}/float16" if (entry.node, entry.index) in self.widened else name
 
     def finish(self) -> tuple[Graph, dict[str, str], list[str]]:
         """Return the graph with its inputs, outputs and initializers, the names that changed, and unused variables."""
@@ -127,12 +134,15 @@ class _Work(Scope):
         renamed: dict[str, str] = {}
         for head in self.part.heads:
             value, wanted = self.value(head), output_name(head)
-            final = value.name
-            if not self.writer.scope.find(final).node.op or final in outputs:
+            final, dtype = value.name, value.dtype
+            if (head.node, head.index) in self.widened:
+                dtype = "float32"
+                final = self.writer.convert(final, "float16", dtype, wanted)
+            elif not self.writer.scope.find(final).node.op or final in outputs:
                 self.writer.begin(wanted)
                 identity = self.writer.add_node("Identity", [final], 1, {}, "")
                 (final,) = self.writer.end(identity, [wanted])
             if final != wanted:
                 renamed[wanted] = final
-            outputs[final] = self.writer.scope.find(final), value.dtype, value.shape
+            outputs[final] = self.writer.scope.find(final), dtype, value.shape
         return list(outputs.values()), renamed

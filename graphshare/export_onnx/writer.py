@@ -14,11 +14,12 @@ import numpy as np
 
 from graphshare.formats.onnx.compose import ValueScope, make_body_source, make_initializer, make_input, make_operator
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.onnx import Attributes, Tensor
+from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
 
 _PROVISIONAL = "\0"
+_INTEGERS = frozenset(code for dtype, code in DTYPE_CODES.items() if "int" in dtype)
 
 
 class UniqueNames:
@@ -83,6 +84,7 @@ class GraphWriter:
         self._by_content: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
         self._levels = [_Level(self.scope, self.nodes)]
         self._final: dict[str, str] = {}
+        self._sources: dict[str, tuple[str, str]] = {}
         self._count = 0
 
     @property
@@ -94,7 +96,15 @@ class GraphWriter:
         self._level.name, self._level.pending = name, []
 
     def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]:
-        """Add an ONNX node and return provisional names of its outputs."""
+        """Add an ONNX node and return provisional names of its outputs.
+
+        An integer input of the model becomes another integer at once, not by way of floats, which end where integers go on.
+        """
+        if op_type == "Cast" and inputs[0] in self._sources and attributes["to"] in _INTEGERS:
+            source, dtype = self._sources[inputs[0]]
+            if attributes["to"] == DTYPE_CODES[dtype]:
+                return [source]
+            inputs = [source]
         names = [f"{_PROVISIONAL}{self._count + i}" for i in range(outputs)]
         self._count += outputs
         self._level.pending.append(_Pending(op_type, tuple(inputs), tuple(names), dict(attributes), domain))
@@ -103,6 +113,15 @@ class GraphWriter:
     def add_initializer(self, name: str, tensor: Tensor) -> None:
         """Add an initializer of the outermost graph."""
         self.initializers.append(self.scope.define(make_initializer(name, tensor, len(self.initializers))))
+
+    def convert(self, name: str, dtype: str, to: str, wanted: str = "") -> str:
+        """Return the value ``name`` of ``dtype``, an input or output of the model, in another dtype, as ``wanted``."""
+        wanted = wanted or f"{name}/{to}"
+        self.begin(wanted)
+        (converted,) = self.end(self.add_node("Cast", [name], 1, {"to": DTYPE_CODES[to]}, ""), [wanted])
+        if DTYPE_CODES[dtype] in _INTEGERS:
+            self._sources[converted] = name, dtype
+        return converted
 
     def stand_in(self, node: Node) -> None:
         """Let an MXNet node that cannot be translated stand for the value of its name, so that others are looked at too."""

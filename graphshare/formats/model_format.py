@@ -35,7 +35,6 @@ class Capability(Enum):
     KERNELS = "a run in numpy"
     TRAINING = "training"
     BATCH = "a batch of branches"
-    FOLD = "a fold"
     UPGRADE = "an upgrade"
     LAYOUT = "a choice of layout"
     EXPORT = "an export"
@@ -208,7 +207,19 @@ class ModelFormat(ABC):
         """
         return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
 
+    def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
+        """Return a new variable for ``graph``, whose value a model's parameters have under its name."""
+        return Node("", name, num_outputs=1)
+
+    def take_outputs(self, node: Node, other: Node) -> Node:
+        """Return ``node`` with the outputs of ``other`` for its own: their names, and what the file states of them."""
+        return msgspec.structs.replace(node, name=other.name)
+
     # Facts
+
+    def list_replaceable(self, graph: Graph) -> Iterator[Node]:
+        """Yield the variables, also some with a value, that the file declares to be inputs; none where it declares none."""
+        return iter(())
 
     @abstractmethod
     def list_nodes(self, graph: Graph) -> Sequence[Node]:

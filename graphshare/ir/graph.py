@@ -145,8 +145,12 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield why graphs of this source and of another one do not fit into one file, each with what to do about it."""
         return iter(())
 
-    def name_faults(self, graph: Graph) -> Iterator[tuple[str, Node]]:
-        """Yield names of ``graph`` that its format forbids, each in a sentence and with the node that has it."""
+    def list_labels(self, graph: Graph) -> Mapping[Node, str]:
+        """Return the names of nodes, beside those of their values, that no two nodes of a graph may have."""
+        return EMPTY
+
+    def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
+        """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
         return iter(())
 
     def remarks(self) -> Iterator[str]:

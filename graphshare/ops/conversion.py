@@ -9,6 +9,8 @@ import numpy as np
 from graphshare.ops.kernel import Array
 from graphshare.ops.limits import require
 
+NO_BFLOAT16 = "bfloat16 is not supported; float32 holds the same numbers"
+
 
 def convert(x: Array, dtype: Any) -> Array:
     """Return ``x`` as ``dtype``: fractions truncated, narrow integers wrapped.
@@ -17,7 +19,7 @@ def convert(x: Array, dtype: Any) -> Array:
     int64, and the low bits of the least int32 for all narrower dtypes.
     """
     if isinstance(dtype, str):  # to compare a dtype with a name that numpy does not know takes as long as a small kernel
-        require(dtype != "bfloat16", "bfloat16 is not supported")
+        require(dtype != "bfloat16", NO_BFLOAT16)
     wanted = np.dtype(dtype)
     if x.dtype == wanted:
         return x

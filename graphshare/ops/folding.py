@@ -16,11 +16,12 @@ class LinearLayer(msgspec.Struct, frozen=True):
 
     ``channel_axes(attrs)`` are the numbers of the output's channel axis that hold for every rank it can have, as counted from
     either end. ``scale(attrs, weight, factor)`` multiplies what computes an output channel by its factor (channels,); it raises
-    :class:`KernelError` where the shapes do not fit.
+    :class:`KernelError` where the shapes do not fit. ``bias_factor(attrs)`` is what the operator multiplies its bias by.
     """
 
     channel_axes: Callable[[Attrs], tuple[int, ...]]
     scale: Callable[[Attrs, Array, Array], Array]
+    bias_factor: Callable[[Attrs], float] = lambda attrs: 1.0
 
 
 class ChannelScaling(msgspec.Struct, frozen=True):
@@ -40,6 +41,15 @@ def scale_filters(attrs: Attrs, weight: Array, factor: Array) -> Array:
         raise KernelError(misfit(weight, factor))
     scaled: Array = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
     return scaled
+
+
+def _scale_matrix(attrs: Attrs, weight: Array, factor: Array) -> Array:
+    """Return ``weight`` (K, channels), or with ``transB`` (channels, K), times one number of ``factor`` for each channel."""
+    return scale_filters(attrs, weight, factor) if attrs["transB"] else scale_filters(attrs, weight.T, factor).T
+
+
+GEMM = LinearLayer(lambda attrs: (1, -1), _scale_matrix, lambda attrs: attrs["beta"])
+"""ONNX's Gemm, whose output is always a matrix: alpha * data * weight + beta * bias."""
 
 
 def misfit(weight: Array, factor: Array) -> str:
@@ -65,6 +75,9 @@ def fold_scaling(
     if len({array.shape for array in statistics}) > 1 or statistics[0].ndim != 1:
         shapes = ", ".join(format_shape(array.shape) for array in statistics)
         raise KernelError(f"has parameters of different shapes: {shapes}")
+    share = linear.bias_factor(attrs[0])
+    if not share:
+        raise KernelError("is after a layer that multiplies its bias by 0")
     with np.errstate(all="ignore"):  # what is not finite is refused below
         factor, term = scaling.terms(attrs[1], *(array.astype(np.float64) for array in statistics))
         if bias is not None:
@@ -72,9 +85,9 @@ def fold_scaling(
                 raise KernelError(
                     f"has {format_count(len(term), 'channel')}, and the bias before it has shape {format_shape(bias.shape)}"
                 )
-            term = term + bias * factor
+            term = term + bias.astype(np.float64) * share * factor
         scaled = linear.scale(attrs[0], weight.astype(np.float64), factor)
-        new = scaled.astype(weight.dtype), term.astype(weight.dtype)
+        new = scaled.astype(weight.dtype), (term / share).astype(weight.dtype)
     if not all(np.isfinite(array).all() for array in new):
         raise KernelError(f"would make the weight or bias before it infinite or NaN in {weight.dtype}")
     return new

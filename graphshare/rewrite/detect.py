@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
@@ -89,10 +90,13 @@ def _group_by_value(
     if params is None:
         return {}
     groups: dict[tuple[str, bool], list[Node]] = {}
+    forms = Counter((record.shape, record.dtype) for record in records.values())
     with ArrayReader(params) as reader:
         for node in nodes:
             record = records.get(node.name)
             if record is None or record.shape is None or record.dtype is None or 0 in record.shape:
+                continue
+            if forms[record.shape, record.dtype] == 1:
                 continue
             digest = hashlib.sha256()
             first: bytes | None = None

@@ -5,7 +5,7 @@ The reference is run, or was recorded; what is compared gets its inputs, and out
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.analysis.twins import find_twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import draw_values
+from graphshare.execute.declared_inputs import convert_inputs, draw_values
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.feeds import GivenShape, parameter_values
@@ -25,12 +25,19 @@ from graphshare.execute.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
 from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
+from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
-from graphshare.verification.compare import compare_runs, tolerate_by_element, tolerate_other_program
+from graphshare.verification.compare import (
+    Tolerance,
+    compare_runs,
+    tolerate_by_element,
+    tolerate_dtype,
+    tolerate_other_program,
+)
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
 from graphshare.verification.pairing import Side, pair_names
 from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, value_stage
@@ -45,15 +52,34 @@ _NAMED = 6
 def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
     """Compare the outputs of two graphs of any format by their names.
 
+    With ``across_dtypes`` the tolerance is that of the least precise dtype in which either has parameters.
+
     Raises:
         RefusedError: as :func:`compare_graphs`, :func:`compare_models` or :func:`compare_formats`.
         UsageError: onnxruntime is not installed, and computes one of them.
     """
+    if options.across_dtypes:
+        records = [record for each in (side, other) if each.params is not None for record in each.params.records]
+        options = msgspec.structs.replace(options, dtype=find_coarsest(record.dtype for record in records) or "float32")
     if has_kernels(side.graph) == has_kernels(other.graph) and (has_kernels(side.graph) or options.layers):
-        return compare_graphs(other, side, options, name="the other graph")
-    if has_kernels(side.graph):
-        return compare_formats(other, side, options)
-    return compare_formats(side, other, options) if has_kernels(other.graph) else compare_models(side, other, options)
+        report = compare_graphs(other, side, options, name="the other graph")
+    elif has_kernels(side.graph):
+        report = compare_formats(other, side, options)
+    else:
+        compare = compare_formats if has_kernels(other.graph) else compare_models
+        report = compare(side, other, options)
+    if not options.dtype:
+        return report
+    of_largest = _choose_tolerance(options, tolerate_other_program).of_largest
+    note = f"numbers may differ by {of_largest:.3g} of the largest in their output: the tolerance of {options.dtype}"
+    return msgspec.structs.replace(report, notes=(note, *report.notes))
+
+
+def _choose_tolerance(options: VerifyOptions, tolerate: Callable[[float, float], Tolerance]) -> Tolerance:
+    """Return the tolerance of unlike dtypes where these are compared, else that which ``tolerate`` makes."""
+    if options.dtype:
+        return tolerate_dtype(options.dtype, options.atol, options.rtol)
+    return tolerate(options.atol, options.rtol)
 
 
 def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOptions, *, name: str) -> Report:
@@ -116,7 +142,7 @@ def _compare_with_record(
     )
     own = RecordRunner(THIS, [value for _, value in heads], {p: value for p, (_, value) in compared.items()}, names)
     own.engine, own.peak_bytes = runner.engine, runner.peak_bytes
-    tolerance = tolerate_other_program(options.atol, options.rtol)
+    tolerance = _choose_tolerance(options, tolerate_other_program)
     pairs = [(node, node) for node in nodes]
     values = compare_runs([(name, name) for name, _ in heads], reference, own, tolerance, nodes=pairs, layers=options.layers)
     stages = [value_stage([values])]
@@ -166,7 +192,7 @@ def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
     )
     options = _spread(options, side.graph)
-    tolerance = tolerate_by_element(options.atol, options.rtol)
+    tolerance = _choose_tolerance(options, tolerate_by_element)
     notes: dict[str, None] = {}
     rounds = []
     for number in range(options.rounds):
@@ -174,7 +200,8 @@ def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
         if not number:
             add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
         reference = SessionRunner(left, drawn.values, drawn.outputs)
-        runner = SessionRunner(right, {inputs.get(name, name): value for name, value in drawn.values.items()})
+        own = {inputs.get(name, name): value for name, value in drawn.values.items()}
+        runner = SessionRunner(right, convert_inputs(right.session, own))
         rounds.append(compare_runs(list(outputs.items()), reference, runner, tolerance))
     return Report((BranchReport("", OTHER, (value_stage(rounds),), tuple(rounds), tolerance=tolerance),), tuple(notes))
 
@@ -206,7 +233,7 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         if name not in options.feeds
     }
     (engine, executor), *_ = options.create_executors().items()
-    tolerance = tolerate_other_program(options.atol, options.rtol)
+    tolerance = _choose_tolerance(options, tolerate_other_program)
     names = [output_name(entry) for entry in heads]
     rounds = []
     notes: dict[str, None] = {}
@@ -215,7 +242,8 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         ready = _prepare(graph, options, shapes={**declared, **options.shapes}, targets=targets, seed=seed)
         notes.update(dict.fromkeys((*ready.notes, *executor.notes)))
         reference = _make_runner(ready, executor, engine, seed)
-        runner = SessionRunner(part, {node.name: array for node, array in ready.values.items()})
+        own = {node.name: array for node, array in ready.values.items() if node.name in part.session.dtypes}
+        runner = SessionRunner(part, convert_inputs(part.session, own))
         rounds.append(compare_runs(list(zip(ready.names, names, strict=True)), reference, runner, tolerance))
     stages = (Stage("structure", "skipped", f"{find_format(model.graph).title} has other nodes"), value_stage(rounds))
     branch = BranchReport("the graph", model.where or OTHER, stages, tuple(rounds), tolerance=tolerance)

@@ -20,7 +20,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.runners import ABSENT, Runner
 
-_EXPORTED = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
+_EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 _STEP = ("int8", "uint8")
 _ARRAYS = (np.ndarray, np.generic)
 _APART = float("inf")
@@ -61,6 +61,17 @@ def tolerate_other_program(atol: float, rtol: float) -> Tolerance:
 def tolerate_batch(atol: float, rtol: float) -> Tolerance:
     """Return the tolerance of a batch and runs of each sample, which sum in another order: near zero differs most."""
     return Tolerance(atol, rtol, of_largest=1e-5)
+
+
+class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
+    """The tolerance of models in unlike dtypes, whose floats are compared by value; ``dtype`` is the least precise of them."""
+
+    dtype: str
+
+
+def tolerate_dtype(dtype: str, atol: float, rtol: float) -> DtypeTolerance:
+    """Return the tolerance of models of which ``dtype`` is the least precise: that of an export, or ``rtol`` if it is more."""
+    return DtypeTolerance(atol, rtol, of_largest=max(rtol, _EXPORTED[dtype]), dtype=dtype)
 
 
 class ExportTolerance(Tolerance, frozen=True, kw_only=True):
@@ -247,7 +258,13 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
     if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
         if value.dtype.kind != "O":
             value, wanted = np.asarray(value), np.asarray(wanted)
-            return compare_arrays(value, wanted, atol=tolerance.find_limit(wanted), rtol=tolerance.rtol)
+            limit = tolerance.find_limit(wanted)
+            across = isinstance(tolerance, DtypeTolerance) and value.dtype.kind == wanted.dtype.kind == "f"
+            if across and value.dtype != wanted.dtype:
+                wide = np.result_type(value, wanted)
+                comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
+                return msgspec.structs.replace(comparison, identical=False)
+            return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
         if value.shape != wanted.shape:
             return Comparison(False, False, _APART, _APART, f"shapes {value.shape} and {wanted.shape}")
     same = bool(np.array_equal(value, wanted))

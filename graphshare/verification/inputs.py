@@ -48,7 +48,8 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     of their own. Branches with different ones both run at the sizes of either. ``params_seed`` draws parameters that no file
     holds, equal ones for twins; ``as_input`` are variables that are inputs, whatever they look like. ``allow_unsupported``
     accepts structure and parameters alone where an operator has no kernel. ``layers`` compares every inner output too.
-    ``values_only`` compares outputs by name, whatever the structure.
+    ``values_only`` compares outputs by name, whatever the structure; so does ``across_dtypes``, by value where their dtypes
+    differ, with the tolerance of ``dtype``.
     ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift. ``engines`` compute
     everything, each for itself; with ``strict_engine`` they leave no node to numpy.
     """
@@ -68,6 +69,8 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     expect_tied: bool
     engines: tuple[str, ...] = (NUMPY,)
     strict_engine: bool = False
+    across_dtypes: bool = False
+    dtype: str = ""
 
     def create_executors(self) -> dict[str, Executor]:
         """Return what computes, by the names of the engines. Raises UsageError where one is not installed."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
 from graphshare.analysis.name_lists import output_name
@@ -22,8 +23,10 @@ from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.session_model import OpenModel
 from graphshare.execute.static_shapes import StaticPart
+from graphshare.execute.variable_values import convert_feed
 from graphshare.formats.onnx.staging import ModelBytes
 from graphshare.formats.onnx.stored import outputs_of
+from graphshare.formats.onnx.types import input_types
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Node
@@ -135,14 +138,17 @@ def prove_export(
     rounds = []
     branches: tuple[BranchReport, ...] = ()
     data = staged.read()
+    stated = input_types(staged.graph)
     operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
     check_model(data, operators, staged.folder if staged.has_external else "")
     session = open_session(data, staged.folder)
     for number, (static, names) in enumerate(parts):
         ready = _prepare(source, static, {} if number else feeds, as_input, seed)
+        for node in (node for node in ready.values if names.get((node, 0)) in stated and (number or node.name not in feeds)):
+            ready.values[node] = _as_stated(ready.values[node], stated[names[node, 0]].dtype)
         inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
         model = _StagedSession(session, staged, static, names)
-        runner = SessionRunner(model, {names[node, 0]: array for node, array in inputs.items()})
+        runner = SessionRunner(model, model.convert({names[node, 0]: array for node, array in inputs.items()}))
         rounds.append(_compare_with_graph(static, ready, runner, tolerance))
         if not number and rounds[0] and (pairs := list(_find_branches(source, static, inputs))):
             apart = _StagedSession(open_session(data, staged.folder, merge_equal=False), staged, static, names)
@@ -156,7 +162,8 @@ def _prepare(
 ) -> Prepared:
     """Return the part with a value for each of its variables, at the shapes of ``static``."""
     variables = {node.name for node in static.part.variables()}
-    own = {name: array for name, array in feeds.items() if name in variables}
+    types = {node.name: static.inference.types[node][0] for node in static.part.variables()}
+    own = {name: convert_feed(name, array, types[name]) for name, array in feeds.items() if name in variables}
     shapes = {
         node.name: tuple(static.inference.shapes[node][0] or ())
         for node in static.part.variables()
@@ -174,6 +181,13 @@ def _prepare(
     )
 
 
+def _as_stated(array: Array, dtype: str) -> Array:
+    """Return drawn numbers as such that ``dtype``, which the model states of this input, holds too."""
+    if np.dtype(dtype).kind not in "iub" or array.dtype.kind != "f":
+        return array
+    return np.rint(np.abs(array)).astype(dtype).astype(array.dtype)
+
+
 def _compare_with_graph(static: StaticPart, ready: Prepared, runner: SessionRunner, tolerance: Tolerance) -> Values:
     """Return the comparison of the model's outputs with those of the graph; the nodes inside are those of the graph."""
     graph = GraphRunner(ready.part.heads, ready.values, ready.inference, ready.roles, Executor(), by_output=True)
@@ -187,6 +201,16 @@ class _StagedSession(OpenModel):
     def __init__(self, session: Session, staged: ModelBytes, static: StaticPart, names: Names) -> None:
         self.session = session
         self._staged, self._static, self._names = staged, static, names
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
+        """Return the outputs in the dtypes of the graph."""
+        types = [self._static.inference.types[entry.node][entry.index] for entry in self._static.part.heads]
+        return [convert_feed("", x, dtype) for x, dtype in zip(super().run(feeds), types, strict=True)]
+
+    def convert(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return values by input in the dtypes that the model states."""
+        stated = input_types(self._staged.graph)
+        return {name: array.astype(stated[name].dtype) for name, array in values.items() if name in stated}
 
     def open_inner(self) -> tuple[Sequence[Entry], Session]:
         inner = self._list_inner()
@@ -208,7 +232,7 @@ class _StagedSession(OpenModel):
 
 def _prove_branches(
     pairs: Sequence[tuple[HeadPairs, Pairing]],
-    model: OpenModel,
+    model: _StagedSession,
     static: StaticPart,
     names: Names,
     inputs: Mapping[Node, Array],
@@ -218,7 +242,7 @@ def _prove_branches(
     for pair, pairing in pairs:
         feeds = {names[node, 0]: value for node, value in inputs.items()}
         feeds |= {names[b, 0]: inputs[a] for a, b in pairing.pairs if a in inputs and b in inputs}
-        whole = SessionRunner(model, feeds)
+        whole = SessionRunner(model, model.convert(feeds))
         left, right = (
             PartRunner(whole, [places[entry.node, entry.index] for entry in heads]) for heads in (pair.left, pair.right)
         )

@@ -16,7 +16,14 @@ from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
-from graphshare.verification.compare import EngineComparison, InnerComparison, OutputComparison, Tolerance, Values
+from graphshare.verification.compare import (
+    DtypeTolerance,
+    EngineComparison,
+    InnerComparison,
+    OutputComparison,
+    Tolerance,
+    Values,
+)
 from graphshare.verification.training import TrainedPair, Training
 
 _LISTED = 20
@@ -103,7 +110,9 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         compared = f"{names} and {self.branches[0].reference or 'the original'}"
         if "values" in skipped or not outputs:
             return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
-        how = "bit for bit" if identical else "within the tolerance"
+        tolerance = self.branches[0].tolerance
+        of = f" of {tolerance.dtype}" if isinstance(tolerance, DtypeTolerance) else ""
+        how = "bit for bit" if identical else f"within the tolerance{of}"
         return f"EQUAL: {compared}, {how}{without}{self._fate()}"
 
     def _repr_html_(self) -> str:

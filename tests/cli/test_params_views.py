@@ -250,3 +250,13 @@ def test_names_in_a_model_have_no_prefix_and_are_paired_anyway(folder: Path) -> 
     np.savez(folder / "bare.npz", **arrays)
     found = report(folder, "diff", "lenet-0000.params", "bare.npz", schema="params-diff")
     assert {change["how"] for change in found["changes"]} == {"renamed"}
+
+
+def test_convert_says_what_stays_float32_of_which_format(folder: Path) -> None:
+    done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "--no-verify", "-o", "lenet.onnx", cwd=folder))
+    for source, why in (("lenet", "MXNet takes them in float32 only"), ("lenet.onnx", "they stay float32 beside float16 data")):
+        run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", cwd=folder))
+        assert "8 arrays of BatchNorm" in run.stderr.decode()
+        assert f"keep their type: {why}; --keep chooses what keeps it" in run.stderr.decode()
+        run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", "--keep", "", cwd=folder))
+        assert b"keep" not in run.stderr

@@ -3,9 +3,10 @@
     python -m tests.generate.exported --graphs 1000 --seed 0
 
 A graph is exported with all of its values as outputs, as far as no node is refused. A value that differs is looked at alone:
-its operator is exported by itself on the executor's inputs, so that rounding from before does not count. What ONNX leaves open
-is counted apart, by the reasons in ``known_exports.py``. Graphs run in child processes: an abort of onnxruntime is a
-disagreement of its seed.
+its operator is exported by itself on the executor's inputs, so that rounding from before does not count. Where that agrees, or
+cannot be, the executor computes the operator on the inputs that it had in the model, and must find the same value. What ONNX
+leaves open is counted apart, by the reasons in ``known_exports.py``. Graphs run in child processes: an abort of onnxruntime
+is a disagreement of its seed.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from tests.elementwise import TOLERANCE, describe_mismatch, tolerance_of_sums
 from tests.export.judge import export_graph, export_operator, run_onnx
 from tests.fuzz.sandbox import Case, run_numbers
 from tests.generate.grow import Grower, Model
-from tests.generate.known_exports import known_reason
+from tests.generate.known_exports import NOT_ROUNDED, known_reason
 from tests.kernels.recordings import tolerance_of
-from tests.oracle.probed import forward
+from tests.oracle.probed import Refusal, forward
 
 SECONDS = 60.0
 """What a graph may take."""
@@ -89,6 +90,8 @@ def check_export(model: Model) -> Result:
             continue
         how, judge = _compare_alone(model, nodes[place[0]], place, numbers)
         judges.append(judge)
+        if how is None:
+            how = _compare_inside(model, nodes[place[0]], place, numbers, dict(zip(entries, outputs, strict=True)))
         if isinstance(how, Known):
             known.append(how)
         elif how is not None:
@@ -154,6 +157,32 @@ def _compare_alone(model: Model, node: Node, place: tuple[int, int], numbers: Ma
 
     reason = known_reason(canonical(node.op), node.attrs, inputs, np.asarray(found[place[1]]), want, compute)
     return Known(reason) if reason else f"{text}: {mismatch}", judge
+
+
+def _compare_inside(
+    model: Model, node: Node, place: tuple[int, int], numbers: Mapping[str, int], computed: Mapping[tuple[int, int], Any]
+) -> str | None:
+    """Return how a value of the whole model differs from the executor's on the inputs that its operator had there."""
+    case = model.cases[place[0]]
+    sources = [(numbers[entry.node.name], entry.index) for entry in node.inputs]
+    inputs = [np.asarray(computed.get(source, model.values[source])) for source in sources]
+
+    def compute(arrays: Sequence[Any]) -> Any:
+        return forward(case, list(arrays))[place[1]]
+
+    try:
+        want = compute(inputs)
+    except Refusal as error:  # a value that the executor has otherwise is one that it refuses
+        return f"{node.op} {dict(node.attrs)} in the whole model: {error}"
+    tolerance, found = tolerance_of(case, want), np.asarray(computed[place])
+    if want.dtype.kind == "f":
+        tolerance = tolerance_of_sums(want, str(want.dtype), rtol=tolerance.rtol, least=tolerance.atol)
+    mismatch = describe_mismatch(found, want, tolerance)
+    if mismatch is None:
+        return None
+    reason = known_reason(canonical(node.op), node.attrs, inputs, found, want, compute)
+    reason = reason or (NOT_ROUNDED if any(x.dtype == np.float16 for x in inputs) else "")
+    return Known(reason) if reason else f"{node.op} {dict(node.attrs)} in the whole model: {mismatch}"
 
 
 def _find_failure(model: Model, nodes: Mapping[int, Node], entries: Sequence[tuple[int, int]], error: Exception) -> list[str]:

@@ -12,7 +12,8 @@ pytest.importorskip("onnxruntime")
 
 from graphshare.export_onnx import scope
 from graphshare.ops.registry import find_translation
-from graphshare.ops.translation import NoTranslation, Translator
+from graphshare.ops.translation import NoTranslation, Translation, Translator
+from tests.generate import exported
 from tests.generate.exported import Campaign, check_export, exporting_grower, judge_seed
 from tests.generate.grow import Grower
 from tests.generate.known_exports import known_reason
@@ -30,6 +31,20 @@ def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = [fault for model in models for fault in check_export(model).faults]
     assert faults
     assert all(" sin {" in fault for fault in faults), faults
+
+
+def test_what_is_wrong_in_a_whole_model_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
+
+    def translate(t: Translation) -> str:
+        return t.cast(t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, of="float32")
+
+    plant = Translator("sin", translate)
+    monkeypatch.setattr(scope, "find_translation", lambda op: plant if op == "sin" else find_translation(op))
+    monkeypatch.setattr(exported, "_compare_alone", lambda *arguments: (None, "onnxruntime"))
+    faults = [fault for seed in range(3) for fault in check_export(grower.grow(seed)).faults]
+    assert faults
+    assert all(" sin {} in the whole model: " in fault for fault in faults), faults
 
 
 def test_an_abort_is_a_disagreement_of_its_seed(tmp_path: Path) -> None:
@@ -53,6 +68,9 @@ def test_known_differences_are_narrow() -> None:
     small, large = np.full(20, 1, np.int8), np.full(24, 3, np.int8)
     assert known_reason("prod", {}, [large], large[:1], large[:1])
     assert not known_reason("prod", {}, [small], small[:1], small[:1])
+    whole = np.array([3], np.int64)
+    assert known_reason("_random_pdf_exponential", {}, [whole], whole - 1, whole)
+    assert not known_reason("_random_pdf_exponential", {}, [whole], whole - 2, whole)
     assert known_reason("_linalg_det", {}, [np.ones((2, 2), np.float32)], number, number)
     assert not known_reason("_linalg_det", {}, [np.eye(2, dtype=np.float32)], number, number)
     assert known_reason("sigmoid", {}, [number], np.array([1.5e-7], np.float32), np.array([6e-8], np.float32))

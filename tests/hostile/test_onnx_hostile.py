@@ -8,11 +8,14 @@ import resource
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import graphshare as gs
+from graphshare.execute import session_model
+from graphshare.execute.engines import confined_session
 from tests.fuzz.readers import READERS
 from tests.fuzz.reads import change
 from tests.fuzz.sandbox import run_one
@@ -178,3 +181,32 @@ def test_changed_files_are_read_or_refused_in_little_memory() -> None:
     found = run_one(attack, 0, memory=MEMORY)
     assert found.status == "done", found.what
     assert int(found.what) > 100
+
+
+def squares(side: int | str, *, says: int = 0) -> onnx.ModelProto:
+    """The sum of ``side`` times ``side`` numbers; with ``says`` the file states other sizes of them."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "last"], ["column"]),
+        helper.make_node("Mul", ["column", "x"], ["big"]),
+        helper.make_node("ReduceSum", ["big"], ["y"], keepdims=0),
+    ]
+    last = helper.make_tensor("last", TensorProto.INT64, [1], [1])
+    stated = [value("big", 1, [says, says])] if says else []
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [side])], [value("y", 1, [])], [last], value_info=stated)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("says", [0, 10], ids=["unstated", "stated"])
+@pytest.mark.parametrize("side", [40_000, "n"], ids=["fixed", "free"])
+def test_where_a_process_has_no_limit_inferred_sizes_are_compared(
+    says: int, side: int | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_model, "can_limit_process", lambda: False)
+    monkeypatch.setattr(confined_session, "can_limit_process", lambda: False)
+    path = tmp_path / "squares.onnx"
+    path.write_bytes(squares(side, says=says).SerializeToString())
+    with pytest.raises(gs.RefusedError, match=r"outputs of Mul \(40000,40000\) take 6\.4 GB.* the limit is 500"):
+        gs.run(path, feeds={"x": np.ones(40_000, "float32")}, max_memory="500M")
+    path.write_bytes(squares("n", says=says).SerializeToString())
+    assert gs.run(path, feeds={"x": np.ones(30, "float32")}, max_memory="500M").outputs["y"] == 900

@@ -427,3 +427,14 @@ def test_inputs_follow_from_outputs(
     assert kernel is not None
     assert signature is not None
     assert kernel.shapes(signature.parse(attrs)[0], known, outputs)[0] == inputs
+
+
+def test_padding_with_an_extreme_passes_over_nan_unless_it_comes_first() -> None:
+    x = np.array([[np.nan, 1, 2], [3, np.nan, 5], [0, 7, 8]], "float32")
+    case = {"op": "_npi_pad", "attrs": {"pad_width": "((1, 0), (0, 1))"}, "np_shape": True, "count": 1}
+    for mode, above, beside in (
+        ("minimum", [np.nan, 1, 2], [np.nan, np.nan, 3, 0]),
+        ("maximum", [np.nan, 7, 8], [np.nan, np.nan, 5, 8]),
+    ):
+        (padded,) = forward({**case, "attrs": {**case["attrs"], "mode": mode}}, [x])  # type: ignore[dict-item]
+        np.testing.assert_array_equal(padded, np.column_stack([np.vstack([above, x]), beside]))

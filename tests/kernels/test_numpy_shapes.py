@@ -70,8 +70,9 @@ def test_boxes_without_an_area_do_not_overlap() -> None:
     assert np.array_equal(overlap, np.zeros((2, 3), "float32"))
 
 
-def test_a_leading_size_of_minus_one_is_as_large_as_the_indices_need() -> None:
-    (places,) = compute("_unravel_index", {"shape": "(-1, 3)"}, [3, 5, 100], np_shape=False)
+@pytest.mark.parametrize("first", ["-1", "0"])
+def test_an_unknown_leading_size_is_as_large_as_the_indices_need(first: str) -> None:
+    (places,) = compute("_unravel_index", {"shape": f"({first}, 3)"}, [3, 5, 100], np_shape=False)
     assert places.tolist() == [[1, 1, 33], [0, 2, 1]]
 
 
@@ -140,3 +141,11 @@ def test_subgraphs_have_the_shapes_of_their_graph() -> None:
     unknown = infer(legacy, {n: x.shape for n, x in again.items()}, dict.fromkeys(again, "float32"))
     with pytest.raises(RefusedError, match="not fully known"):
         run_plan(make_plan(legacy.heads), again, shapes=unknown.shapes)
+
+
+@pytest.mark.parametrize("op", ["sum", "mean", "prod", "nansum", "nanprod", "max", "min", "norm"])
+def test_a_scalar_keeps_the_axes_that_it_does_not_have(op: str) -> None:
+    """As in MXNet, which gives (1,) to what keeps no axes; nodes after it are inferred from these shapes."""
+    (kept,), (left_out,) = (compute(op, {"keepdims": keep}, 3.0, np_shape=True) for keep in ("True", "False"))
+    assert (kept.shape, left_out.shape) == ((), (1,))
+    assert kept == left_out == 3

@@ -5,6 +5,7 @@
   session of its own, gives the model's numbers; tied branches are equal bit for bit.
 - Renamed and renamed back by the map it has the same bytes.
 - Extracted at inner values it gives what the model has there.
+- Folded it is accepted too, and gives nearly the model's numbers; where nothing is folded it has the same bytes.
 
 A check returns what it found in a word or two: ``holds``, or why it does not apply.
 """
@@ -135,6 +136,21 @@ def check_extract(subject: Subject, chance: random.Random, count: int = 2) -> st
     return subject.reason or HOLDS
 
 
+def check_fold(subject: Subject) -> str:
+    """Fold what can be folded: the checker takes it, and the numbers are nearly the same."""
+    out, model = subject.folder / "folded.onnx", subject.load()
+    if not model.params:
+        return "no parameters"
+    folded = gs.fold(model, verify=False)
+    gs.save(folded, out)
+    assert folded.report.count or out.read_bytes() == subject.source.data
+    assert is_accepted(out) or not subject.is_accepted
+    if subject.reason or not folded.report.count:
+        return subject.reason or "nothing to fold"
+    assert all(are_same(found, subject.outputs[name], exact=False) for name, found in subject.run(out).items())
+    return HOLDS
+
+
 def _list_inner(subject: Subject) -> dict[str, onnx.ValueInfoProto]:
     model = onnx.shape_inference.infer_shapes(onnx.load_from_string(subject.source.data))
     made = {name for node in model.graph.node for name in node.output} - {value.name for value in model.graph.output}
@@ -152,5 +168,6 @@ CHECKS: dict[str, Callable[[Subject, random.Random], str]] = {
     "tie": lambda subject, chance: check_siamese(subject, "tie"),
     "copy": lambda subject, chance: check_siamese(subject, "copy"),
     "extract": check_extract,
+    "fold": lambda subject, chance: check_fold(subject),
 }
 """The checks by name, in order: that of renaming needs the file of the first."""

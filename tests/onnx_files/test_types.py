@@ -89,7 +89,7 @@ def test_a_cut_at_one_output_of_a_node_that_stays(cut: str, tmp_path: Path) -> N
 
 def test_the_type_that_the_file_states_needs_no_inference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = inner(tmp_path, infos=[value("a", ("batch", 2)), value("column", None)])
-    monkeypatch.setattr(value_types, "_is_installed", lambda: False)
+    monkeypatch.setattr(value_types, "is_installed", lambda: False)
     part = save(gs.extract(gs.rename(path, prefix="p_"), "p_y", cuts="p_a"), tmp_path / "part.onnx")
     assert type_of(part.graph.input[-1]) == (FLOAT, ["batch", 2])
     for cut in ("b", "column"):  # of the second the file states the dtype alone
@@ -218,7 +218,7 @@ def test_unknown_types_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (b"column  nx2x1  float32" in shown.stdout, shown.stderr) == (True, b"")
     assert b"multiply-adds" not in shown.stdout
     assert b"2x2x1" in in_process("inspect", path, "--shape", "x=2,4").stdout
-    monkeypatch.setattr(value_types, "_is_installed", lambda: False)
+    monkeypatch.setattr(value_types, "is_installed", lambda: False)
     for words in (("inspect", path, "--names"), ("draw", path)):
         messages = in_process(*words).stderr
         assert b"unknown dtype or rank of 7 values (a, b, size, batch and 3 more)" in messages

@@ -278,6 +278,51 @@ def _draws(case: dict[str, Any], inputs: list[Any]) -> bool:
     return float(case["attrs"].get("p", 0)) != 0
 
 
+def _drops(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """A part of the numbers is dropped, and nobody can draw the same again."""
+    return float(case["attrs"].get("p", 0.5)) != 0
+
+
+def _always_drops(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Outside of training too."""
+    return _drops(case, inputs) and case["attrs"].get("mode") == "always"
+
+
+def _leaves_no_axis(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Parts of one axis that is taken away, or one matrix: what has no axis is kept with one, as () means unknown."""
+    axes = inputs[0].ndim - 2 if "linalg" in case["op"] else inputs[0].ndim - 1
+    return axes == 0 and not case.get("np_shape")
+
+
+def _splits_beyond(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Parts beyond the array are not written, nor is the last one of indices together with sections below 0."""
+    if int(case["attrs"].get("sections", 0)) < 0:
+        return True
+    axis = 1 if case["op"] == "_npi_hsplit" and inputs[0].ndim > 1 else int(case["attrs"].get("axis", 0))
+    places = [int(place) for place in re.findall(r"-?\d+", case["attrs"].get("indices", ""))]
+    return places != sorted(places) or any(not 0 <= place <= inputs[0].shape[axis] for place in places)
+
+
+def _is_infinite(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """A determinant that is not finite has the sign, and the gradient, of the order of its products."""
+    return not np.isfinite(inputs[0]).all() or not np.isfinite(np.linalg.det(inputs[0].astype(np.float32))).all()
+
+
+def _is_less_than_a_pixel(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """An image of less than one pixel, or proposals of NaN, which are in no order."""
+    return bool((inputs[2][:, :2] < 1).any()) or not all(np.isfinite(x).all() for x in inputs)
+
+
+def _has_large_counts(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Counts whose logarithms of the gamma function lose digits in their difference, which is taken in float32."""
+    return bool((np.abs(inputs[0]) + np.abs(inputs[1].max(initial=0)) > 30).any())
+
+
+def _pads_less(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Negative widths read gradients beyond the array."""
+    return "-" in case["attrs"].get("pad_width", "")
+
+
 def _has_ties(case: dict[str, Any], inputs: list[Any]) -> bool:
     """The order of equal numbers, and that of NaN, is the one in which std::sort leaves them."""
     return len(np.unique(inputs[0])) < inputs[0].size or not np.isfinite(inputs[0]).all()
@@ -338,6 +383,16 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("_npi_(hanning|hamming|blackman)", _is_not_single, "values"),
     ("_contrib_quantize_v2|_contrib_quantized_act", _is_bytes, "values"),
     ("RNN", _draws, ""),
+    ("Dropout", _drops, "gradient"),
+    ("Dropout", _always_drops, ""),
+    ("SliceChannel", _leaves_no_axis, "shape"),
+    ("_split_v2|_npi_hsplit", _leaves_no_axis, r"shape \(1,\), MXNet \(\)"),
+    ("_split_v2|_npi_hsplit", _splits_beyond, "values|not finite"),
+    ("_linalg_(det|slogdet)", _leaves_no_axis, "shape"),
+    ("_linalg_(det|slogdet)", _is_infinite, "values"),
+    ("_contrib_Proposal|_contrib_MultiProposal", _is_less_than_a_pixel, "values"),
+    ("_random_pdf_.*negative_binomial", _has_large_counts, "values"),
+    ("_npi_pad", _pads_less, "gradient"),
     ("RNN", _projects, "MXNet ends"),
     ("argsort|sort|topk", _has_ties, ""),
     ("Activation", _has_nan, "not finite"),

@@ -12,8 +12,9 @@ from graphshare.reports.model import Level, Steps
 
 
 def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield the operators of each domain that the model does not import."""
-    from graphshare.checks.onnx_facts import domain_of, list_opsets  # start-up: symbol files need no other format
+    """Yield the operators of each domain that the model, or the function that they are in, does not import."""
+    from graphshare.checks.onnx_facts import domain_of, list_functions, list_opsets, name_function  # start-up: as in GS601
+    from graphshare.formats.onnx.statements import list_calls
 
     if not context.has_graph:
         return
@@ -25,13 +26,19 @@ def find(context: CheckContext) -> Iterator[Violation]:
     for domain, (steps, node) in missing.items():
         message = f"{node.op} is of the operator set {domain or 'ai.onnx'}, which the model does not import"
         yield Violation(message, steps, node, hint="add it to opset_import with its version")
+    for i, (key, stored) in enumerate(list_functions(context.graph)):
+        name = name_function(key)
+        opsets = stored.function.opsets if stored.function is not None else {}
+        for domain in {key[0]: None for key in list_calls(stored.nodes) if key[0] not in opsets}:
+            message = f"function {name!r} uses the operator set {domain or 'ai.onnx'}, which it does not import"
+            yield Violation(message, ("functions", i), hint="add it to opset_import of the function with its version")
 
 
 RULE = CheckRule(
     code="GS602",
     name="operator-set",
     level=Level.ERROR,
-    summary="The model imports no operator set for an operator",
+    summary="The model, or a function, imports no operator set for an operator",
     why="The version of the operator set decides what an operator means; runtimes refuse a model without it.",
     find=find,
     fails=Example(relu(opset=0)),

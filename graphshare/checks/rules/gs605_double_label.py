@@ -14,20 +14,19 @@ from graphshare.reports.model import Level
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each operator whose own name another one before it has."""
     for _, graph in context.graphs:
-        labels: dict[str, Node] = {}
-        for node in graph.nodes:
-            label = node.details.label
-            if node.op and label and labels.setdefault(label, node) is not node:
-                message = f"{node.op} and {labels[label].op} are both called {label!r}"
+        first: dict[str, Node] = {}
+        for node, label in graph.source.list_labels(graph).items():
+            if first.setdefault(label, node) is not node:
+                message = f"{node.op} and {first[label].op} are both called {label!r}"
                 yield Violation(message, context.node_steps(node) or ("graph",), node, hint="give one of them another name")
 
 
 RULE = CheckRule(
     code="GS605",
     name="double-label",
-    level=Level.NOTE,
+    level=Level.ERROR,
     summary="Two operators of an ONNX model have one name",
-    why="Values alone connect operators, so the model runs; profiles and error messages do not tell the two apart.",
+    why="onnxruntime refuses the model, though values alone connect operators; error messages do not tell the two apart.",
     find=find,
     fails=Example(
         model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2))

@@ -1,4 +1,4 @@
-"""GS606: types stated of a value that contradict each other."""
+"""GS606: types of values that are missing, or that contradict each other."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:  # start-up: symbol files need no other format
 
 
 def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each value of which the file states two types, or ONNX infers another one, that no tensor has both."""
-    from graphshare.checks.onnx_facts import infer_independently, list_stated_types  # start-up: symbol files need no other
+    """Yield inputs and outputs without a type, and each value with two types, stated or inferred, that no tensor has both."""
+    from graphshare.checks.onnx_facts import infer_independently, list_incomplete, list_stated_types  # start-up: as in GS602
 
+    for end, node, missing in list_incomplete(context.graph) if context.has_graph else ():
+        hint = "state it; where only the size is unknown, give that a name"
+        yield Violation(f"{end} has no {missing}", context.node_steps(node), node, hint=hint)
     for steps, graph in context.graphs:
         inferred = {} if steps else infer_independently(graph)
         for i, node in enumerate(graph.nodes):
@@ -35,8 +38,9 @@ RULE = CheckRule(
     code="GS606",
     name="stated-types",
     level=Level.ERROR,
-    summary="The file states a type of a value that contradicts another one, or what ONNX infers",
-    why="Runtimes refuse the model or ignore one of the two; tools that plan memory believe the wrong one.",
+    summary="An input or output has no type, or a stated type contradicts another one, or what ONNX infers",
+    why="Every input and output needs a dtype and a rank. Of two types runtimes refuse the model or ignore one; tools that "
+    "plan memory believe the wrong one. What ONNX infers is known where the onnx package is installed.",
     find=find,
     fails=Example(relu(value(13, "y", 3))),
     passes=Example(relu(value(13, "y", 2))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 import click
@@ -14,11 +15,14 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import put_json, say
 from graphshare.cli.output import warn
 from graphshare.cli.summary import format_name_list
+from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import WeightPlace
+from graphshare.formats.params.convert import FLOATS
 from graphshare.text.format import escape_control, format_bytes, format_count
+from graphshare.text.names import split_pair
 
 EXAMPLES = {
     "export": [
@@ -41,6 +45,15 @@ EXAMPLES = {
 @options.as_input
 @click.option("--upto", metavar="NAME", multiple=True, help="Export up to this node or output [the graph's heads].")
 @click.option("--fold", is_flag=True, help="Work BatchNorm into the weights first.")
+@click.option("--dtype", type=click.Choice(FLOATS), help="Give the parameters this type first [their own].")
+@click.option("--keep-io", is_flag=True, help="Inputs and outputs stay float32 where the graph has float16.")
+@click.option(
+    "--input-dtype",
+    "input_dtypes",
+    metavar="NAME=DTYPE",
+    multiple=True,
+    help="The type of an input in the model, as in data0=int64.",
+)
 @click.option("--opset", type=int, default=DEFAULT, metavar="N", help=f"The version of ONNX's operator set [{DEFAULT}].")
 @click.option(
     "--weights",
@@ -72,6 +85,9 @@ def command(
     as_input: tuple[str, ...],
     upto: tuple[str, ...],
     fold: bool,
+    dtype: str | None,
+    keep_io: bool,
+    input_dtypes: tuple[str, ...],
     opset: int,
     weights: WeightPlace,
     dynamic_batch: bool,
@@ -95,6 +111,10 @@ def command(
     Shapes are fixed, unless --dynamic-batch or --dynamic leave some sizes open. A batch stays open only where no operator mixes
     its samples, and other sizes where the graph's nodes allow it; such a model is proved at two sizes.
 
+    --dtype float16 halves the model: the graph computes in the type of its parameters, and what BatchNorm takes in float32 only
+    stays so. --keep-io leaves inputs and outputs float32, with a Cast at both ends. Tokens and other indices are int64 with
+    --input-dtype data0=int64; where the graph needs floats of them the model casts them.
+
     --weights params leaves the weights where they are, also those of several gigabytes: the model points into the parameter
     file, which must lie in or below the directory of the model.
 
@@ -110,6 +130,9 @@ def command(
         opset=opset,
         weights=weights,
         fold=fold,
+        dtype=dtype,
+        keep_io=keep_io,
+        input_dtypes=_parse_dtypes(input_dtypes),
         dynamic_batch=dynamic_batch,
         dynamic=options.parse_dynamic(dynamic),
         custom_domain=custom_domain,
@@ -124,6 +147,19 @@ def command(
         put_json({"proved": bool(proof), "verdict": None if proof is None else proof.verdict, **facts})
         return
     _say_exported(exported)
+
+
+def _parse_dtypes(texts: Sequence[str]) -> dict[str, str]:
+    """Parse ``data0=int64`` into dtypes by name. Raises UsageError for texts that are not such pairs; all are listed."""
+    pairs = [split_pair(text) for text in texts]
+    faults = [
+        Fault(f"--input-dtype {text!r} names no input and type", hint="write --input-dtype data0=int64")
+        for text, pair in zip(texts, pairs, strict=True)
+        if pair is None
+    ]
+    if faults:
+        raise UsageError(faults)
+    return dict(pair for pair in pairs if pair is not None)
 
 
 def _say_exported(exported: ExportFacts) -> None:

@@ -9,7 +9,7 @@ from graphshare.cli import options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.formats.params.registry import FORMATS
+from graphshare.formats.params.registry import FORMATS, MODELS
 from graphshare.inspection.params_list import ParameterListing, list_params
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
@@ -137,6 +137,7 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @click.option("-p", "--prefix", metavar="P", default="", help="Names in B have this prefix.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
+@click.option("--across-dtypes", is_flag=True, help="Compare arrays of unlike types by value [a difference].")
 @select
 @options.format_
 def diff_(
@@ -146,6 +147,7 @@ def diff_(
     prefix: str,
     atol: float,
     rtol: float,
+    across_dtypes: bool,
     select: tuple[str, ...],
     format_: str,
 ) -> int:
@@ -153,12 +155,15 @@ def diff_(
 
     A and B are parameter files, - for stdin, or stems of checkpoints. With --epoch each stem means its file of that epoch.
 
-    The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
+    The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared. Unlike types
+    are a difference; with --across-dtypes a float32 file and its float16 copy are equal up to the rounding of float16.
     """
     from graphshare.api.params import diff_params  # start-up: only this path needs it
     from graphshare.cli.parameter_lines import format_parameter_diff
 
-    found = diff_params(left, right, epoch=epoch, prefix=prefix, select=select, atol=atol, rtol=rtol)
+    found = diff_params(
+        left, right, epoch=epoch, prefix=prefix, select=select, atol=atol, rtol=rtol, across_dtypes=across_dtypes
+    )
     if format_ == "json":
         put_json({"different": bool(found), **msgspec.to_builtins(found)})
     else:
@@ -200,8 +205,8 @@ def convert(
 
     SOURCE is a parameter file, - for stdin, or the stem of a checkpoint. The suffix of TARGET chooses the format.
 
-    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only. --keep
-    names others in their place.
+    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only; of an
+    ONNX model what BatchNormalization and Resize take beside their data. --keep names others in their place.
 
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
@@ -235,7 +240,10 @@ def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
     say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
     if done.kept and by_default:
         kept = format_count(len(done.kept), "array")
-        say(f"{kept} of BatchNorm keep their type: MXNet takes them in float32 only; --keep chooses what keeps it")
+        of, why = "BatchNorm", "MXNet takes them in float32 only"
+        if done.source.format in MODELS:
+            of, why = "BatchNormalization and Resize", "they stay float32 beside float16 data"
+        say(f"{kept} of {of} keep their type: {why}; --keep chooses what keeps it")
     for key, count in done.overflows.items():
         say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
 

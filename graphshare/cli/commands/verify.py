@@ -55,6 +55,7 @@ EXAMPLES = {
 )
 @click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
 @click.option("--values-only", is_flag=True, help="With --against: compare outputs by name, whatever the structure.")
+@click.option("--across-dtypes", is_flag=True, help="With --against: compare with a model in another type, such as float16.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
 @options.engines
 @options.strict_engine
@@ -83,6 +84,7 @@ def command(
     expect: str | None,
     layers: bool,
     values_only: bool,
+    across_dtypes: bool,
     allow_unsupported: bool,
     engine: str | None,
     strict_engine: bool,
@@ -106,6 +108,10 @@ def command(
 
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
     the outputs, by their names, with the tolerance of --recorded.
+
+    A float32 model and its float16 twin are compared with --against and --across-dtypes, whichever comes first and in either
+    format: outputs by their names, by value where their types differ. The tolerance is that of the least precise type in which
+    either has parameters: 1e-2 of the largest number in an output for float16. Without it unlike types are a difference.
 
     --engine onnxruntime computes both branches there, each in a session of its own. With numpy,onnxruntime both engines compute
     everything and are compared with each other too, so that none checks itself alone: numbers may differ by --rtol of the
@@ -141,6 +147,7 @@ def command(
         expect_tied=expect == "tied",
         layers=layers,
         values_only=values_only,
+        across_dtypes=across_dtypes,
         allow_unsupported=allow_unsupported,
         engine=engine or (),
         strict_engine=strict_engine,

@@ -26,7 +26,7 @@ import numpy as np
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.execute.engines.onnx_session import Session, load_runtime, require_runtime
 from graphshare.ops.kernel import Array
-from graphshare.resources import MORE_MEMORY, available_memory, chosen_memory
+from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, chosen_memory
 from graphshare.text.format import format_bytes
 
 _START = """
@@ -247,7 +247,7 @@ def _measure_data() -> int:
 
 def _limit_memory(held: int, size: int | None) -> None:
     """Let this process take ``size`` bytes beside ``held``, where the system has such a limit: Linux has."""
-    if held:
+    if held and can_limit_process():
         import resource  # no such module on Windows
 
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)

@@ -7,13 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
-from graphshare.formats.onnx.tensors import dtype_name, is_weight, locate_tensor
+from graphshare.formats.onnx.tensors import dtype_name, is_weight, locate_sparse, locate_tensor
 from graphshare.formats.onnx.values import StoredValue, read_attribute
-from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, floats_at, integer_at, integers_at, scan, text_at
+from graphshare.formats.onnx.wire import (
+    BYTES,
+    Field,
+    WireError,
+    expect,
+    floats_at,
+    integer_at,
+    integers_at,
+    once,
+    scan,
+    text_at,
+)
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.text.format import shorten
 
-TENSOR, GRAPH, GRAPHS, SPARSE_TENSOR = 5, 6, 11, 22
+TENSOR, GRAPH, TENSORS, GRAPHS, SPARSE_TENSOR, SPARSE_TENSORS = 5, 6, 10, 11, 22, 23
+_SINGLE = once(1, 2, 3, 4, TENSOR, GRAPH, 13, 14, 20, 21, SPARSE_TENSOR)
 _LONGEST = 16  # numbers of a list in a text
 _CACHED = 256  # bytes of attributes that are shared when they repeat
 
@@ -85,7 +97,7 @@ class AttributeReader:
         data = self._file.data
         name, parts, numbers, graphs = "", list[str](), list[str](), list[Graph]()
         is_list = False
-        for field in scan(data, start, end):
+        for field in scan(data, start, end, _SINGLE):
             which = field[0]
             if which == 1:
                 name = text_at(data, field)
@@ -99,7 +111,7 @@ class AttributeReader:
                     numbers += self._list_numbers(field)
             elif which in (2, 3, 4, 5, 9, 10, 14, 15, 21, 22, 23):
                 is_list |= which in (9, 10, 15, 23)
-                if len(parts) <= _LONGEST or which in (5, 10):
+                if len(parts) <= _LONGEST or which in (TENSOR, TENSORS, SPARSE_TENSOR, SPARSE_TENSORS):
                     parts.append(self._describe(field))
         shown = numbers or parts
         if is_list or len(shown) > 1:
@@ -129,9 +141,8 @@ class AttributeReader:
             if is_weight(place.shape, place.code):
                 self._weight = Weight(field[3], field[4], place)
             return f"{dtype_name(place.code)} tensor {place.shape}"
-        if which == SPARSE_TENSOR:
-            values = next((inner for inner in scan(data, field[3], field[4]) if inner[:2] == (1, BYTES)), None)
-            if values is not None:
-                place = locate_tensor(self._file, values[3], values[4])
-                self._weight = Weight(field[3], field[4], None) if is_weight(place.shape, place.code) else None
+        if which in (SPARSE_TENSOR, SPARSE_TENSORS):
+            values = locate_sparse(self._file, field[3], field[4])
+            if values is not None and which == SPARSE_TENSOR:
+                self._weight = Weight(field[3], field[4], None) if is_weight(values.shape, values.code) else None
         return {14: "type", 15: "type", 22: "sparse tensor", 23: "sparse tensor"}[which]

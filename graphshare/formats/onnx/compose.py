@@ -21,6 +21,7 @@ from graphshare.formats.onnx.messages import (
 )
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import (
+    FIRST_CONSTANTS,
     METADATA,
     OPSET,
     MemoryFile,
@@ -42,6 +43,7 @@ from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order
 
 _GRAPH_NAME, _ATTRIBUTE = 2, 5
+_LAST = 1 << 62  # the rank of an initializer after all others
 _CACHED = 256  # bytes of attributes that are cached when they repeat
 
 
@@ -95,6 +97,25 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
     named = NamedMessage(span, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank)
     stored = Stored(tensor=named, place=place, data_in_record=tensor.content is None)
     return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=True, stored=stored))
+
+
+def make_parameter(graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
+    """Return a new initializer of a graph, the last one, whose data is in the record of its name.
+
+    Up to IR version 3 an initializer is an input as well.
+    """
+    node = make_initializer(name, Tensor(dtype, shape, None), _LAST)
+    if not isinstance(graph.source, OnnxSource) or graph.source.ir_version >= FIRST_CONSTANTS:
+        return node
+    stored = replace(find_stored(node.details), input=_declare(name, describe_type(dtype, shape)))
+    return replace(node, details=replace(node.details, stored=stored))
+
+
+def take_outputs(node: Node, other: Node) -> Node:
+    """Return an operator with the outputs of another one: their names, types and annotations."""
+    stored = replace(find_stored(node.details), values=find_stored(other.details).values)
+    outputs = other.details.outputs[: len(node.details.outputs)]
+    return replace(node, name=other.name, details=replace(node.details, outputs=outputs, stored=stored))
 
 
 def make_input(name: str, dtype: str, shape: Dimensions) -> Node:

@@ -5,6 +5,7 @@ Nothing is copied from the file but names and texts of attributes; every message
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -26,6 +27,7 @@ from graphshare.formats.onnx.graph_fields import (
     list_messages,
     scan_graph,
 )
+from graphshare.formats.onnx.inner_tensors import list_outside_graph
 from graphshare.formats.onnx.stored import (
     NamedMessage,
     OnnxFile,
@@ -38,13 +40,15 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
-from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, scan, text_at
+from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.formats.open_source import open_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
 from graphshare.ir.rebuild import rebuild, relink_all
 
 OVERLOAD = "overload of the function"
 """The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
+_MODEL_SINGLE, _OPSET_SINGLE, _NODE_SINGLE = once(1, 2, 3, 4, 5, 6), once(1, 2), once(3, 4, 6, 7, 8)
+_FUNCTION_SINGLE = once(1, 8, 10, 13)
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
 
@@ -76,7 +80,7 @@ def _decode(file: OnnxFile) -> Graph:
     version = last = 0
     is_ordered = True
     graphs: list[tuple[int, int]] = []
-    for field in scan(data, 0, file.size):
+    for field in scan(data, 0, file.size, _MODEL_SINGLE):
         number, _, begin, start, end = field
         is_ordered, last = is_ordered and number >= last, number
         if number == 7:
@@ -97,7 +101,9 @@ def _decode(file: OnnxFile) -> Graph:
     nodes, heads, rest = _read_main(file, *graphs[0])
     in_order = is_ordered and _is_ordered(file, *graphs[0])
     source = OnnxSource(file, Span(file, 0, file.size), tuple(fields), *rest, nodes, heads, version, opsets, in_order)
-    return Graph(nodes, heads, source=source)
+    graph = Graph(nodes, heads, source=source)
+    deque(list_outside_graph(graph), maxlen=0)  # their data is in the model's directory too, or the model is refused
+    return graph
 
 
 def _read_main(file: OnnxFile, start: int, end: int) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
@@ -133,7 +139,7 @@ def _is_ordered(file: OnnxFile, start: int, end: int) -> bool:
 
 def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
     domain, version = "", 0
-    for field in scan(file.data, start, end):
+    for field in scan(file.data, start, end, _OPSET_SINGLE):
         if field[0] == 1:
             domain = text_at(file.data, field)
         elif field[0] == 2:
@@ -164,7 +170,7 @@ def read_function(span: Span) -> Function:
     nodes: list[Field] = []
     defaults: list[Field] = []
     opsets: dict[str, int] = {}
-    for field in scan(file.data, span.start, span.end):
+    for field in scan(file.data, span.start, span.end, _FUNCTION_SINGLE):
         if field[0] in texts:
             texts[field[0]].append(text_at(file.data, field))
         elif field[0] in (7, 9, 11):
@@ -336,7 +342,7 @@ class _GraphReader:
         outputs: list[str] = []
         label = op = domain = overload = ""
         attributes: list[Field] = []
-        for inner in scan(data, field[3], field[4]):
+        for inner in scan(data, field[3], field[4], _NODE_SINGLE):
             number = inner[0]
             if number == 1:
                 inputs.append(self._text(inner))

@@ -264,7 +264,7 @@ def _move_data(node: Node, name: str, where: ExternalRange) -> Message | None:
 class MissingData(msgspec.Struct, frozen=True, eq=False):
     """A tensor whose external data is not there, and why: an initializer, or one inside an operator.
 
-    ``owner`` says which. ``node`` is None for an operator of a function.
+    ``owner`` says which. ``node`` is None outside of the graph: in a function or in training information.
     """
 
     owner: str
@@ -272,14 +272,17 @@ class MissingData(msgspec.Struct, frozen=True, eq=False):
     reason: str
 
 
+def list_outside(graph: Graph) -> list[tuple[str, Node | None, TensorPlace]]:
+    """Return the tensors with external data: which one in words, its node, and where the data is."""
+    initializers = [(f"initializer {node.name!r}", node, place) for node, place in list_external(graph)]
+    inner = [(f"a tensor of operator {tensor.name!r}", tensor.node, tensor.place) for tensor in list_inner_tensors(graph)]
+    return [*initializers, *inner]
+
+
 def find_missing_data(graph: Graph) -> Iterator[MissingData]:
     """Yield the tensors whose external data is missing or too short."""
     sizes: dict[str, int | None] = {}
-    tensors: list[tuple[str, Node | None, TensorPlace]] = [
-        *((f"initializer {node.name!r}", node, place) for node, place in list_external(graph)),
-        *((f"a tensor of operator {tensor.name!r}", tensor.node, tensor.place) for tensor in list_inner_tensors(graph)),
-    ]
-    for owner, node, place in tensors:
+    for owner, node, place in list_outside(graph):
         if place.path not in sizes:
             try:
                 sizes[place.path] = describe_file(place.path).size

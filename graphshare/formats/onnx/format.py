@@ -30,7 +30,6 @@ class OnnxFormat(ModelFormat):
         Capability.KERNELS: "leave it out: onnxruntime computes an ONNX model, as a whole",
         Capability.TRAINING: "train the MXNet model that it was exported from",
         Capability.BATCH: "`mode='tie'` runs every branch by itself, on the same weights",
-        Capability.FOLD: "fold the MXNet model, and export it with `graphshare export --fold`",
         Capability.UPGRADE: "onnx.version_converter changes the operator set of an ONNX model",
         Capability.LAYOUT: "an ONNX model is not a text",
         Capability.EXPORT: "it is an ONNX model already",
@@ -91,6 +90,21 @@ class OnnxFormat(ModelFormat):
         from graphshare.formats.onnx.value_types import make_inputs
 
         return make_inputs(graph, cuts)
+
+    def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
+        from graphshare.formats.onnx.compose import make_parameter
+
+        return make_parameter(graph, name, dtype, shape)
+
+    def take_outputs(self, node: Node, other: Node) -> Node:
+        from graphshare.formats.onnx.compose import take_outputs
+
+        return take_outputs(node, other)
+
+    def list_replaceable(self, graph: Graph) -> Iterator[Node]:
+        from graphshare.formats.onnx.types import list_replaceable
+
+        return list_replaceable(graph)
 
     def list_nodes(self, graph: Graph) -> Sequence[Node]:
         return [node for node in graph.nodes if not node.op]

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.stored import NO_MESSAGES, NamedMessage, OnnxFile, Span, ValueMessages
-from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, scan, text_at
+from graphshare.formats.onnx.tensors import locate_sparse
+from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, once, scan, text_at
 from graphshare.ir.graph import EMPTY
 
 NODE, GRAPH_NAME, INITIALIZER, INPUT, OUTPUT, VALUE_INFO, ANNOTATION, SPARSE = 1, 2, 5, 11, 12, 13, 14, 15
 TENSOR_NAME = 8
 _NAMES = {INITIALIZER: TENSOR_NAME, INPUT: 1, OUTPUT: 1, VALUE_INFO: 1, ANNOTATION: 1}
+_SINGLE = once(GRAPH_NAME, 10)
+_SINGLE_IN = {number: once(1, 2, 3) for number in (INPUT, OUTPUT, VALUE_INFO)} | {ANNOTATION: once(1)}
 _LISTS = {INITIALIZER: "initializer", INPUT: "graph input", OUTPUT: "graph output", SPARSE: "sparse initializer"}
 
 Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
@@ -32,7 +35,7 @@ class Lists:
 def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
     """Return the fields of the GraphProto at ``start``. Raises WireError."""
     lists = Lists()
-    for field in scan(file.data, start, end):
+    for field in scan(file.data, start, end, _SINGLE):
         number = field[0]
         if number == NODE:
             expect(field, BYTES, "a node")
@@ -50,10 +53,10 @@ def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
 
 
 def _read_named(file: OnnxFile, field: Field, number: int, rank: int) -> NamedMessage:
-    """Return a message with the last of its names."""
+    """Return a message with its name; other fields of an initializer are looked at where its data is located."""
     data = file.data
     name, place = "", (field[3], field[3])
-    for inner in scan(data, field[3], field[4]):
+    for inner in scan(data, field[3], field[4], _SINGLE_IN.get(field[0], 0)):
         if inner[0] == number:
             name, place = text_at(data, inner), (inner[2], inner[4])
         elif field[0] == ANNOTATION and inner[0] == 2:
@@ -70,10 +73,10 @@ def _check_pair(file: OnnxFile, field: Field) -> None:
 
 def _read_sparse(file: OnnxFile, field: Field, rank: int) -> NamedMessage:
     """Return a sparse initializer, which is named by its values; the place of the name is that of the values."""
-    inner = next((inner for inner in list(scan(file.data, field[3], field[4])) if inner[0] == 1), None)
+    locate_sparse(file, field[3], field[4])
+    inner = next((inner for inner in scan(file.data, field[3], field[4]) if inner[0] == 1), None)
     if inner is None:
         raise WireError("a sparse initializer has no values", field[2])
-    expect(inner, BYTES, "the values of a sparse initializer")
     values = _read_named(file, inner, TENSOR_NAME, 0)
     return NamedMessage(Span(file, field[3], field[4]), values.name, 1, inner[2], inner[4], rank)
 

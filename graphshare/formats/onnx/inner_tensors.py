@@ -10,8 +10,18 @@ from msgspec.structs import replace
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.messages import ExternalRange, add_external
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import FUNCTION, FileRange, MemoryFile, OnnxFile, OnnxSource, Span, TensorPlace, find_stored
-from graphshare.formats.onnx.tensors import locate_tensor
+from graphshare.formats.onnx.stored import (
+    FUNCTION,
+    TRAINING,
+    FileRange,
+    MemoryFile,
+    OnnxFile,
+    OnnxSource,
+    Span,
+    TensorPlace,
+    find_stored,
+)
+from graphshare.formats.onnx.tensors import locate_sparse, locate_tensor
 from graphshare.formats.onnx.wire import Field, WireError, scan, text_at
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
@@ -21,10 +31,13 @@ _MAX_DEPTH = 200  # messages in one another; protobuf itself reads 100
 #: The fields of a message that lead to tensors, by what they hold.
 _PARTS: dict[str, dict[int, str]] = {
     "function": {7: "operator", 11: "attribute"},
+    "training": {1: "graph", 2: "graph"},
     "operator": {5: "attribute"},
-    "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph"},
-    "graph": {1: "operator", 5: "tensor"},
+    "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse", 23: "sparse"},
+    "graph": {1: "operator", 5: "tensor", 15: "sparse"},
+    "sparse": {},  # it has its data in the model
 }
+_KINDS = {FUNCTION: "function", TRAINING: "training"}
 _NO_BODIES = {5: "tensor", 10: "tensor"}
 
 Moves = Mapping[FileRange, ExternalRange]
@@ -33,7 +46,7 @@ TensorChange = Callable[[OnnxFile, int, int], Message]
 
 
 class InnerTensor(msgspec.Struct, frozen=True, eq=False):
-    """A tensor whose data is at ``place`` in another file; ``node`` is its operator, None in a function.
+    """A tensor whose data is at ``place`` in another file; ``node`` is its operator, None outside of the graph.
 
     ``name`` is that of the operator's first output.
     """
@@ -44,7 +57,7 @@ class InnerTensor(msgspec.Struct, frozen=True, eq=False):
 
 
 def list_inner_tensors(graph: Graph) -> Iterator[InnerTensor]:
-    """Yield the tensors with external data in operators of a graph, of its bodies, and of the model's functions.
+    """Yield the tensors with external data in operators of a graph, of its bodies, and of what a model has beside its graph.
 
     Raises:
         InputError: a function is malformed.
@@ -55,8 +68,13 @@ def list_inner_tensors(graph: Graph) -> Iterator[InnerTensor]:
             for place in find_stored(node.details).outer:
                 yield InnerTensor(node.name, place, node)
             pending.extend(node.subgraphs)
-    for span in _list_functions(graph):
-        yield from _list_in_function(span)
+    yield from list_outside_graph(graph)
+
+
+def list_outside_graph(graph: Graph) -> Iterator[InnerTensor]:
+    """Yield the tensors with external data in the functions and the training information of a model. Raises InputError."""
+    for span in _list_parts(graph):
+        yield from _list_in_part(span)
 
 
 def move_inner_data(graph: Graph, moves: Moves) -> Graph:
@@ -69,25 +87,26 @@ def move_inner_data(graph: Graph, moves: Moves) -> Graph:
         where = moves.get(FileRange(place.path, place.start, place.end)) if place.path else None
         return _copy(file, scan(file.data, start, end), where)
 
-    return change_inner_tensors(graph, move, lambda node: bool(find_stored(node.details).outer), _list_functions(graph))
+    return change_inner_tensors(graph, move, lambda node: bool(find_stored(node.details).outer), _list_parts(graph))
 
 
 def change_inner_tensors(
     graph: Graph,
     change: TensorChange,
     is_concerned: Callable[[Node], bool],
-    functions: Collection[Span] = (),
+    parts: Collection[Span] = (),
     *,
     enters_bodies: bool = False,
 ) -> Graph:
-    """Return a graph with other tensors in ``functions`` and in the operators that ``is_concerned`` selects, of bodies too.
+    """Return a graph with other tensors in ``parts`` of the model and in the operators that ``is_concerned`` selects.
 
-    With ``enters_bodies`` the messages of operators have bodies with other tensors, initializers included.
+    Operators of bodies are among them. With ``enters_bodies`` the messages of operators have bodies with other tensors,
+    initializers included.
     """
     changed, _ = rebuild_graph(graph, lambda node: _change_in_node(node, change, is_concerned, enters_bodies))
     source = graph.source
-    if isinstance(source, OnnxSource) and functions:
-        fields = [(number, _change_function(span, change) if span in functions else span) for number, span in source.fields]
+    if isinstance(source, OnnxSource) and parts:
+        fields = [(number, _change_part(span, change) if span in parts else span) for number, span in source.fields]
         # Without the heads that were read the model is not taken for an untouched one, whose bytes are copied.
         source = replace(source, fields=tuple(fields), heads=())
     return replace(changed, source=source)
@@ -108,15 +127,16 @@ def list_functions(graph: Graph) -> list[Span]:
     return [span for number, span in graph.source.fields if number == FUNCTION] if isinstance(graph.source, OnnxSource) else []
 
 
-def _list_functions(graph: Graph) -> list[Span]:
-    """Return the functions of a model that have external data, each with its tag."""
-    return [span for span in list_functions(graph) if b"location" in span.read()]
+def _list_parts(graph: Graph) -> list[Span]:
+    """Return the functions and the training information of a model that have external data, each with its tag."""
+    fields = graph.source.fields if isinstance(graph.source, OnnxSource) else ()
+    return [span for number, span in fields if number in _KINDS and b"location" in span.read()]
 
 
-def _list_in_function(span: Span) -> Iterator[InnerTensor]:
+def _list_in_part(span: Span) -> Iterator[InnerTensor]:
     file, data = span.file, span.file.data
     try:
-        pending = [(field, "function", "") for field in scan(data, span.start, span.end)]
+        pending = [(field, _KINDS[field[0]], "") for field in scan(data, span.start, span.end)]
         while pending:
             (_, _, _, start, end), kind, name = pending.pop()
             if kind == "tensor":
@@ -124,6 +144,8 @@ def _list_in_function(span: Span) -> Iterator[InnerTensor]:
                 if place.path:
                     yield InnerTensor(name, place)
                 continue
+            if kind == "sparse":
+                locate_sparse(file, start, end)
             fields = list(scan(data, start, end))
             if kind == "operator":
                 name = next((text_at(data, field) for field in fields if field[0] == 2), "")
@@ -132,11 +154,11 @@ def _list_in_function(span: Span) -> Iterator[InnerTensor]:
         raise InputError(Fault(str(error), where=file.path, path=f"byte {error.position}")) from None
 
 
-def _change_function(span: Span, change: TensorChange) -> Span:
-    """Return a function, which has its tag, with other tensors."""
+def _change_part(span: Span, change: TensorChange) -> Span:
+    """Return a function or training information, which has its tag, with other tensors."""
     ((number, _, _, start, end),) = scan(span.file.data, span.start, span.end)
     message = Message()
-    message.add_message(number, _encode(span.file, start, end, "function", change))
+    message.add_message(number, _encode(span.file, start, end, _KINDS[number], change))
     return keep_message(message)
 
 

@@ -26,23 +26,28 @@ def find_integers(graph: Graph) -> dict[str, list[Integers]]:
     """Return what the operators of a graph, and of its bodies, want of the inputs that reach them unchanged, by name."""
     integers: dict[str, list[Integers]] = {}
     origins = {(node, 0): node.name for node in graph.variables() if not node.details.holds_value}
+    for node, operands, outer in walk_operands(graph):
+        for place, wish in _list_wishes(node, operands, outer):
+            name = _find_origin(operands[place], origins)
+            if name is not None and wish not in integers.setdefault(name, []):
+                integers[name].append(wish)
+        name = _find_origin(operands[0], origins) if operands and node.op in _SELECTED else None
+        if name is not None:
+            origins[node, 0] = name
+    return integers
+
+
+def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapping[Key, Entry]]]:
+    """Yield the nodes of ONNX's operators, of bodies too, with their inputs by position, and the values that bodies capture."""
     outer: dict[Key, Entry] = {}
     graphs = [graph]
     for each in graphs:  # which grows by the bodies
         for node in (node for node in each.nodes if not node.details.domain):
-            operands = _list_operands(node, outer)
-            for place, wish in _list_wishes(node, operands, outer):
-                name = _find_origin(operands[place], origins)
-                if name is not None and wish not in integers.setdefault(name, []):
-                    integers[name].append(wish)
-            name = _find_origin(operands[0], origins) if operands and node.op in _SELECTED else None
-            if name is not None:
-                origins[node, 0] = name
+            yield node, _list_operands(node, outer), outer
             captures = [variable for body in node.subgraphs for variable in body.captures]
             for variable, entry in zip(reversed(captures), reversed(node.inputs), strict=False):
                 outer[variable, 0] = _follow(entry, outer)
             graphs += node.subgraphs
-    return integers
 
 
 def _find_origin(entry: Entry | None, origins: Mapping[Key, str]) -> str | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.onnx.integer_inputs import walk_operands
 from graphshare.formats.onnx.statements import list_function_weights
 from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, find_stored
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW, dtype_name, pack_integers
@@ -22,6 +23,8 @@ SPARSE = "onnx sparse"
 _NAME = 8
 _FLOATS, _DOUBLES = 4, 10
 _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
+# Inputs that are float32 beside float16 data: statistics with scale and bias (from opset 15 on), and sizes.
+_FLOAT32 = {"BatchNormalization": (1, 2, 3, 4), "Resize": (1, 2), "Upsample": (1,)}
 
 
 def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
@@ -53,6 +56,16 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
             files[path] = ParameterFile(path, data.size, FORMAT, tuple(found), named=True, identity=data.identity)
     records = tuple(msgspec.structs.replace(record, origin=Origin(record.key, files[path])) for path, record in order)
     return msgspec.structs.replace(own, records=records)
+
+
+def find_float32(graph: Graph) -> set[str]:
+    """Return the names of the values that operators, those in bodies too, take in float32 beside float16 data."""
+    return {
+        entry.node.name
+        for node, operands, _ in walk_operands(graph)
+        for place, entry in enumerate(operands)
+        if entry is not None and place in _FLOAT32.get(node.op, ())
+    }
 
 
 def index_functions(graph: Graph, nodes: Iterable[Node] | None = None) -> list[Record]:

@@ -27,7 +27,7 @@ from graphshare.formats.params.byte_ranges import copy_ranges, first_difference,
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.paths import base_name
 from graphshare.formats.staged_file import StagedFile
-from graphshare.ir.bodies import list_bodies, own_inputs
+from graphshare.ir.bodies import Body, list_bodies, own_inputs
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import format_bytes
@@ -272,7 +272,7 @@ def _describe(node: Node) -> _Facts:
     inputs = tuple([_value(entry) for entry in own_inputs(node)])
     # What a body captures comes in the order of its first use there, and weights that it had itself come first.
     bodies = list_bodies(node).values() if node.subgraphs else ()
-    captured = [{_value(entry) for entry in body.captured.values()} for body in bodies]
+    captured = [{_value(entry) for entry in _list_used(body)} for body in bodies]
     return (
         node.op,
         details.label,
@@ -284,6 +284,15 @@ def _describe(node: Node) -> _Facts:
         tuple(node.attrs.items()),
         len(node.subgraphs),
     )
+
+
+def _list_used(body: Body) -> list[Entry]:
+    """Return what a body captures and uses: a weight of its own that it does not use is captured only while it is there."""
+    used = {head.node for head in body.graph.heads}
+    for node in body.graph.nodes:
+        used.update(entry.node for entry in own_inputs(node))
+        used.update(entry.node for inner in list_bodies(node).values() for entry in _list_used(inner))
+    return [entry for variable, entry in body.captured.items() if variable in used]
 
 
 def _describe_variable(node: Node) -> _Facts:

@@ -46,10 +46,11 @@ def _compare_opsets(what: str, left: Mapping[str, int], right: Mapping[str, int]
 
 
 class StoredFunction:
-    """A FunctionProto, decoded when it is first needed; ``field`` is it with its tag."""
+    """A FunctionProto, decoded when it is first needed; ``field`` is it with its tag, ``fault`` why it cannot be decoded."""
 
     def __init__(self, field: Span, span: Span) -> None:
         self.field, self.span = field, span
+        self.fault = ""
         self._function: Function | None = None
         self._is_read = False
 
@@ -60,8 +61,8 @@ class StoredFunction:
             self._is_read = True
             try:
                 self._function = read_function(self.span)
-            except (InputError, WireError):
-                self._function = None
+            except (InputError, WireError) as error:
+                self.fault = error.faults[0].message if isinstance(error, InputError) else str(error)
         return self._function
 
     @property
@@ -79,7 +80,11 @@ Functions = dict[FunctionKey, StoredFunction]
 
 def list_functions(source: OnnxSource) -> Functions:
     """Return the functions of a model by domain, name and overload."""
-    functions: Functions = {}
+    return dict(read_functions(source))
+
+
+def read_functions(source: OnnxSource) -> Iterator[tuple[FunctionKey, StoredFunction]]:
+    """Yield the functions of a model with their keys, of which a damaged model may have one twice."""
     for number, field in source.fields:
         if number == FUNCTION:
             data = field.file.data
@@ -89,8 +94,7 @@ def list_functions(source: OnnxSource) -> Functions:
                 texts.update({part[0]: text_at(data, part) for part in scan(data, span.start, span.end) if part[0] in texts})
             except WireError:
                 texts[1] = texts[1] or "(damaged)"
-            functions["" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]] = StoredFunction(field, span)
-    return functions
+            yield ("" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]), StoredFunction(field, span)
 
 
 def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> dict[str, Node]:

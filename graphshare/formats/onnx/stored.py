@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -181,6 +182,8 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
+FIRST_CONSTANTS = 4
+"""The IR version from which on an initializer need not be an input; without an input it is a constant."""
 
 
 class TakenNames:
@@ -261,14 +264,23 @@ class OnnxSource(Source, frozen=True, eq=False):
                     hint = "bring them to one version with onnx.version_converter first"
                     yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
 
-    def name_faults(self, graph: Graph) -> Iterator[tuple[str, Node]]:
-        """Yield the names that two values have."""
+    def list_labels(self, graph: Graph) -> Mapping[Node, str]:
+        """Return the names of the operators that have one; onnxruntime makes initializers of Constants, without them."""
+        return {node: node.details.label for node in graph.nodes if node.details.label and node.op not in ("", "Constant")}
+
+    def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
+        """Yield the names that two values have, and those of two outputs, unless a file that was read has such outputs."""
         taken: set[str] = set()
+        hint = "choose another prefix, or rename one of them first"
         for node in graph.nodes:
             for name in filter(None, outputs_of(node)):
                 if name in taken:
-                    yield f"two values would be called {name!r}, and a name stands for one value", node
+                    yield f"two values would be called {name!r}, and a name stands for one value", hint, node
                 taken.add(name)
+        hint = "leave its parameter copied and its input unshared, or take other outputs with `graphshare extract` first"
+        if not _list_repeated(self.heads):
+            for node, index in _list_repeated(graph.heads):
+                yield f"two outputs would be the value {outputs_of(node)[index]!r}, and names of outputs differ", hint, node
 
     def remarks(self) -> Iterator[str]:
         """Yield what a written model has otherwise than its file, or does not follow."""
@@ -281,6 +293,10 @@ class OnnxSource(Source, frozen=True, eq=False):
         """Return what a table says of the format."""
         sets = ", ".join(f"{domain or 'ai.onnx'} {number}" for domain, number in self.opsets.items())
         return f"ONNX (IR {self.ir_version}, operator set {sets or 'missing'})"
+
+
+def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
+    return [head for head, count in Counter((entry.node, entry.index) for entry in heads).items() if count > 1]
 
 
 def find_stored(details: NodeDetails) -> Stored:

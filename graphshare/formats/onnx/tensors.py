@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
-from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, expect, integer_at, integers_at, scan, text_at
+from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
 from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import MAX_RANK, element_count
 from graphshare.formats.paths import describe_file, join
@@ -31,6 +31,8 @@ RAW, EXTERNAL = 9, 13
 _FLOATS, _TEXTS, _DOUBLES, _INTEGERS = 4, 6, 10, (5, 7, 11)
 _DATA = (_FLOATS, _TEXTS, RAW, _DOUBLES, *_INTEGERS)
 _PIECE = 1 << 20
+_SINGLE = once(2, 3, 8, RAW, 12, 14)
+_SPARSE_SINGLE = _PAIR_SINGLE = once(1, 2)
 DATA_FIELDS = frozenset((*_DATA, EXTERNAL, 14))
 """The fields of a TensorProto that are its data, or say where it is."""
 _LARGEST = 1 << 62
@@ -60,23 +62,26 @@ def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
     code = number = pieces = location = 0
     first = last = end
     external: list[tuple[str, str]] = []
-    for field in scan(data, start, end):
+    for field in scan(data, start, end, _SINGLE):
         which = field[0]
         if which == 1:
             shape.extend(integers_at(data, field))
             if len(shape) > MAX_RANK:
                 raise WireError(f"a tensor has more than {MAX_RANK} dimensions", field[2])
         elif which == 2:
-            code = integer_at(data, field)
+            code = enum_at(data, field)
         elif which in _DATA:
+            if which in (RAW, _TEXTS):
+                expect(field, BYTES, "the data of a tensor")
             if which != number:
                 first, number, pieces = (field[3] if field[1] == BYTES else field[2]), which, 0
             pieces += 1
             last = field[4]
         elif which == EXTERNAL:
+            expect(field, BYTES, "a pair of texts")
             external.append(_read_pair(file, field[3], field[4]))
         elif which == 14:
-            location = integer_at(data, field)
+            location = enum_at(data, field)
     if any(size < 0 for size in shape):
         raise WireError(f"a tensor has the shape {tuple(shape)}", start)
     if element_count(tuple(shape)) > _LARGEST:
@@ -89,6 +94,22 @@ def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
         message = f"a tensor has {format_count(last - first, 'byte')} of data; its shape and dtype need {size:,}"
         raise WireError(message, start)
     return place
+
+
+def locate_sparse(file: OnnxFile, start: int, end: int) -> TensorPlace | None:
+    """Return the place of the values of the SparseTensorProto at ``start``; None where it has none.
+
+    Raises:
+        WireError: it is malformed, or its values or indices are in another file, which nothing that moves models follows.
+    """
+    places: dict[int, TensorPlace] = {}
+    for field in scan(file.data, start, end, _SPARSE_SINGLE):
+        if field[0] in (1, 2):
+            expect(field, BYTES, "a part of a sparse tensor")
+            places[field[0]] = locate_tensor(file, field[3], field[4])
+            if places[field[0]].data == EXTERNAL:
+                raise WireError("a sparse tensor has its data in another file, and it must be in the model", field[2])
+    return places.get(1)
 
 
 def data_size(place: TensorPlace) -> int | None:
@@ -137,7 +158,7 @@ def dtype_name(code: int) -> str:
 
 def _read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:
     key = value = ""
-    for field in scan(file.data, start, end):
+    for field in scan(file.data, start, end, _PAIR_SINGLE):
         if field[0] in (1, 2):
             expect(field, BYTES, "a pair of texts")
             text = text_at(file.data, field)
@@ -148,6 +169,8 @@ def _read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:
 def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, str], ...], at: int) -> TensorPlace:
     """Return the place of data in another file, which must lie in the model's directory and be long enough."""
     values = dict(pairs)
+    if len(values) < len(pairs):
+        raise WireError("external data is described twice", at)
     location = values.get("location", "")
     path = check_location(file.folder, location, at)
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from graphshare.formats.onnx.stored import NamedMessage, find_stored
+from graphshare.formats.onnx.stored import FIRST_CONSTANTS, NamedMessage, OnnxSource, find_stored
 from graphshare.formats.onnx.tensors import dtype_name
-from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, expect, integer_at, scan, text_at
-from graphshare.ir.graph import Graph
+from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integer_at, scan, text_at
+from graphshare.ir.graph import Graph, Node
 
 Dimension = int | str | None
 _SPARSE, _MAP = 8, 5
@@ -80,6 +80,15 @@ def output_types(graph: Graph) -> dict[str, TensorType]:
     return _read_types([find_stored(head.node.details).values.results.get(head.index) for head in graph.heads])
 
 
+def list_replaceable(graph: Graph) -> Iterator[Node]:
+    """Yield the inputs of a graph; those with a default too from IR version 4 on: up to 3 every initializer is an input."""
+    is_old = isinstance(graph.source, OnnxSource) and graph.source.ir_version < FIRST_CONSTANTS
+    for node in graph.variables():
+        stored = find_stored(node.details)
+        if stored.input is not None and not (is_old and stored.tensor is not None):
+            yield node
+
+
 def _read_types(messages: Iterable[NamedMessage | None]) -> dict[str, TensorType]:
     values = [(message.name, read_type(message)) for message in messages if message is not None]
     return {name: stated for name, stated in values if stated is not None}
@@ -128,7 +137,7 @@ def _read_nested_type(data: Data, field: Field, depth: int) -> NestedType | None
         if part[1] == BYTES:
             inner = parse_type(data, part[3], part[4], depth + 1)
         elif field[0] == _MAP:
-            kind = f"map from {dtype_name(integer_at(data, part))}"
+            kind = f"map from {dtype_name(enum_at(data, part))}"
     return NestedType(kind, inner) if inner is not None else None
 
 
@@ -137,7 +146,7 @@ def _read_tensor_type(data: Data, field: Field) -> TensorType:
     expect(field, BYTES, "the type of a tensor")
     for inner in scan(data, field[3], field[4]):
         if inner[0] == _DTYPE:
-            code = integer_at(data, inner)
+            code = enum_at(data, inner)
             dtype = dtype_name(code) if code else ""
         elif inner[0] == _SHAPE:
             expect(inner, BYTES, "a shape")

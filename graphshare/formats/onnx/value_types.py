@@ -5,8 +5,11 @@ ONNX's checker wants the dtype and the rank of each input and output of a model;
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,11 +17,19 @@ from msgspec.structs import replace
 from graphshare.errors import Fault, InputError, RefusedError, install_command
 from graphshare.formats.onnx.compose import make_typed_input
 from graphshare.formats.onnx.inner_tensors import change_inner_tensors, list_functions
-from graphshare.formats.onnx.messages import describe_type
+from graphshare.formats.onnx.messages import add_external, describe_type
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import NO_MESSAGES, NamedMessage, OnnxFile, Span, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, dtype_name, locate_tensor, read_elements
-from graphshare.formats.onnx.types import NestedType, TensorType, input_types, is_complete, parse_type, read_any_type
+from graphshare.formats.onnx.types import (
+    NestedType,
+    TensorType,
+    input_types,
+    is_complete,
+    parse_type,
+    read_any_type,
+    read_type,
+)
 from graphshare.formats.onnx.wire import WireError, encode_text, scan
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -31,8 +42,10 @@ Key = tuple[Node, int]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
 _INVENTED = "unk__"  # how ONNX's inference begins the names of sizes that it does not know
 _NAME, _TYPE = 8, 2  # fields of a TensorProto and of a ValueInfoProto
+_TEXT = 8  # the dtype of texts, which cannot be in another file
 _LISTED = 4
 _NOT_INSTALLED = "the onnx package, which infers types, is not installed"
+_MODEL, _DATA = "model.onnx", "data"
 
 
 def find_head_types(graph: Graph) -> Mapping[str, bytes]:
@@ -56,8 +69,9 @@ def find_types(
     Raises:
         RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
     """
-    changed = _feed_shapes(graph, shapes) if shapes else _forget_types(graph) if independent else None
-    types = _find_type_bytes(changed or graph, entries, infers_all=changed is not None)
+    changed = _feed_shapes(graph, shapes) if shapes else graph
+    changed = _forget_types(changed) if independent else changed
+    types = _find_type_bytes(changed, entries, infers_all=changed is not graph)
     parsed = {key: parse_type(data, 0, len(data)) for key, data in types.items()}
     return {key: kind for key, kind in parsed.items() if kind is not None}
 
@@ -69,7 +83,7 @@ def make_inputs(graph: Graph, cuts: Mapping[Key, str]) -> dict[Key, Node]:
         RefusedError: the dtype or the rank of an output is not known; all are listed.
     """
     types = _find_type_bytes(graph, [Entry(*key) for key in cuts])
-    hint = "cut elsewhere" if _is_installed() else f"{install_command('onnx')}, or cut elsewhere"
+    hint = "cut elsewhere" if is_installed() else f"{install_command('onnx')}, or cut elsewhere"
     faults = []
     for key, name in cuts.items():
         data = types.get(key, b"")
@@ -88,11 +102,27 @@ def explain_unknown(names: Collection[str]) -> str:
 
 
 def _explain_gap(what: str) -> str:
-    return f"ONNX's inference does not reach {what}" if _is_installed() else _NOT_INSTALLED
+    return f"ONNX's inference does not reach {what}" if is_installed() else _NOT_INSTALLED
 
 
-def _is_installed() -> bool:
+def is_installed() -> bool:
+    """Return whether the package is there that checks models and infers types."""
     return find_spec("onnx") is not None
+
+
+def find_refusal(graph: Graph) -> str:
+    """Return why ONNX's checker, its inference included, refuses a model, with large data left out; empty if it does not."""
+    from onnx import checker  # optional, and slow to import
+
+    with TemporaryDirectory(prefix="graphshare-") as folder:
+        path = os.path.join(folder, _MODEL)
+        with open(path, "wb") as file, open(os.path.join(folder, _DATA), "wb"):
+            file.writelines(_encode_without_data(graph, _DATA).pieces())
+        try:
+            checker.check_model(path, full_check=True)
+        except Exception as error:  # it raises errors of the checker, of inference and of protobuf
+            return str(error)
+    return ""
 
 
 def _find_statement(entry: Entry) -> NamedMessage | None:
@@ -126,14 +156,11 @@ def _read_statement(entry: Entry) -> bytes | None:
 
 def _infer(graph: Graph) -> Mapping[str, bytes]:
     """Return the TypeProtos that ONNX infers by name; none where it is not installed or fails. Large data is left out."""
-    if not _is_installed():
+    if not is_installed():
         return EMPTY
     from onnx import ModelProto, shape_inference  # optional, and slow to import
 
-    functions = [span for span in list_functions(graph) if span.size > _LARGEST]
-    if functions or any(map(_is_large, graph.nodes)):
-        graph = change_inner_tensors(graph, _shrink_tensor, _is_large, functions, enters_bodies=True)
-    model = b"".join(encode_model(graph, _shrink_initializer).pieces())
+    model = b"".join(_encode_without_data(_state_loops(graph)).pieces())
     try:
         proto = ModelProto.FromString(model)
         _open_sizes((*proto.graph.input, *proto.graph.value_info, *proto.graph.output))
@@ -153,6 +180,53 @@ def _open_sizes(infos: Iterable[Any]) -> None:
                 size.ClearField("dim_value")
 
 
+def _encode_without_data(graph: Graph, location: str = "") -> Message:
+    """Return a model without large data, which is in the file ``location`` if that is given."""
+    shrink = partial(_shrink_tensor, location=location)
+    functions = [span for span in list_functions(graph) if span.size > _LARGEST]
+    if functions or any(map(_is_large, graph.nodes)):
+        graph = change_inner_tensors(graph, shrink, _is_large, functions, enters_bodies=True)
+
+    def encode(node: Node, name: str) -> Message | None:
+        stored = find_stored(node.details)
+        if stored.tensor is None or stored.is_sparse:
+            return None
+        span = stored.tensor.span
+        return shrink(span.file, span.start, span.end, name, has_data=not stored.data_in_record)
+
+    return encode_model(graph, encode, find_head_types(graph) if location else EMPTY)
+
+
+def _state_loops(graph: Graph) -> Graph:
+    """Return a graph that states the types of what Loops carry, where both ends of a body do: ONNX infers no rank of them."""
+
+    def state(node: Node) -> Node:
+        stored = find_stored(node.details)
+        if node.op != "Loop" or node.details.domain or not node.subgraphs:
+            return node
+        body, infos = node.subgraphs[0], dict(stored.values.infos)
+        inputs = [declared for each in body.variables() if (declared := find_stored(each.details).input) is not None]
+        for index, (name, before, head) in enumerate(zip(outputs_of(node), inputs[2:], body.heads[1:], strict=False)):
+            after = find_stored(head.node.details).values.results.get(head.index)
+            common = _find_common_type([read_type(message) for message in (before, after) if message is not None])
+            if name and common and index not in infos and index not in stored.values.results:
+                declared = find_stored(make_typed_input(name, common).details).input
+                assert declared is not None
+                infos[index] = declared
+        return replace(node, details=replace(node.details, stored=replace(stored, values=replace(stored.values, infos=infos))))
+
+    return rebuild_graph(graph, state)[0] if any(node.op == "Loop" for node in graph.nodes) else graph
+
+
+def _find_common_type(types: Sequence[TensorType | None]) -> bytes:
+    """Return the TypeProto of the dtype and rank of two tensors, with the sizes that both have; empty where they differ."""
+    known = [(kind.dtype, kind.shape) for kind in types if kind is not None and kind.dtype and kind.shape is not None]
+    if len(known) < 2 or known[0][0] != known[1][0] or len(known[0][1]) != len(known[1][1]):
+        return b""
+    sizes = [a if a == b and isinstance(a, int) else None for a, b in zip(known[0][1], known[1][1], strict=True)]
+    return describe_type(known[0][0], sizes)
+
+
 def _encode_type(kind: Any, own: Collection[str]) -> bytes:
     """Return the bytes of a TypeProto, of whose sizes only those have names that the model states."""
     for size in kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ():
@@ -167,22 +241,20 @@ def _is_large(node: Node) -> bool:
     return stored.node is not None and stored.node.size > _LARGEST
 
 
-def _shrink_initializer(node: Node, name: str) -> Message | None:
-    """Return an initializer as :func:`_shrink_tensor` does, None for a sparse one."""
-    stored = find_stored(node.details)
-    span = stored.tensor.span if stored.tensor is not None and not stored.is_sparse else None
-    return None if span is None else _shrink_tensor(span.file, span.start, span.end, name)
+def _shrink_tensor(
+    file: OnnxFile, start: int, end: int, name: str | None = None, *, location: str = "", has_data: bool = True
+) -> Message:
+    """Return a TensorProto, under another name if one is given; without its data if that is large, else with it inside.
 
-
-def _shrink_tensor(file: OnnxFile, start: int, end: int, name: str | None = None) -> Message:
-    """Return a TensorProto, under another name if one is given; without its data if that is large, else with it inside."""
+    Data that is left out, or that the message does not have, is in the file ``location`` if that is given.
+    """
     message, content = Message(), b""
     try:
         place = locate_tensor(file, start, end)
         size = data_size(place)
         if place.path and size is not None and size <= _LARGEST:
             content = b"".join(read_elements(Span(file, start, end), place))
-        keeps_data = not place.path and end - start <= _LARGEST
+        keeps_data = has_data and not place.path and (end - start <= _LARGEST or bool(location and place.code == _TEXT))
     except (InputError, WireError):  # the shape is known without data that is missing
         keeps_data = False
     for number, _, begin, _, stop in scan(file.data, start, end):
@@ -192,6 +264,8 @@ def _shrink_tensor(file: OnnxFile, start: int, end: int, name: str | None = None
         message.add_bytes(_NAME, encode_text(name))
     if content:
         message.add_bytes(RAW, content)
+    elif location and not keeps_data:
+        add_external(message, (location, 0, 0))
     return message
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from graphshare.formats.onnx.stored import OnnxFile, Span, Stored, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, pack_integers, read_elements
 from graphshare.formats.onnx.types import parse_type
-from graphshare.formats.onnx.wire import BYTES, FIXED32, Field, WireError, expect, integer_at, integers_at, scan
+from graphshare.formats.onnx.wire import BYTES, FIXED32, Field, WireError, enum_at, expect, integer_at, integers_at, scan
 
 Content = tuple[Hashable, ...]
 
@@ -122,7 +122,7 @@ def read_attribute(span: Span) -> Content:
     for field in scan(data, span.start, span.end):
         which = field[0]
         if which == _KIND:
-            kind = integer_at(data, field)
+            kind = enum_at(data, field)
         elif which == _FLOAT:
             expect(field, FIXED32, "a float")
             single[which] = data[field[3] : field[4]]

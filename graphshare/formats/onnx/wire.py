@@ -13,6 +13,7 @@ from graphshare.formats.byte_source import SourceBytes
 Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MASK64 = (1 << 64) - 1
+_NUMBERS = 32  # the fields of ONNX's messages have smaller numbers
 
 Field = tuple[int, int, int, int, int]
 """Number, wire type, begin of the tag, begin of the value and end; the value of a varint begins and ends as its bytes do."""
@@ -40,8 +41,21 @@ def read_varint(data: Data, position: int, end: int) -> tuple[int, int]:
     raise WireError("a number has more than 10 bytes", position)
 
 
-def scan(data: Data, position: int, end: int) -> Iterator[Field]:
-    """Yield the fields of the message from ``position`` to ``end``. Raises WireError where it is not a message."""
+def once(*numbers: int) -> int:
+    """Return the fields that a message has at most once, as :func:`scan` takes them."""
+    return sum(1 << number for number in numbers)
+
+
+def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field]:
+    """Yield the fields of the message from ``position`` to ``end``.
+
+    ``single`` are fields that occur at most once. Protocol buffers take the last of several, and join those that are messages:
+    what reads one of them may see another value than what computes the model, so several are refused.
+
+    Raises:
+        WireError: it is not a message, or a single field occurs again.
+    """
+    seen = 0
     while position < end:
         begin = position
         byte = data[position]
@@ -52,6 +66,10 @@ def scan(data: Data, position: int, end: int) -> Iterator[Field]:
         number, kind = tag >> 3, tag & 7
         if not 0 < number < 1 << 29:
             raise WireError(f"a field has the number {number}", begin)
+        if number < _NUMBERS and single >> number & 1:
+            if seen >> number & 1:
+                raise WireError(f"field {number} occurs twice in a message that has it once", begin)
+            seen |= 1 << number
         value = position
         if kind == BYTES:
             length = data[position] if position < end else 128
@@ -100,6 +118,12 @@ def integer_at(data: Data, field: Field) -> int:
     """Return a field's signed integer."""
     expect(field, VARINT, "an integer")
     return as_signed(read_varint(data, field[3], field[4])[0])
+
+
+def enum_at(data: Data, field: Field) -> int:
+    """Return a field's number as protocol buffers read an enum or an int32: the lowest 32 bits, signed."""
+    value = integer_at(data, field) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
 
 
 def as_signed(value: int) -> int:

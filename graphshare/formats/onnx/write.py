@@ -14,7 +14,7 @@ from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.messages import describe_value, name_tensor, rename_annotation, rename_message, rename_sparse
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.stored import OnnxSource, Span, Stored, TakenNames, find_stored, outputs_of
+from graphshare.formats.onnx.stored import FIRST_CONSTANTS, OnnxSource, Span, Stored, TakenNames, find_stored, outputs_of
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.bodies import list_bodies
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -139,7 +139,7 @@ def _is_constant(node: Node, graph: Graph) -> bool:
     stored = find_stored(node.details)
     if node.op or stored.node is None:
         return False
-    return stored.home is None or stored.is_sparse or _source(graph).ir_version < 4
+    return stored.home is None or stored.is_sparse or _source(graph).ir_version < FIRST_CONSTANTS
 
 
 def _rank_tensor(stored: Stored) -> int:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from graphshare.formats.params.arrays import ArrayReader, SparseArray
-from graphshare.formats.params.records import Record, element_count
+from graphshare.formats.params.records import STEPS, Record, element_count
 from graphshare.formats.params.rows import Array, align_rows, read_rows
 from graphshare.progress import Advance, noop_progress
 
@@ -126,18 +126,21 @@ def compare_records(
     *,
     atol: float = 0.0,
     rtol: float = 0.0,
+    across: str = "",
     advance: Advance = noop_progress,
 ) -> Distance:
     """Compare an array with a reference of the same shape, a piece at a time (:mod:`graphshare.formats.params.comparison`).
 
-    Sparse arrays of one storage type stay sparse. ``advance`` receives the bytes of the reference.
+    With ``across`` numbers may be as far apart as those of that dtype are. Sparse arrays of one storage type stay sparse.
+    ``advance`` receives the bytes of the reference.
     """
     stays_sparse = record.storage == reference.storage != "default"
     if stays_sparse:
         rows = _sparse_rows(reader.read_sparse(record), reference_reader.read_sparse(reference))
     else:
         rows = align_rows(read_rows(reader, record), read_rows(reference_reader, reference, advance))
-    numbers = NumberComparer(atol, rtol, relative=False)
+    near_zero, relative = STEPS.get(across, (0.0, 0.0))
+    numbers = NumberComparer(max(atol, near_zero), max(rtol, relative), relative=False)
     for row, expected in rows:
         numbers.add(row, expected)
     differs = numbers.differing > 0

@@ -19,9 +19,9 @@ from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, U
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.open_source import open_source
 from graphshare.formats.output_paths import UsedFile, name_of_file, place_output, refuse_inputs_as_outputs
-from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
-from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record, format_record
+from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.formats.params.registry import FORMATS, choose_format, find_format, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.formats.paths import base_name
@@ -249,10 +249,35 @@ def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Seque
     return cast if any(cast.changes(record) for record, _ in plan) else None
 
 
+def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conversion]:
+    """Return ``file`` with floating-point arrays in ``dtype``, which are in memory, and what was cast and kept.
+
+    Raises:
+        UsageError: arrays cannot be converted to ``dtype``.
+        InputError: an array cannot be read.
+    """
+    plan = _name_records(file, find_format(file.format))
+    cast = _choose_cast(file, plan, dtype, None)
+    records = []
+    with ArrayReader(file) as reader:
+        for record, key in plan:
+            if cast is None or not cast.changes(record):
+                records.append(msgspec.structs.replace(record, origin=record.origin or Origin(record.key, file)))
+                continue
+            content = memoryview(b"".join(cast.chunks(record, key or "", reader.chunks(record))))
+            new = record_of_bytes(key or "", dtype, record.shape_and_dtype()[0], content)
+            records.append(msgspec.structs.replace(new, tied_to=record.tied_to))
+    changed = msgspec.structs.replace(file, records=tuple(records))
+    return changed, _describe_conversion(file, plan, "", find_format(file.format), False, cast)
+
+
 def _find_batch_norms(file: ParameterFile) -> set[str]:
-    """Return the keys of statistics and of gamma and beta (weight and bias) beside them: in float16 MXNet refuses them."""
+    """Return the keys of statistics and of gamma and beta (weight and bias) beside them: in float16 MXNet refuses them.
+
+    In a model that says what its arrays are for, they may have any names.
+    """
     keys = {split_key(record.key)[1]: record.key for record in file.records if record.key is not None}
-    kept = set()
+    kept = find_format(file.format).find_float32(file)
     for name, key in keys.items():
         if match := _STATISTICS.fullmatch(name):
             kept |= {key, *(keys[match[1] + scale] for scale in _SCALES if match[1] + scale in keys)}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.params.records import PRECISIONS, ParameterFile, Record, find_coarsest
 from graphshare.formats.params.registry import MODELS, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
@@ -40,13 +41,17 @@ class ParameterChange(msgspec.Struct, frozen=True):
     distance: Distance | None = None
 
 
-class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True):
-    """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs."""
+class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
+    """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs.
+
+    ``across`` counts those of unlike dtypes that were compared by value, by the dtype up to whose rounding they may differ.
+    """
 
     left: str
     right: str
     equal: int
     changes: tuple[ParameterChange, ...]
+    across: Mapping[str, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -74,8 +79,12 @@ def diff_params(
     select: Sequence[str] = (),
     atol: float = 0.0,
     rtol: float = 0.0,
+    across_dtypes: bool = False,
 ) -> ParameterDiff:
     """Return what differs between two files; ``prefix`` is what names in ``right`` have in addition.
+
+    With ``across_dtypes`` floating-point arrays of unlike dtypes are compared by value: they are equal up to the rounding of
+    the less precise one.
 
     Raises:
         InputError: a file cannot be read.
@@ -84,7 +93,7 @@ def diff_params(
     a, b = read_index(left), read_index(right)
     chosen = {*select_keys(a, select, others=_keys(b)), *select_keys(b, select, others=_keys(a))} if select else None
     names = {split_key(key)[1]: (prefix + split_key(key)[1],) for key in _keys(a)}
-    return diff_parameters(a, b, names, atol=atol, rtol=rtol, chosen=chosen)
+    return diff_parameters(a, b, names, atol=atol, rtol=rtol, chosen=chosen, across_dtypes=across_dtypes)
 
 
 def _keys(file: ParameterFile) -> list[str]:
@@ -99,6 +108,7 @@ def diff_parameters(
     atol: float = 0.0,
     rtol: float = 0.0,
     chosen: set[str] | None = None,
+    across_dtypes: bool = False,
 ) -> ParameterDiff:
     """Compare the records of ``right`` with those of ``left``; ``names`` maps a name to its counterparts (by default itself).
 
@@ -110,17 +120,26 @@ def diff_parameters(
     pairs = list(_pairs(left, right, names))
     if chosen is not None:
         pairs = [pair for pair in pairs if any(r is not None and r.key in chosen for r in pair)]
-    equal, changes = 0, []
+    equal, changes, across = 0, [], Counter[str]()
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
-            change = _change(x, y, lambda old, new: compare_records(b, new, a, old, atol=atol, rtol=rtol, advance=advance))
+            coarser = ""
+            if across_dtypes and x and y and x.shape == y.shape and x.dtype != y.dtype and {x.dtype, y.dtype} <= {*PRECISIONS}:
+                coarser = find_coarsest((x.dtype, y.dtype))
+                across[coarser] += 1
+            change = _change(
+                x,
+                y,
+                coarser,
+                lambda old, new, of: compare_records(b, new, a, old, atol=atol, rtol=rtol, across=of, advance=advance),
+            )
             # Names in models have no arg: and aux:
             if change is not None and not (change.how == "renamed" and {left.format, right.format} & MODELS.keys()):
                 changes.append(change)
             else:
                 equal += 1
-    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes))
+    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), across)
 
 
 def _pairs(
@@ -150,7 +169,10 @@ def _pairs(
             yield None, record
 
 
-def _change(x: Record | None, y: Record | None, measure: Callable[[Record, Record], Distance]) -> ParameterChange | None:
+def _change(
+    x: Record | None, y: Record | None, coarser: str, measure: Callable[[Record, Record, str], Distance]
+) -> ParameterChange | None:
+    """Return what differs, None where nothing does; where there is a ``coarser`` dtype that the dtypes differ is nothing."""
     some = x if x is not None else y
     assert some is not None
     keys = x.key if x is not None else None, y.key if y is not None else None
@@ -160,12 +182,12 @@ def _change(x: Record | None, y: Record | None, measure: Callable[[Record, Recor
     forms = [
         f"{what} {_form(p)} became {_form(q)}"
         for what, p, q in (("shape", x.shape, y.shape), ("type", x.dtype, y.dtype), ("storage", x.storage, y.storage))
-        if p != q
+        if p != q and not (coarser and what == "type")
     ]
     detail = "; ".join(forms)
     if x.shape != y.shape or x.shape is None or y.shape is None:
         return ParameterChange("form", *keys, shape, y.dtype, detail) if forms else None
-    distance = measure(x, y)
+    distance = measure(x, y, coarser)
     if not distance:
         return ParameterChange("values", *keys, shape, y.dtype, detail, distance)
     if forms:

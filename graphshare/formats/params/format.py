@@ -70,6 +70,10 @@ class ParameterFormat(ABC):
     def index(self, source: ByteSource) -> ParameterFile:
         """Return names, shapes, dtypes and places; read no array. Raises InputError for a file that is damaged."""
 
+    def find_float32(self, file: ParameterFile) -> set[str]:
+        """Return the keys of arrays that the operators of a model take in float32 beside float16 data."""
+        return set()
+
     def read(self, source: ByteSource) -> Chunks:
         """Return a function that yields a record's stored elements in pieces of at most ``source.piece`` bytes.
 

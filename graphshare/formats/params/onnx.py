@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault
 from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.open_source import reopen_source
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.records import ParameterFile, Record
 
@@ -33,6 +34,14 @@ class OnnxModel(ParameterFormat):
         from graphshare.formats.onnx.stored import OnnxFile
 
         return index_parameters(decode_model(OnnxFile(source)), functions=True)
+
+    def find_float32(self, file: ParameterFile) -> set[str]:
+        from graphshare.formats.onnx.decode import decode_model  # start-up: only such files need it
+        from graphshare.formats.onnx.parameters import find_float32
+        from graphshare.formats.onnx.stored import OnnxFile
+
+        with reopen_source(file.path, file.identity, file.held) as source:
+            return find_float32(decode_model(OnnxFile(source)))
 
     def read(self, source: ByteSource) -> Chunks:
         """Return a function that yields a record's elements; single numbers are decoded, raw data is read as it is."""

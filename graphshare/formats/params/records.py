@@ -5,6 +5,7 @@ A parameter file is read as an index: names, shapes, dtypes and where the bytes 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -40,6 +41,14 @@ ITEM_SIZES = {
     "int64": 8,
     "uint64": 8,
 }
+STEPS = {"bfloat16": (2.0**-133, 2.0**-7), "float16": (2.0**-24, 2.0**-10), "float32": (2.0**-149, 2.0**-23)}
+"""How far apart the numbers of a dtype are, near zero and relative to themselves; the least precise dtype comes first."""
+PRECISIONS = (*STEPS, "float64")
+
+
+def find_coarsest(dtypes: Iterable[str | None]) -> str:
+    """Return the least precise of the floating-point dtypes among ``dtypes``; an empty text where none is one."""
+    return min((dtype for dtype in dtypes if dtype in PRECISIONS), key=PRECISIONS.index, default="")
 
 
 class SparsePart(msgspec.Struct, frozen=True, gc=False):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.conversion import NO_BFLOAT16
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, require, with_limits
@@ -26,7 +27,7 @@ def type_of(attrs: Attrs) -> str:
         KernelError: it is bfloat16.
     """
     name: str = attrs["dtype"]
-    require(name != "bfloat16", "bfloat16 is not supported; float32 holds the same numbers")
+    require(name != "bfloat16", NO_BFLOAT16)
     return name
 
 

@@ -226,7 +226,7 @@ def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
     """Return coordinates (M, N) for indices into the flattened array."""
     index = convert(data, np.int64)
     shape = tuple(attrs["shape"])
-    if shape[:1] == (-1,):  # the first axis is as long as the largest index needs
+    if shape and shape[0] < 1:  # an unknown first axis is as long as the largest index needs
         row = max(1, prod(shape[1:]))
         shape = (int(index.max(initial=0)) // row + 1, *shape[1:])
     with refuse_invalid_call():

@@ -115,7 +115,23 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     require(whole, f"pad_width {widths} is negative: with mode {mode} MXNet reads memory that was never written")
     kept = x[kept_part(widths, x.shape)]
     with refuse_invalid_call():
+        if mode in _EXTREMES:
+            return _pad_with_extreme(kept, widths, _EXTREMES[mode])
         return np.pad(kept, [(max(0, a), max(0, b)) for a, b in widths], mode, **options)
+
+
+_EXTREMES = {"maximum": np.fmax, "minimum": np.fmin}
+
+
+def _pad_with_extreme(x: Array, widths: Sequence[tuple[int, int]], extreme: np.ufunc) -> Array:
+    """Pad one axis after the other with its extreme; as in MXNet NaN is one where it comes first, and else is passed over."""
+    for axis, counts in enumerate(widths):
+        if any(counts):
+            first = x[(slice(None),) * axis + (slice(1),)]
+            value = np.where(np.isnan(first), first, extreme.reduce(x, axis=axis, keepdims=True))
+            before, after = (np.repeat(value, count, axis) for count in counts)
+            x = np.concatenate([before, x, after], axis)
+    return x
 
 
 def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -111,6 +111,8 @@ def _cells_of(t: Translation) -> _Cells:
     """Return the windows; their padding at the end gives the number of positions of MXNet."""
     shape = t.inputs[0].shape
     axes, window = axes_and_window(t.attrs, shape)
+    if min(window.pad, default=0) < 0:
+        t.refuse(f"its pad is {window.pad}, and ONNX takes nothing away")
     sizes, counts = (tuple(of[a] for a in axes) for of in (shape, t.outputs[0].shape))
     ends = tuple(
         p if (n + 2 * p - k) // s + 1 == count else (count - 1) * s + k - n - p
@@ -204,4 +206,7 @@ def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool
     return t.cast(t.emit("Mul", mean, t.constant(factor, wide)), x.dtype, of=wide)
 
 
-TRANSLATIONS = (Translator("Pooling", translate_pooling), Translator("Pooling_v1", translate_pooling_v1))
+TRANSLATIONS = (
+    Translator("Pooling", translate_pooling, "its pad is not negative, and the p_value of lp at most 3"),
+    Translator("Pooling_v1", translate_pooling_v1, "its pad is not negative"),
+)

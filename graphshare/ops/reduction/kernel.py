@@ -75,7 +75,7 @@ def _forward(
 ) -> Callable[[Context, Attrs, Array], Array]:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         result = reduce(x, axes_named(attrs, x.ndim), attrs["keepdims"])
-        return result if result.ndim else result.reshape(scalar)
+        return result if result.ndim or attrs["keepdims"] else result.reshape(scalar)
 
     return forward
 

@@ -14,6 +14,7 @@ from graphshare.ops.translation import Translation, Translator, Value
 def translate_upsampling(t: Translation) -> str:
     """Emit ``Resize`` of each image to the output's size, and their ``Concat`` or ``Sum``; or a ``ConvTranspose``."""
     if t.attrs["sample_type"] == "bilinear":
+        t.require_floats()
         return emit_deconvolution(t, bilinear_attrs(t.attrs))
     height = t.outputs[0].shape[2]
     images = [_repeat(t, x, height // x.shape[2]) for x in t.inputs]
@@ -77,5 +78,5 @@ def _multiply(t: Translation, rows: Array, columns: Array) -> str:
 TRANSLATIONS = (
     Translator("_contrib_AdaptiveAvgPooling2D", translate_adaptive_average, "its data is floating point and has elements"),
     Translator("_contrib_BilinearResize2D", translate_bilinear_resize, "its data is floating point"),
-    Translator("UpSampling", translate_upsampling),
+    Translator("UpSampling", translate_upsampling, "its data is floating point, or sample_type is nearest"),
 )

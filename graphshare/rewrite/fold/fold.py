@@ -9,7 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.formats.model_format import ModelFormat, find_format
+from graphshare.ir.graph import MXNET_DOMAIN, Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import topological
 from graphshare.progress import task
@@ -50,13 +51,16 @@ def fold(model: Checkpoint) -> tuple[Rewrite, dict[str, Array], Folding]:
         names = group[0].weight.name, biases[group[0].weight]
         arrays.update(zip(names, (weight, bias), strict=True))
         folded.append(Folded(*names, tuple(p.layer.name for p in group), tuple(p.norm.name for p in group)))
-    reasons = tuple(Unfolded(node.name, left[node]) for node in model.graph.nodes if node in left)
-    return _fold_graph(model.graph, groups, biases), arrays, Folding(tuple(folded), reasons)
+    order = dict.fromkeys(node for node in (*model.graph.nodes, *left) if node in left)  # those in bodies last
+    reasons = tuple(Unfolded(node.name, left[node]) for node in order)
+    new = {first.weight: bias for (first, *_), _, bias in results if first.bias is None}
+    variables = {weight: _make_bias(model.graph, biases[weight], bias) for weight, bias in new.items()}
+    return _fold_graph(model.graph, groups, variables), arrays, Folding(tuple(folded), reasons)
 
 
 def _name_biases(graph: Graph, groups: Sequence[Sequence[Pair]], held: Collection[str]) -> dict[Node, str]:
     """Return a name for the bias of each group by the group's weight: its own, or a new one that nothing has."""
-    taken = {node.name for node in graph.nodes} | set(held)
+    taken = {name for node in graph.nodes for name in (node.name, *node.details.outputs)} | set(held)
     names: dict[Node, str] = {}
     for first, *_ in groups:
         if first.bias is not None:
@@ -66,6 +70,10 @@ def _name_biases(graph: Graph, groups: Sequence[Sequence[Pair]], held: Collectio
         taken.add(name)
         names[first.weight] = name
     return names
+
+
+def _make_bias(graph: Graph, name: str, array: Array) -> Node:
+    return find_format(graph).make_parameter(graph, name, str(array.dtype), array.shape)
 
 
 def _bias_names(weight: str) -> Iterator[str]:
@@ -78,18 +86,18 @@ def _bias_names(weight: str) -> Iterator[str]:
         number += 1
 
 
-def _fold_graph(graph: Graph, groups: Sequence[Sequence[Pair]], biases: Mapping[Node, str]) -> Rewrite:
+def _fold_graph(graph: Graph, groups: Sequence[Sequence[Pair]], variables: Mapping[Node, Node]) -> Rewrite:
     """Return the graph in which each layer of ``groups`` stands in the place of its BatchNorm, with a bias.
 
     It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their names and values. What was
-    BatchNorm's parameter alone is gone. ``biases`` are names by weight.
+    BatchNorm's parameter alone is gone. ``variables`` are the new biases by weight.
     """
+    format_ = find_format(graph)
     pairs = {pair.norm: pair for group in groups for pair in group}
-    variables = {group[0].weight: Node("", biases[group[0].weight], num_outputs=1) for group in groups if group[0].bias is None}
     dropped = {pair.layer for pair in pairs.values()} | _find_unused(graph, pairs)
 
     def change(node: Node) -> Node:
-        return _layer_in_place(pairs[node], variables) if node in pairs else node
+        return _layer_in_place(pairs[node], variables, format_) if node in pairs else node
 
     images = {variable: variable for variable in variables.values()}
     rebuild([node for node in topological(graph) if node not in dropped], change, images=images)
@@ -118,21 +126,24 @@ def _find_unused(graph: Graph, norms: Collection[Node]) -> set[Node]:
     return candidates - needed
 
 
-def _layer_in_place(pair: Pair, variables: Mapping[Node, Node]) -> Node:
-    """Return the layer with BatchNorm's name and a bias; its inputs are still those of the source, but for a new bias."""
-    layer, norm = pair.layer, pair.norm
+def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFormat) -> Node:
+    """Return the layer with BatchNorm's outputs and a bias; its inputs are still those of the source, but for a new bias."""
+    layer, norm = format_.take_outputs(pair.layer, pair.norm), pair.norm
     deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
     if pair.bias is not None:
-        return replace(layer, name=norm.name, control_deps=deps)
+        return replace(layer, control_deps=deps)
     version = None if layer.inputs[1].version is None else 0
     inputs = (*layer.inputs, Entry(variables[pair.weight], 0, version))
+    details = replace(layer.details, absent=()) if layer.details.absent else layer.details  # the bias was
+    if layer.details.domain != MXNET_DOMAIN:
+        return replace(layer, inputs=inputs, control_deps=deps, details=details)
     attrs = {**layer.attrs, _NO_BIAS: "False"}
     form = layer.form
     if _NO_BIAS not in layer.attrs:  # as MXNet writes attributes, if the file is MXNet's
         attrs = dict(sorted(attrs.items())) if list(layer.attrs) == sorted(layer.attrs) else attrs
         if form is not None and form.param is not None:
             form = replace(form, param=(*form.param, _NO_BIAS))
-    return replace(layer, name=norm.name, attrs=attrs, inputs=inputs, control_deps=deps, form=form)
+    return replace(layer, attrs=attrs, inputs=inputs, control_deps=deps, form=form)
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -151,11 +162,24 @@ class Unfolded(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Folding(ShortRepr, msgspec.Struct, frozen=True):
-    """The weights that changed, and the BatchNorms that were left."""
+class FoldingProof(msgspec.Struct, frozen=True):
+    """How many ``outputs`` and folded ``layers`` were compared with those of the source, and how far they are apart at most.
+
+    ``max_abs`` is that of outputs, ``of_largest`` that of a layer relative to its largest number, None where none is finite.
+    """
+
+    outputs: int
+    max_abs: float
+    layers: int
+    of_largest: float | None
+
+
+class Folding(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
+    """The weights that changed, and the BatchNorms that were left; ``proof`` is None where nothing was computed."""
 
     folded: tuple[Folded, ...]
     left: tuple[Unfolded, ...]
+    proof: FoldingProof | None = None
 
     @property
     def count(self) -> int:

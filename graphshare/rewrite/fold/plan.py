@@ -1,26 +1,25 @@
 """Which BatchNorms can be folded into which weights, by the graph alone.
 
-A BatchNorm can be folded when it is all that uses the output of a linear layer (Convolution, FullyConnected, Deconvolution).
-Layers that share a weight are folded together or not at all.
+A BatchNorm can be folded when it is all that uses the output of a linear layer (Convolution, FullyConnected, Deconvolution; in
+ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are folded together or not at all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from graphshare.analysis.implied import implied_inputs, implies_variables
+from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.registry import auxiliary_slots, kernel_of, signature_of
+from graphshare.rewrite.fold.operators import Part, find_part
 from graphshare.text.format import format_count
 
-if TYPE_CHECKING:
-    from graphshare.ops.folding import ChannelScaling, LinearLayer
-
+_STATISTICS = 4  # scale, shift, mean and variance
 IMPLIED = "has an input that the file only implies; `graphshare upgrade` writes it as a node"
 
 
@@ -30,8 +29,8 @@ class Pair(msgspec.Struct, frozen=True, eq=False):
     layer: Node
     norm: Node
     statistics: tuple[str, ...]
-    linear: LinearLayer
-    scaling: ChannelScaling
+    linear: Part
+    scaling: Part
 
     @property
     def weight(self) -> Node:
@@ -57,13 +56,14 @@ def plan_folding(graph: Graph) -> FoldPlan:
     pairs: dict[Node, Pair] = {}
     left: dict[Node, str] = {}
     for node in graph.nodes:
-        kernel = kernel_of(node) if node.op else None
-        if kernel is not None and kernel.scaling is not None:
-            found = _pair_up(node, kernel.scaling, surroundings)
+        part = find_part(node, surroundings.operator_set)
+        if part is not None and part.scaling is not None:
+            found = _pair_up(node, part, surroundings)
             if isinstance(found, Pair):
                 pairs[found.layer] = found
             else:
                 left[node] = found
+        left.update((norm, f"is in a body of {node.name!r}") for norm in _list_inner_norms(node, surroundings.operator_set))
     groups: dict[Node, list[Pair]] = {}
     for pair in pairs.values():
         groups.setdefault(pair.weight, []).append(pair)
@@ -74,7 +74,16 @@ def plan_folding(graph: Graph) -> FoldPlan:
             left.update((pair.norm, reason) for pair in group)
         else:
             kept.append(tuple(group))
-    return FoldPlan(tuple(kept), {node: left[node] for node in graph.nodes if node in left})
+    return FoldPlan(tuple(kept), left)
+
+
+def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
+    """Yield what scales channels in the bodies that attributes of a node are."""
+    for each in (inner for graph in node.subgraphs if node.details.bodies for inner in graph.nodes):
+        part = find_part(each, operator_set)
+        if part is not None and part.scaling is not None:
+            yield each
+        yield from _list_inner_norms(each, operator_set)
 
 
 class _Surroundings:
@@ -87,46 +96,41 @@ class _Surroundings:
         self.awaited = {dep for node in graph.nodes for dep in node.control_deps}
         self.names = Counter(node.name for node in graph.variables())
         self.implies = implies_variables(graph)
+        format_ = find_format(graph)
+        self.operator_set = format_.operator_set(graph)
+        self.replaceable = set(format_.list_replaceable(graph))
 
     def uses_of(self, node: Node) -> list[tuple[Node, int]]:
         return self.uses.get(node, [])
 
 
-def _pair_up(norm: Node, scaling: ChannelScaling, around: _Surroundings) -> Pair | str:
+def _pair_up(norm: Node, scaling: Part, around: _Surroundings) -> Pair | str:
     """Return the pair of a BatchNorm and the layer before it, or why it has to stay."""
-    attrs = _read_attributes(norm)
-    if attrs is None or not norm.inputs:
-        return "has attributes or inputs that cannot be read"
+    if scaling.fault or scaling.scaling is None or not norm.inputs:
+        return scaling.fault or "has attributes or inputs that cannot be read"
     layer = norm.inputs[0].node
-    kernel = kernel_of(layer) if layer.op else None
-    if kernel is None or kernel.linear is None:
+    linear = find_part(layer, around.operator_set)
+    if linear is None or linear.linear is None:
         return f"is after {layer.op}" if layer.op else "is after a variable"
-    layer_attrs = _read_attributes(layer)
-    if layer_attrs is None:
+    if linear.fault:
         return f"is after {layer.name!r}, whose attributes cannot be read"
-    if scaling.axis(attrs) not in kernel.linear.channel_axes(layer_attrs):
-        return f"works on axis {scaling.axis(attrs)}, which is not the axis of the output channels of {layer.name!r}"
+    axis = scaling.scaling.axis(scaling.attrs)
+    if axis not in linear.linear.channel_axes(linear.attrs):
+        return f"works on axis {axis}, which is not the axis of the output channels of {layer.name!r}"
     if around.uses_of(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
         return f"is not all that uses the output of {layer.name!r}"
     if _uses_other_outputs(norm, around):
         return "has a mean or variance that is used"
     parameters = layer.inputs[1:]
-    if len(parameters) != (1 if layer_attrs["no_bias"] else 2):
+    if len(parameters) != (1 if linear.attrs["no_bias"] else 2):
         return f"is after {layer.name!r}, which {IMPLIED}"
     statistics = _statistics_of(norm, around)
     variables = [entry.node for entry in (*parameters, *norm.inputs[1:])]
     return (
         statistics
         if isinstance(statistics, str)
-        else _unsuitable_variable(variables, around) or Pair(layer, norm, statistics, kernel.linear, scaling)
+        else _unsuitable_variable(variables, around) or Pair(layer, norm, statistics, linear, scaling)
     )
-
-
-def _read_attributes(node: Node) -> dict[str, Any] | None:
-    """Return the typed attributes; None where one cannot be read. Old files have attributes that are not the operator's."""
-    signature = signature_of(node)
-    values, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
-    return None if not values or any(fault.kind != "unknown" for fault in faults) else values
 
 
 def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
@@ -140,7 +144,7 @@ def _statistics_of(norm: Node, around: _Surroundings) -> tuple[str, ...] | str:
     implied = [found.name for found in implied_inputs(norm)] if around.implies else []
     names = (*(entry.node.name for entry in norm.inputs[1:]), *implied)
     signature = signature_of(norm)
-    expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else 0
+    expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else _STATISTICS
     return names if len(names) == expected else f"has {format_count(len(names) + 1, 'input')}, not {expected + 1}"
 
 
@@ -148,7 +152,10 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
     """Return why one of the parameters cannot be read or replaced; empty where all can."""
     for node in variables:
         if not node.is_variable:
-            return f"depends on {node.name!r}, which is computed"
+            what = "a constant that is too small for a weight" if node.op == "Constant" else "which is computed"
+            return f"depends on {node.name!r}, {what}"
+        if node in around.replaceable:
+            return f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
         if around.names[node.name] > 1:
             return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
         for user, position in around.uses_of(node):

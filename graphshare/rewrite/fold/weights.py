@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from graphshare.formats.params.records import Record
 from graphshare.ops.folding import fold_scaling, is_same
 from graphshare.ops.kernel import KernelError
-from graphshare.ops.registry import lookup
 from graphshare.rewrite.fold.plan import Pair
 
 if TYPE_CHECKING:
-    from graphshare.ops.kernel import Array, Attrs
+    from graphshare.ops.kernel import Array
 
 _FLOATS = ("float16", "float32", "float64")
 
@@ -39,14 +38,12 @@ def fold_pair(pair: Pair, params: Mapping[str, Array], records: Mapping[str, Rec
         record = records.get(name)
         if record is None or record.shape is None:
             raise KernelError(f"needs {name!r}, which the parameter file does not hold")
-        if record.dtype not in _FLOATS:
-            raise KernelError(f"needs {name!r}, which is {record.dtype}")
+        dtype = record.layout.partition(" ")[2] or record.dtype  # what no parameter file holds is listed as bytes
+        if dtype not in _FLOATS:
+            raise KernelError(f"needs {name!r}, which is {dtype}")
     weight, *rest = (params[name] for name in names)
     bias = rest.pop(0) if pair.bias is not None else None
-    attrs = _attributes(pair.layer.op, pair.layer.attrs), _attributes(pair.norm.op, pair.norm.attrs)
-    return fold_scaling(pair.linear, pair.scaling, attrs, weight, bias, rest)
-
-
-def _attributes(op: str, attrs: Mapping[str, str]) -> Attrs:
-    signature = lookup(op)
-    return signature.parse(attrs)[0] if signature is not None else attrs
+    linear, scaling = pair.linear.linear, pair.scaling.scaling
+    assert linear is not None
+    assert scaling is not None
+    return fold_scaling(linear, scaling, (pair.linear.attrs, pair.scaling.attrs), weight, bias, rest)

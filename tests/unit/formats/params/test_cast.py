@@ -163,3 +163,33 @@ def test_names_of_one_array_keep_one_dtype(tmp_path: Path) -> None:
     done = convert_params(tmp_path / "x.npz", tmp_path / "y.safetensors", dtype="float16", tie=True)
     assert (sorted(done.kept), done.cast) == (["a", "bn.running_mean", "z"], ("w",))
     assert str(read(tmp_path / "y.safetensors")["bn.running_mean"].dtype) == "float32"
+
+
+def test_float16_keeps_what_the_operators_of_an_onnx_model_take_in_float32(tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    def weight(name: str, *shape: int):
+        return numpy_helper.from_array(np.ones(shape, "f4"), name)
+
+    def norm(data: str, out: str, names: str):
+        return helper.make_node("BatchNormalization", [data, *names], [out])
+
+    inner = helper.make_graph(
+        [norm("h", "deep", "abcd")], "inner", [], [helper.make_tensor_value_info("deep", TensorProto.FLOAT, None)]
+    )
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"]),
+        norm("y", "n", "1234"),
+        helper.make_node("Resize", ["n", "", "scales"], ["h"]),
+        helper.make_node("If", ["flag"], ["z"], then_branch=inner, else_branch=inner),
+    ]
+    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 4, 4]), helper.make_tensor_value_info("flag", 9, [])]
+    weights = [weight("w", 2, 2, 1, 1), weight("scales", 4), *(weight(name, 2) for name in "1234abcd")]
+    out = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends, [out], weights)), tmp_path / "x.onnx")
+
+    done = convert_params(tmp_path / "x.onnx", tmp_path / "x.npz", dtype="float16")
+    assert (done.cast, sorted(done.kept)) == (("w",), [*"1234abcd", "scales"])
+    done = convert_params(tmp_path / "x.onnx", tmp_path / "y.npz", dtype="float16", keep=["w"])
+    assert (sorted(done.cast), done.kept) == ([*"1234abcd", "scales"], ("w",))

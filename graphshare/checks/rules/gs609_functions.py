@@ -1,0 +1,52 @@
+"""GS609: functions that are defined twice, damaged, or called with more than they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphshare.checks.context import CheckContext
+from graphshare.checks.onnx_examples import field, function, relu
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.reports.model import Level
+from graphshare.text.format import format_count
+
+
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the functions with an earlier one's name, those that cannot be read, and the calls that do not fit."""
+    if not context.has_graph:
+        return
+    from graphshare.checks.onnx_facts import list_functions, name_function  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.statements import key_of_call
+
+    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for i, (key, stored) in enumerate(list_functions(context.graph)):
+        name, body = name_function(key), stored.function
+        if key in sizes:
+            hint = "give one of them another name, and those that call it"
+            yield Violation(f"two functions are called {name!r}", ("functions", i), hint=hint)
+        if body is None:
+            yield Violation(f"function {name!r} is not sound: {stored.fault}", ("functions", i))
+        else:
+            sizes[key] = sum(node.details.holds_value is False for node in body.graph.nodes), len(body.graph.heads)
+    for steps, node in context.operators() if sizes else ():
+        key, details = key_of_call(node), node.details
+        counts = (len(node.inputs) + len(details.absent), len(details.outputs))
+        for what, count, most in zip(("input", "output"), counts, sizes.get(key, counts), strict=True):
+            if count > most:
+                message = f"has {format_count(count, what)}, and the function {name_function(key)!r} has {most}"
+                yield Violation(message, steps, node)
+
+
+_OPSET = field(8, field(1, "own") + field(2, 1))
+
+RULE = CheckRule(
+    code="GS609",
+    name="functions",
+    level=Level.ERROR,
+    summary="Two functions of an ONNX model have one name, or one is not sound, or is called with more than it takes",
+    why="Runtimes refuse the model, or compute the wrong one of the two.",
+    find=find,
+    fails=Example(relu(more=_OPSET + function("f") + function("f"))),
+    passes=Example(relu(more=_OPSET + function("f") + function("g"))),
+    format="onnx",
+)

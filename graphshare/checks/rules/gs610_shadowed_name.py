@@ -1,0 +1,43 @@
+"""GS610: a name of a body that is also a name around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphshare.checks.context import CheckContext
+from graphshare.checks.onnx_examples import apply, branch, model, value
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.reports.model import Level
+
+
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each value of a body that hides one around it."""
+    if not context.has_graph:
+        return
+    from graphshare.checks.onnx_facts import list_shadows  # start-up: symbol files need no other format
+
+    hint = "give the value of the body a name of its own"
+    for steps, node, name, is_refused in list_shadows(context.graph):
+        message = f"value {name!r} of a body has the name of a value around it"
+        yield Violation(message, steps, node, hint=hint, level=None if is_refused else Level.WARNING)
+
+
+def _choose(name: str) -> bytes:
+    body = apply("Relu", "x", name), apply("Relu", name, "z")
+    branches = [branch(key, *body, apply("Relu", "z", key)) for key in ("then_branch", "else_branch")]
+    return model(apply("Relu", "x", "h"), apply("If", "c", "y", *branches), value(11, "x", 2), value(11, "c", dtype=9),
+                 value(12, "y", 2))  # fmt: skip
+
+
+RULE = CheckRule(
+    code="GS610",
+    name="shadowed-name",
+    level=Level.ERROR,
+    summary="A body of an If, a Loop or a Scan has a name that is also around it",
+    why="ONNX forbids that. Runtimes refuse the model where an operator of the body has such an output; inputs and "
+    "initializers, and names that come later outside, they accept or not (a warning).",
+    find=find,
+    fails=Example(_choose("h")),
+    passes=Example(_choose("own")),
+    format="onnx",
+)

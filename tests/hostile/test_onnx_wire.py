@@ -1,0 +1,156 @@
+"""ONNX files that protocol buffers read otherwise than their bytes look: no path of external data passes unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import graphshare as gs
+
+Fields = Sequence[tuple[int, Any]]
+INT64 = 7
+
+
+def encode(fields: Fields) -> bytes:
+    """Return a message: numbers are varints, bytes are bytes, and lists messages."""
+    data = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            data += _varint(number << 3) + _varint(value)
+        else:
+            inner = value if isinstance(value, bytes) else encode(value)
+            data += _varint(number << 3 | 2) + _varint(len(inner)) + inner
+    return data
+
+
+def _varint(value: int) -> bytes:
+    data = b""
+    while value > 127:
+        data, value = data + bytes((value & 127 | 128,)), value >> 7
+    return data + bytes((value,))
+
+
+def tensor(*, location: bytes = b"../secret.bin", where: int = 1, name: bytes = b"w") -> Fields:
+    """Four floats in another file; ``where`` is data_location."""
+    return [(1, 4), (2, 1), (8, name), (13, [(1, b"location"), (2, location)]), (14, where)]
+
+
+def inside(*more: tuple[int, Any]) -> Fields:
+    """Four floats in the model."""
+    return [(1, 4), (2, 1), (8, b"w"), (9, bytes(16)), *more]
+
+
+def sparse(values: Fields, indices: Fields = ((1, 4), (2, INT64), (9, bytes(32)))) -> Fields:
+    return [(1, values), (2, indices), (3, 9)]
+
+
+def node(op: bytes, inputs: Sequence[bytes] = (), attributes: Sequence[Fields] = (), more: Fields = ()) -> tuple[int, Fields]:
+    return 1, [*((1, name) for name in inputs), (2, b"y"), (4, op), *((5, each) for each in attributes), *more]
+
+
+def constant(*attributes: Fields) -> Fields:
+    return [node(b"Constant", attributes=attributes), (2, b"g"), (12, [(1, b"y")])]
+
+
+def identity(*fields: tuple[int, Any]) -> Fields:
+    """A graph that returns the initializer ``w``."""
+    return [node(b"Identity", [b"w"]), (2, b"g"), *fields, (12, [(1, b"y")])]
+
+
+def function(attribute: Fields) -> Fields:
+    return [(1, b"f"), (5, b"y"), (7, node(b"Constant", attributes=[attribute])[1]), (9, [(2, 17)]), (10, b"own")]
+
+
+CALL = [node(b"f", more=[(7, b"own")]), (2, b"g"), (12, [(1, b"y")])]
+VALUE = (1, b"value")
+BODY = [(1, b"then_branch"), (6, constant([VALUE, (5, tensor()), (20, 4)])), (20, 5)]
+
+
+def model(graph: Fields, *more: tuple[int, Any]) -> bytes:
+    return encode([(1, 8), (7, graph), (8, [(2, 17)]), (8, [(1, b"own"), (2, 1)]), *more])
+
+
+OUTSIDE: Mapping[str, bytes] = {
+    "initializer": model(identity((5, tensor()))),
+    "location beyond 32 bits": model(identity((5, tensor(where=(1 << 32) + 1)))),
+    "location beyond 32 bits, in a Constant": model(constant([VALUE, (5, tensor(where=(5 << 32) + 1)), (20, 4)])),
+    "Constant": model(constant([VALUE, (5, tensor()), (20, 4)])),
+    "list of tensors, after the 17th": model(constant([(1, b"values"), *[(10, inside())] * 20, (10, tensor()), (20, 9)])),
+    "sparse initializer": model(identity((15, sparse(tensor())))),
+    "indices of a sparse initializer": model(identity((15, sparse(inside(), tensor(name=b""))))),
+    "sparse Constant": model(constant([(1, b"sparse_value"), (22, sparse(tensor())), (20, 11)])),
+    "list of sparse tensors, after the 17th": model(
+        constant([(1, b"values"), *[(23, sparse(inside()))] * 20, (23, sparse(tensor())), (20, 12)])
+    ),
+    "body": model([node(b"If", [b"w"], [BODY]), (2, b"g"), (5, [(1, 1), (2, 9), (8, b"w"), (9, b"\1")]), (12, [(1, b"y")])]),
+    "function": model(CALL, (25, function([VALUE, (5, tensor()), (20, 4)]))),
+    "location beyond 32 bits, in a function": model(CALL, (25, function([VALUE, (5, tensor(where=(1 << 32) + 1)), (20, 4)]))),
+    "sparse tensor of a function": model(CALL, (25, function([(1, b"sparse_value"), (22, sparse(tensor())), (20, 11)]))),
+    "default of a function's attribute": model(
+        CALL, (25, [*function([VALUE, (5, inside()), (20, 4)]), (11, [(1, b"a"), (5, tensor()), (20, 4)])])
+    ),
+    "training information": model(identity((5, inside())), (20, [(1, identity((5, tensor())))])),
+    "several fields of one tensor": model(constant([VALUE, (5, [(1, 4), (2, 1)]), (5, tensor()), (20, 4)])),
+    "location that is given twice": model(
+        identity((5, [(1, 4), (2, 1), (8, b"w"), (13, [(1, b"location"), (2, b"w.bin"), (2, b"../secret.bin")]), (14, 1)]))
+    ),
+    "key that is given twice": model(
+        identity((5, [*tensor(location=b"w.bin"), (13, [(1, b"location"), (2, b"../secret.bin")])]))
+    ),
+    "location that is taken back": model(identity((5, [*tensor(), (9, bytes(16)), (14, 0)]))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", OUTSIDE)
+def test_no_path_out_of_the_directory_passes(place: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(b"secret!!" * 2)
+    (folder / "w.bin").write_bytes(bytes(16))
+    (folder / "model.onnx").write_bytes(OUTSIDE[place])
+    assert b"secret.bin" in onnx.load(folder / "model.onnx", load_external_data=False).SerializeToString()
+    with pytest.raises(gs.InputError, match=r"not in the model's directory|in another file|twice"):
+        gs.load(folder / "model.onnx")
+
+
+TWICE: Mapping[str, bytes] = {
+    "ir_version": model(identity((5, inside())), (1, 9)),
+    "graph name": model(identity((5, inside()), (2, b"other"))),
+    "operator": model([node(b"Identity", [b"w"], more=[(4, b"Neg")]), (2, b"g"), (5, inside()), (12, [(1, b"y")])]),
+    "domain": model([node(b"Identity", [b"w"], more=[(7, b"own"), (7, b"")]), (2, b"g"), (5, inside()), (12, [(1, b"y")])]),
+    "operator set": encode([(1, 8), (7, identity((5, inside()))), (8, [(2, 17), (2, 9)])]),
+    "attribute": model(constant([VALUE, (5, inside()), (1, b"value"), (20, 4)])),
+    "number": model([node(b"Flatten", [b"w"], [[(1, b"axis"), (3, 0), (3, 1), (20, 2)]]), (5, inside()), (12, [(1, b"y")])]),
+    "dtype": model(identity((5, inside((2, INT64))))),
+    "name of a tensor": model(identity((5, inside((8, b"w"))))),
+    "data of a tensor": model(identity((5, inside((9, bytes(16)))))),
+    "values of a sparse tensor": model(identity((15, [(1, inside()), *sparse(inside())]))),
+    "type of an output": model([*identity((5, inside()))[:-1], (12, [(1, b"y"), (2, [(1, [(1, 1)])]), (2, [(1, [])])])]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TWICE)
+def test_what_a_message_has_once_is_refused_twice(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(TWICE[what])
+    onnx.load(path)  # protocol buffers read it
+    with pytest.raises(gs.InputError, match="occurs twice"):
+        gs.load(path)
+
+
+def test_models_that_have_each_field_once_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    for data in (
+        model(identity((5, inside()))),
+        model(identity((15, sparse(inside())))),
+        model(constant([(1, b"sparse_value"), (22, sparse(inside())), (20, 11)])),
+        model(constant([(1, b"values"), *[(10, inside())] * 20, (20, 9)])),
+        model(CALL, (25, function([VALUE, (5, inside()), (20, 4)]))),
+        model(identity((5, inside())), (20, [(1, identity((5, inside())))])),
+    ):
+        path.write_bytes(data)
+        assert gs.load(path).graph.heads

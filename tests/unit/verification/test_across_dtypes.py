@@ -1,0 +1,88 @@
+"""``verify --across-dtypes``: a float32 model and its float16 twin, in either format and order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphshare
+from graphshare.errors import UsageError
+from tests.processes import ROOT
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+SHAPES = {"data": (2, 1, 28, 28)}
+
+
+def narrow(source: Path, target: Path) -> None:
+    """Write an ONNX model with every float as float16, as converters do that do not keep inputs and outputs."""
+    from onnx import TensorProto, numpy_helper
+
+    model = onnx.load(source)
+    graph = model.graph
+    for tensor in graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("f2"), tensor.name))
+    for value in (*graph.input, *graph.output):
+        value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    onnx.save(model, target)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    folder = tmp_path_factory.mktemp("twins")
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        (folder / name).write_bytes((ROOT / "fixtures" / name).read_bytes())
+    graphshare.convert(folder / "lenet-0000.params", folder / "half.params", dtype="float16")
+    graphshare.export(folder / "lenet", folder / "lenet.onnx", shapes={"data": (2, 1, 28, 28)})
+    narrow(folder / "lenet.onnx", folder / "half.onnx")
+    return {
+        "mxnet32": graphshare.load(folder / "lenet"),
+        "mxnet16": graphshare.load(folder / "lenet-symbol.json", params=folder / "half.params"),
+        "onnx32": graphshare.load(folder / "lenet.onnx"),
+        "onnx16": graphshare.load(folder / "half.onnx"),
+    }
+
+
+@pytest.mark.parametrize("one", ["mxnet32", "onnx32"])
+@pytest.mark.parametrize("half", ["mxnet16", "onnx16"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_model_equals_its_float16_twin_within_the_tolerance_of_float16(models, one: str, half: str, swapped: bool) -> None:
+    left, right = (half, one) if swapped else (one, half)
+    report = graphshare.verify(models[left], against=models[right], shapes=SHAPES, across_dtypes=True)
+    assert report, report.verdict
+    assert report.verdict.startswith("EQUAL")
+    assert "within the tolerance of float16" in report.verdict
+    assert any("0.01 of the largest in their output: the tolerance of float16" in note for note in report.notes)
+    (output,) = report.branches[0].rounds[0].outputs
+    assert not output.comparison.identical
+    assert 0 < output.of_largest < 1e-2
+    without = graphshare.verify(models[left], against=models[right], shapes=SHAPES, values_only=True)
+    assert not without
+    assert "types float" in without.branches[0].stages[-1].details[0]
+
+
+@pytest.mark.parametrize("format_", ["mxnet", "onnx"])
+def test_another_weight_is_found_across_dtypes(models, tmp_path: Path, format_: str) -> None:
+    model = models[f"{format_}32"]
+    name = next(name for name in model.params if name.endswith("fc1_weight"))
+    weight = np.array(model.params[name])
+    weight[0] += 0.5
+    report = graphshare.verify(model.with_params({name: weight}), against=models[f"{format_}16"], shapes=SHAPES,
+                               across_dtypes=True)  # fmt: skip
+    assert not report
+    assert "values differ" in report.branches[0].stages[-1].details[0]
+
+
+def test_equal_models_are_bit_for_bit_in_the_tolerance_of_their_own(models) -> None:
+    report = graphshare.verify(models["mxnet32"], against=models["mxnet32"], shapes=SHAPES, across_dtypes=True)
+    assert "bit for bit" in report.verdict
+    assert report.branches[0].tolerance.dtype == "float32"
+
+
+def test_it_needs_a_model_to_compare_with(models) -> None:
+    with pytest.raises(UsageError, match="`across_dtypes` needs `against`"):
+        graphshare.verify(models["mxnet32"], across_dtypes=True)
