@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.onnx_files.cells import CELLS, PLAIN, Bench, Missing, Refusal, Wrong, count_bytes
+from tests.onnx_files.bench import PLAIN, Bench, Missing, Refusal, Wrong, count_bytes
+from tests.onnx_files.cells import CELLS
 from tests.onnx_files.sources import Source
 
 LIMIT = 120
