@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.onnx_files.running import Session, Unrunnable, are_same, run_somehow
+from tests.onnx_files.running import Session, Unrunnable, are_same, as_value, run_somehow
 from tests.onnx_files.sources import Source
 from tests.processes import in_process
 
@@ -67,7 +67,7 @@ class Bench:
 
     def _draw(self, session: Session) -> Mapping[str, Any]:
         if self.source.feeds is not None:
-            return self.source.feeds()
+            return {name: as_value(value) for name, value in self.source.feeds().items()}
         try:
             return run_somehow(session)
         except Unrunnable:
@@ -126,8 +126,14 @@ class Bench:
 
     @cached_property
     def needed(self) -> set[str]:
-        """The names that nodes read, in bodies too."""
-        return {name for graph in list_graphs(self.proto.graph) for node in graph.node for name in node.input}
+        """The names that the outputs need, with those that bodies read."""
+        needed = set(self.heads)
+        for node in reversed(self.proto.graph.node):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                needed.update(name for graph in list_bodies(node) for each in graph.node for name in each.input)
+                needed.update(value.name for graph in list_bodies(node) for value in graph.output)
+        return needed
 
     @cached_property
     def heads(self) -> list[str]:
@@ -230,9 +236,15 @@ def count_bytes(model: onnx.ModelProto, smallest: int = SMALL) -> Iterator[int]:
 
 
 def list_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield a graph and the bodies in it."""
+    """Yield a graph and the bodies in it whose weights are the model's: other operators may see theirs otherwise."""
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            for body in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from list_graphs(body)
+        if node.op_type in ("If", "Loop", "Scan"):
+            yield from list_bodies(node)
+
+
+def list_bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the bodies of a node, and those in them."""
+    for attribute in node.attribute:
+        for body in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+            yield from list_graphs(body)

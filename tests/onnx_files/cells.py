@@ -320,7 +320,8 @@ def run(bench: Bench) -> None:
         return
     with np.load(out) as arrays:
         session = Session(bench.source.data, str(bench.folder), optimize=False)
-        feeds = {value.name: arrays[value.name] for value in session.inputs if value.name in arrays}
+        names = [value.name for value in session.inputs]  # those that nothing reads are not in the file
+        feeds = {name: arrays[name] if name in arrays else bench.feeds[name] for name in names}
         for name, value in session.run(feeds).items():
             if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
                 demand(name in arrays, f"{name} is not among the results")

@@ -67,7 +67,7 @@ def _has_texts(bench: Bench) -> bool:
 
 
 def _has_other_inputs(bench: Bench) -> bool:
-    return any(not value.type.HasField("tensor_type") for value in bench.proto.graph.input)
+    return any(value.type.tensor_type.elem_type not in PLAIN for value in bench.proto.graph.input)
 
 
 def _has_no_weights(bench: Bench) -> bool:
