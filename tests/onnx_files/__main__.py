@@ -91,6 +91,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--table", type=Path, metavar="FILE", help="every command on every model, as Markdown")
     parser.add_argument("--again", action="store_true", help="with --table: also models whose results are kept")
+    parser.add_argument("--cells", default="", metavar="NAMES", help="with --table: these cells again, separated by semicolons")
     parser.add_argument("--match", default="", metavar="TEXT", help="models with this in their name")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -98,7 +99,7 @@ def main() -> int:
     sources = list(_list_sources(options.only, options.cache))[:: options.every]
     sources = [source for source in sources if options.match in source.name]
     if options.table:
-        table = run_table(sources, options.cache / "results", options.again)
+        table = run_table(sources, options.cache / "results", options.again, list(filter(None, options.cells.split(";"))))
         options.table.write_text(format_table(table))
         return int(any(result.kind == "wrong" for results in table.values() for result in results.values()))
     counts, failures = check_all(sources, options.seed)

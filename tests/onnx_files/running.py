@@ -44,7 +44,7 @@ class Session:
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs by name."""
-        wanted = {value.name: _as_value(feeds[value.name]) for value in self.inputs if value.name in feeds}
+        wanted = {value.name: as_value(feeds[value.name]) for value in self.inputs if value.name in feeds}
         try:
             return dict(zip(self.outputs, self.session.run(None, wanted), strict=True))
         except Exception as error:
@@ -62,12 +62,12 @@ class Session:
         return feeds
 
 
-def _as_value(value: Any) -> Any:
+def as_value(value: Any) -> Any:
     """Return an input as onnxruntime takes it: arrays, lists of them, or None."""
     if isinstance(value, TensorProto):
         return numpy_helper.to_array(value)
     if isinstance(value, list):
-        return [_as_value(each) for each in value]
+        return [as_value(each) for each in value]
     return value if value is None else np.asarray(value)
 
 

@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.onnx_files.cells import CELLS, PLAIN, Bench, Missing, Refusal, Wrong, count_bytes
+from tests.onnx_files.bench import PLAIN, Bench, Missing, Refusal, Wrong, count_bytes
+from tests.onnx_files.cells import CELLS
 from tests.onnx_files.sources import Source
 
 LIMIT = 120
@@ -65,6 +66,10 @@ def _has_texts(bench: Bench) -> bool:
     return any(not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" for value in bench.outputs.values())
 
 
+def _has_other_inputs(bench: Bench) -> bool:
+    return any(value.type.tensor_type.elem_type not in PLAIN for value in bench.proto.graph.input)
+
+
 def _has_no_weights(bench: Bench) -> bool:
     return not any(True for _ in count_bytes(bench.proto, smallest=1))
 
@@ -78,15 +83,21 @@ REASONS: dict[str, list[Reason]] = {
     "verify": [
         _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
         _says_truth("outputs that no record has", _has_texts),
+        _says_truth("which is not drawn", _has_other_inputs),
     ],
     "run": [
         _says_truth("no output is an array of numbers", _has_texts),
+        _says_truth("which is not drawn", _has_other_inputs),
         _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
     ],
-    "bind": [_says_truth("is not an array of numbers", _has_texts)],
+    "duplicate, mixed": [_says_truth("which is not drawn", _has_other_inputs)],
+    "bind": [
+        _says_truth("is not an array of numbers", _has_texts),
+        _says_truth("is not an array:|expected to be of type", _has_other_inputs),
+    ],
     "share --alias": [
-        _says_truth("no parameter would change", _has_no_weights),
-        _says_truth("outputs would be the value", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
+        _says_truth("no parameter would change|speaks of no parameter|matches no parameter", _has_no_weights),
+        _says_truth("two outputs would be the value", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
     ],
     "share --untie": [_says_truth("matches no parameter that several operators use", _has_no_weights)],
     "params convert": [_says_truth("for which parameter files have no place", _has_odd_weights)],
@@ -174,8 +185,10 @@ class _Fixed(NamedTuple):
         return self.feeds
 
 
-def run_table(sources: Iterable[Source], kept: Path, again: bool = False) -> dict[str, dict[str, Result]]:
-    """Return the results by model; where ``kept`` has them all, with nothing wrong, they are not made again."""
+def run_table(
+    sources: Iterable[Source], kept: Path, again: bool = False, cells: Sequence[str] = ()
+) -> dict[str, dict[str, Result]]:
+    """Return the results by model; where ``kept`` has them all, with nothing wrong, only ``cells`` are made again."""
     kept.mkdir(parents=True, exist_ok=True)
     table: dict[str, dict[str, Result]] = {}
     names: dict[bytes, str] = {}
@@ -191,11 +204,12 @@ def run_table(sources: Iterable[Source], kept: Path, again: bool = False) -> dic
         digest = hashlib.sha256(source.data + b"".join(source.files.values()) + source.name.encode()).hexdigest()[:16]
         path = kept / f"{digest}.json"
         before = json.loads(path.read_text()) if path.exists() and not again else {}
-        if any(cell not in before or before[cell][0] == "wrong" for cell in CELLS):
+        incomplete = any(cell not in before or before[cell][0] == "wrong" for cell in CELLS)
+        if incomplete or cells:
             start = time.monotonic()
-            results = run_apart(source, list(CELLS))
+            results = {**before, **run_apart(source, list(CELLS) if incomplete else cells)}
             path.write_text(json.dumps(results))
-            wrong = [name for name, result in results.items() if result.kind == "wrong"]
+            wrong = [name for name, result in results.items() if result[0] == "wrong"]
             print(f"{source.name}: {len(wrong)} wrong, {time.monotonic() - start:.0f} s {wrong}", file=sys.stderr, flush=True)
         label = source.name if source.name not in table else f"{source.name} {digest[:4]}"
         table[label] = {name: Result(*result) for name, result in json.loads(path.read_text()).items()}

@@ -12,7 +12,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.onnx_files import table
-from tests.onnx_files.cells import CELLS, Bench, Wrong, change, demand
+from tests.onnx_files.bench import Bench, Wrong, demand
+from tests.onnx_files.cells import CELLS, change
 from tests.onnx_files.made import MADE
 from tests.onnx_files.odd import ODD
 from tests.onnx_files.sources import SMALL, Source, fetch, read_packages
