@@ -13,8 +13,8 @@ from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
-from graphshare.errors import DisprovedError, Fault, GraphshareError, UsageError
-from graphshare.formats.model_format import find_format
+from graphshare.errors import DisprovedError, Fault, GraphshareError, RefusedError, UsageError
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.ir.graph import Entry, Graph
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.rewrite.fold.fold import fold as fold_layers
@@ -39,10 +39,16 @@ def fold(model: Model, *, verify: bool = True, tolerance: NotNegative | None = N
 
     Raises:
         UsageError: the model has no parameters.
+        RefusedError: ``verify=False`` or ``tolerance`` for an MXNet model, which states no sizes to prove it at.
         InputError: the parameter file cannot be read.
         DisprovedError: onnxruntime computes something else.
     """
     source = as_checkpoint(model)
+    options = {"`verify=False`": not verify, "`tolerance`": tolerance is not None}
+    chosen = [name for name, is_chosen in options.items() if is_chosen]
+    format_ = find_format(source.graph)
+    if lacks := format_.find_lacks(Capability.FOLD_PROOF, chosen, where=source.where):
+        raise RefusedError(lacks)
     if source.parameter_file is None:
         hint = "name the parameter file with `params`"
         raise UsageError(Fault("there are no parameters to fold into", where=source.where, hint=hint))
@@ -53,7 +59,7 @@ def fold(model: Model, *, verify: bool = True, tolerance: NotNegative | None = N
     if not report.count:
         notes.append("no BatchNorm was folded")
     folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
-    if not (verify and report.count and find_format(source.graph).list_types(source.graph)):
+    if not (verify and report.count and format_.supports(Capability.FOLD_PROOF)):
         return folded
     return _prove(folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance)
 

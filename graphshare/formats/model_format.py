@@ -35,6 +35,7 @@ class Capability(Enum):
     KERNELS = "a run in numpy"
     TRAINING = "training"
     BATCH = "a batch of branches"
+    FOLD_PROOF = "the proof of a fold"
     UPGRADE = "an upgrade"
     LAYOUT = "a choice of layout"
     EXPORT = "an export"
