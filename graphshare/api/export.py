@@ -9,7 +9,6 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from graphshare.analysis.bodies import draws_numbers
 from graphshare.analysis.shapes import TYPE_FLAGS
@@ -31,7 +30,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
-from graphshare.execute.variable_values import as_arrays, check_shapes, convert_feed, index_limits
+from graphshare.execute.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
@@ -221,14 +220,8 @@ def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
     return dict(stated)
 
 
-def _find_largest(dtype: str) -> int:
-    """Return up to where a dtype holds every integer."""
-    kind = np.dtype(dtype).kind
-    return int(np.iinfo(dtype).max) if kind in "iu" else 1 if kind == "b" else 2 ** (np.finfo(dtype).nmant + 1)
-
-
 def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) -> None:
-    """Refuse names that are no inputs, dtypes that do not hold the indices of a table, and ``keep_io`` that keeps nothing."""
+    """Refuse names without an input, dtypes that do not hold the indices of a table, and ``keep_io`` that keeps nothing."""
     static, types = instance.static, input_types(instance.translated.graph)
     inputs = {node.name: node for node in static.roles if instance.translated.names.get((node, 0)) in types}
     limits = index_limits(static.inference.nodes)
@@ -236,7 +229,7 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
     for name, dtype in stated.items():
         if name not in inputs:
             faults.append(Fault(f"`input_dtypes` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
-        elif (last := limits.get(inputs[name], 0) - 1) > (most := _find_largest(dtype)):
+        elif (last := limits.get(inputs[name], 0) - 1) > (most := largest_integer(dtype)):
             message = f"{name!r} is an index up to {last}, and {dtype} holds integers up to {most}"
             faults.append(Fault(message, hint=f"`input_dtypes={{{name!r}: int64}}` holds it"))
     own = [static.inference.types[node][0] for node in inputs.values()]

@@ -8,22 +8,22 @@ from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.api.models import Model, as_checkpoint
-from graphshare.arguments import Natural, NotNegative
+from graphshare.arguments import NotNegative
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
-from graphshare.errors import DisprovedError, Fault, GraphshareError, UsageError
-from graphshare.formats.model_format import find_format
+from graphshare.errors import DisprovedError, Fault, GraphshareError, RefusedError, UsageError
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.ir.graph import Entry, Graph
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.rewrite.fold.fold import fold as fold_layers
 
 _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
-"""Two steps of a float at 1: a Sigmoid that is almost 0 everywhere is no nearer than that."""
+"""Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
 
 
-def fold(model: Model, *, verify: bool = True, seed: Natural = 0, tolerance: NotNegative | None = None) -> Checkpoint:
+def fold(model: Model, *, verify: bool = True, tolerance: NotNegative | None = None) -> Checkpoint:
     """Work each BatchNorm into the weight and bias of the layer before it.
 
     Layers are Convolution, FullyConnected and Deconvolution, in ONNX Conv, Gemm and ConvTranspose. The result computes the same
@@ -32,17 +32,23 @@ def fold(model: Model, *, verify: bool = True, seed: Natural = 0, tolerance: Not
     was folded, and why the other BatchNorms were left. Folded arrays are computed in float64 and are in memory; all others stay
     in their file.
 
-    An ONNX model states the types of its inputs: with ``verify`` both models are computed in onnxruntime, on inputs drawn with
-    ``seed``. Every output and every folded layer must match up to ``tolerance`` of its largest number (by default 1e-4, of
-    float16 1e-2, of float64 1e-9, or two roundings at 1). The report's ``proof`` has the largest difference; where nothing can
-    be computed, a note says why.
+    An ONNX model states the types of its inputs: with ``verify`` both models are computed in onnxruntime on drawn inputs. Every
+    output and every folded layer must match up to ``tolerance`` of its largest number (by default 1e-4, of float16 1e-2, of
+    float64 1e-9, or two roundings at 1). The report's ``proof`` has the largest difference; where nothing can be computed, a
+    note says why.
 
     Raises:
         UsageError: the model has no parameters.
+        RefusedError: ``verify=False`` or ``tolerance`` for an MXNet model, which states no sizes to prove it at.
         InputError: the parameter file cannot be read.
         DisprovedError: onnxruntime computes something else.
     """
     source = as_checkpoint(model)
+    options = {"`verify=False`": not verify, "`tolerance`": tolerance is not None}
+    chosen = [name for name, is_chosen in options.items() if is_chosen]
+    format_ = find_format(source.graph)
+    if lacks := format_.find_lacks(Capability.FOLD_PROOF, chosen, where=source.where):
+        raise RefusedError(lacks)
     if source.parameter_file is None:
         hint = "name the parameter file with `params`"
         raise UsageError(Fault("there are no parameters to fold into", where=source.where, hint=hint))
@@ -53,13 +59,13 @@ def fold(model: Model, *, verify: bool = True, seed: Natural = 0, tolerance: Not
     if not report.count:
         notes.append("no BatchNorm was folded")
     folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
-    if not (verify and report.count and find_format(source.graph).list_types(source.graph)):
+    if not (verify and report.count and format_.supports(Capability.FOLD_PROOF)):
         return folded
-    return _prove(folded, report, source, {str(array.dtype) for array in arrays.values()}, seed, tolerance)
+    return _prove(folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance)
 
 
 def _prove(
-    folded: Checkpoint, report: Folding, source: Checkpoint, dtypes: Collection[str], seed: int, tolerance: float | None
+    folded: Checkpoint, report: Folding, source: Checkpoint, dtypes: Collection[str], tolerance: float | None
 ) -> Checkpoint:
     """Return a folded model, whose new weights have ``dtypes``, with its proof or a note why there is none.
 
@@ -82,7 +88,7 @@ def _prove(
             SessionPart(one.graph, entries, one.parameter_file, one.where)
             for one, entries in zip((source, folded), heads, strict=True)
         )
-        drawn = draw_values(before, {}, {}, seed)
+        drawn = draw_values(before, {}, {}, seed=0)
         runners = SessionRunner(before, drawn.values, drawn.outputs), SessionRunner(after, drawn.values)
         values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
     except GraphshareError as error:

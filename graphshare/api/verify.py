@@ -50,12 +50,13 @@ def verify(
     """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
 
     With ``values_only`` the outputs are compared with those of ``against`` by their names, whatever the structure of both: a
-    folded model computes what its source does. With ``recorded``, a file or arrays by name, the outputs are those that were
-    recorded (``run`` with ``all_outputs``, or MXNet's own by their names), for the recorded inputs. With ``across_dtypes`` a
-    float32 model is compared with its float16 twin, outputs by their names as with ``values_only``: by value where dtypes
-    differ, with the tolerance of the least precise dtype in which either has parameters, which the report names: of the
-    largest number in an output 8e-2 in bfloat16, 1e-2 in float16, 1e-4 in float32 and 1e-9 in float64, or ``rtol`` if it is
-    more.
+    folded model computes what its source does. Of two ONNX models the report also has what differs between them, and is false
+    where nothing that was computed shows a difference in a body, a function, a weight or the value of an attribute. With
+    ``recorded``, a file or arrays by name, the outputs are those that were recorded (``run`` with ``all_outputs``, or MXNet's
+    own by their names), for the recorded inputs. With ``across_dtypes`` a float32 model is compared with its float16 twin,
+    outputs by their names as with ``values_only``: by value where dtypes differ, with the tolerance of the least precise dtype
+    in which either has parameters, which the report names: of the largest number in an output 8e-2 in bfloat16, 1e-2 in
+    float16, 1e-4 in float32 and 1e-9 in float64, or ``rtol`` if it is more.
 
     Branches of an ONNX model, and ONNX models, are computed in onnxruntime, each in a session of its own. An ONNX model and an
     MXNet graph are compared output by output, whichever is in ``against``.

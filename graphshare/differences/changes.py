@@ -184,7 +184,7 @@ def _find_subgraph_changes(
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
-            diff = compare(x.graph, y.graph, [Branch("", images, names)])
+            diff = compare(x.graph, y.graph, [Branch("", images, names)]).without_names()
         if diff:
             size = format_count(len(y.graph.nodes), "node")
             yield Change("sub-graph", key, format_count(len(x.graph.nodes), "node"), f"{size} ({_summarize(diff)})")
@@ -199,7 +199,7 @@ def _summarize(diff: GraphDiff) -> str:
     parts = [(len(diff.added), "added"), (len(diff.removed), "removed"), (len(diff.changed), "changed")]
     texts = [f"{count} {what}" for count, what in parts if count]
     texts += [format_change(change) for change in (*diff.outputs, *diff.attributes)]
-    return ", ".join(texts) or "other names"
+    return ", ".join(texts)
 
 
 def _same_entry(x: Entry, y: Entry, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:

@@ -53,12 +53,24 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
     return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
 
 
+def find_dtype(session: Session, name: str) -> str:
+    """Return numpy's dtype of an input; an empty text where it has none."""
+    return _DTYPES.get(session.dtypes[name], "")
+
+
 def convert_inputs(session: Session, values: Mapping[str, Array]) -> dict[str, Array]:
     """Return ``values`` by input in the dtypes that a session declares. Raises RefusedError as :func:`convert_feed`."""
     return {
-        name: array if array.dtype.kind == "O" else convert_feed(name, array, _DTYPES.get(session.dtypes[name]))
+        name: array if array.dtype.kind == "O" else convert_feed(name, array, find_dtype(session, name) or None)
         for name, array in values.items()
     }
+
+
+def draw_as(array: Array, dtype: str) -> Array:
+    """Return drawn numbers as some that ``dtype``, which a model states of the same input, holds too."""
+    if np.dtype(dtype or "f").kind not in "iub" or array.dtype.kind != "f":
+        return array
+    return np.rint(np.abs(array)).astype(dtype).astype(array.dtype)
 
 
 class InputDrawer:
@@ -106,7 +118,7 @@ class InputDrawer:
         drawn: dict[str, Array] = {}
         rng = np.random.default_rng(self._seed)
         for name in self._declared:
-            dtype = _DTYPES.get(self._session.dtypes[name], "")
+            dtype = find_dtype(self._session, name)
             if name in self._feeds:
                 drawn |= convert_inputs(self._session, {name: self._feeds[name]})
                 continue

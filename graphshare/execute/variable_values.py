@@ -58,6 +58,12 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
     return limits
 
 
+def largest_integer(dtype: str) -> int:
+    """Return up to where a dtype holds every integer."""
+    kind = np.dtype(dtype).kind
+    return int(np.iinfo(dtype).max) if kind in "iu" else 1 if kind == "b" else 2 ** (int(np.finfo(dtype).nmant) + 1)
+
+
 def unknown_shapes(
     inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = MappingProxyType({})
 ) -> list[Fault]:

@@ -35,6 +35,7 @@ class Capability(Enum):
     KERNELS = "a run in numpy"
     TRAINING = "training"
     BATCH = "a batch of branches"
+    FOLD_PROOF = "the proof of a fold"
     UPGRADE = "an upgrade"
     LAYOUT = "a choice of layout"
     EXPORT = "an export"
@@ -252,6 +253,10 @@ class ModelFormat(ABC):
             RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
         """
         return {}
+
+    def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
+        """Return the outputs that a file of ``graph`` states no type of, where the format wants one and none is known."""
+        return ()
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
         """Return a note on values of which :meth:`find_types` knows no type."""

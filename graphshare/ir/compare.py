@@ -58,6 +58,11 @@ class Pairing(msgspec.Struct, eq=False):
     def __bool__(self) -> bool:
         return not self.differences and not self.statements
 
+    @property
+    def variables(self) -> list[tuple[Node, Node]]:
+        """The pairs of variables."""
+        return [(a, b) for a, b in self.pairs if a.is_variable and b.is_variable]
+
     def describe(self) -> tuple[str, ...]:
         """Return all that differs, in words."""
         return (*[difference.describe() for difference in self.differences], *self.statements)

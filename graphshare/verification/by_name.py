@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import internals, output_name
 from graphshare.analysis.roles import Kind
@@ -17,7 +18,7 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.analysis.twins import find_twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import convert_inputs, draw_values
+from graphshare.execute.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.feeds import GivenShape, parameter_values
@@ -25,8 +26,10 @@ from graphshare.execute.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
 from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
+from graphshare.formats.params.lookup import compare_parameters
 from graphshare.formats.params.records import find_coarsest
-from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.compare import Difference, Pairing, find_content_changes
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
@@ -39,8 +42,8 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
-from graphshare.verification.pairing import Side, pair_names
-from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, value_stage
+from graphshare.verification.pairing import Side, Sides, pair_names, pair_nodes
+from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, structure_stage, value_stage
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, Runner, SessionRunner
 
 T = TypeVar("T")
@@ -61,15 +64,18 @@ def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
     if options.across_dtypes:
         records = [record for each in (side, other) if each.params is not None for record in each.params.records]
         options = msgspec.structs.replace(options, dtype=find_coarsest(record.dtype for record in records) or "float32")
-    if has_kernels(side.graph) == has_kernels(other.graph) and (has_kernels(side.graph) or options.layers):
+    if has_kernels(side.graph) and has_kernels(other.graph):
         report = compare_graphs(other, side, options, name="the other graph")
     elif has_kernels(side.graph):
         report = compare_formats(other, side, options)
     else:
-        compare = compare_formats if has_kernels(other.graph) else compare_models
+        compare = compare_formats if has_kernels(other.graph) else _compare_sessions
         report = compare(side, other, options)
     if not options.dtype:
-        return report
+        outputs = [output for branch in report.branches for values in branch.rounds for output in values.outputs]
+        apart = any(output.comparison.reason.startswith("types float") for output in outputs)
+        more = ("the dtypes differ; `across_dtypes` compares by value, with the tolerance of the less precise one",)
+        return msgspec.structs.replace(report, notes=(*report.notes, *more)) if apart else report
     of_largest = _choose_tolerance(options, tolerate_other_program).of_largest
     note = f"numbers may differ by {of_largest:.3g} of the largest in their output: the tolerance of {options.dtype}"
     return msgspec.structs.replace(report, notes=(note, *report.notes))
@@ -80,6 +86,74 @@ def _choose_tolerance(options: VerifyOptions, tolerate: Callable[[float, float],
     if options.dtype:
         return tolerate_dtype(options.dtype, options.atol, options.rtol)
     return tolerate(options.atol, options.rtol)
+
+
+def _compare_sessions(side: Side, other: Side, options: VerifyOptions) -> Report:
+    """Compare two models in onnxruntime, with ``layers`` by the names of all outputs, and report what else differs."""
+    if options.layers and len(side.graph.heads) != len(other.graph.heads):
+        return compare_graphs(other, side, options, name="the other graph")
+    changes = _find_changes(side, other, across_dtypes=bool(options.dtype))
+    if options.layers:
+        return changes.add_to(compare_graphs(other, side, options, name="the other graph"))
+    return changes.add_to(compare_models(side, other, options, inner=changes.pairing.pairs if changes.bodies else ()))
+
+
+class _Changes(msgspec.Struct, frozen=True, eq=False):
+    """What differs between two models whose outputs are compared, in words.
+
+    ``values`` are those of weights, functions and attributes, and ``bodies`` the operators with other bodies: what was computed
+    may not show them.
+    """
+
+    pairing: Pairing
+    everything: Sequence[str]
+    values: Sequence[str]
+    bodies: Sequence[Difference]
+
+    def add_to(self, report: Report) -> Report:
+        """Return a report with the changes, and with a stage that fails where one of them changed nothing that was computed."""
+        (branch,) = report.branches
+        structure = structure_stage(self.pairing)
+        if self.everything:
+            summary = f"{format_count(len(self.everything), 'difference')}, so values alone are compared"
+            structure = Stage("structure", "skipped", summary, tuple(self.everything))
+        stages = [structure, *branch.stages]
+        layers = [layer for values in branch.rounds for layer in values.layers]
+        is_same = all(output.comparison.identical for values in branch.rounds for output in values.outputs)
+        hidden = list(self.values) if is_same else []
+        for body in self.bodies:
+            own = [layer.comparison.identical for layer in layers if layer.node in (body.left.name, body.right.name)]
+            hidden += [body.describe()] if is_same or (own and all(own)) else []
+        if hidden and report:
+            summary = f"{len(hidden)} of {format_count(len(self.everything), 'difference')} changed nothing that was computed"
+            stages.append(Stage("changes", "fails", summary, tuple(hidden)))
+            report = msgspec.structs.replace(report, notes=(*report.notes, "`feeds` gives inputs that show the other changes"))
+        return msgspec.structs.replace(report, branches=(msgspec.structs.replace(branch, stages=tuple(stages)),))
+
+
+def _find_changes(left: Side, right: Side, *, across_dtypes: bool) -> _Changes:
+    """Return what differs between two models, whose outputs are paired as :func:`compare_models` does.
+
+    With ``across_dtypes`` weights of unlike dtypes are not a difference.
+    """
+    names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
+    heads = _order_heads(right.graph, list(pair_names(names, others, "output").values()))
+    pairing = pair_nodes(HeadPairs("", OTHER, tuple(left.graph.heads), tuple(heads)), left, right)
+    sides = Sides(left, right)
+    parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
+    compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
+    different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
+    weights = [f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different]
+    values = [*weights, *(text for text in pairing.statements if not text.startswith("operator set"))]
+    values += [each.describe() for each in pairing.differences if _changes_value(each)]
+    bodies = [each for each in pairing.differences if each.left.op == each.right.op and each.left.subgraphs]
+    return _Changes(pairing, (*pairing.describe(), *weights), values, bodies)
+
+
+def _changes_value(difference: Difference) -> bool:
+    """Whether an operator has another value of an attribute; one that is stated on one side alone may be the default."""
+    changes = list(find_content_changes(difference.left, difference.right))
+    return changes != [] and all(c.what == "attribute" and c.old is not None and c.new is not None for c in changes)
 
 
 def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOptions, *, name: str) -> Report:
@@ -174,10 +248,11 @@ def compare_graphs(left: Side, right: Side, options: VerifyOptions, *, name: str
     return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes, *more))))
 
 
-def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
+def compare_models(side: Side, other: Side, options: VerifyOptions, *, inner: Sequence[tuple[Node, Node]] = ()) -> Report:
     """Run two models in onnxruntime on equal inputs, and compare their outputs.
 
-    Inputs and outputs are paired by name, or in their order where the names differ.
+    Inputs and outputs are paired by name, or in their order where the names differ; ``inner`` are nodes whose outputs are
+    compared too.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -202,7 +277,7 @@ def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
         reference = SessionRunner(left, drawn.values, drawn.outputs)
         own = {inputs.get(name, name): value for name, value in drawn.values.items()}
         runner = SessionRunner(right, convert_inputs(right.session, own))
-        rounds.append(compare_runs(list(outputs.items()), reference, runner, tolerance))
+        rounds.append(compare_runs(list(outputs.items()), reference, runner, tolerance, nodes=inner, layers=bool(inner)))
     return Report((BranchReport("", OTHER, (value_stage(rounds),), tuple(rounds), tolerance=tolerance),), tuple(notes))
 
 
@@ -242,7 +317,10 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         ready = _prepare(graph, options, shapes={**declared, **options.shapes}, targets=targets, seed=seed)
         notes.update(dict.fromkeys((*ready.notes, *executor.notes)))
         reference = _make_runner(ready, executor, engine, seed)
-        own = {node.name: array for node, array in ready.values.items() if node.name in part.session.dtypes}
+        inputs = [node for node in ready.values if node.name in part.session.dtypes]
+        for node in (node for node in inputs if node.name not in options.feeds):
+            ready.values[node] = draw_as(ready.values[node], find_dtype(part.session, node.name))
+        own = {node.name: ready.values[node] for node in inputs}
         runner = SessionRunner(part, convert_inputs(part.session, own))
         rounds.append(compare_runs(list(zip(ready.names, names, strict=True)), reference, runner, tolerance))
     stages = (Stage("structure", "skipped", f"{find_format(model.graph).title} has other nodes"), value_stage(rounds))

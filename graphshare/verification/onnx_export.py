@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
+from graphshare.execute.declared_inputs import draw_as
 from graphshare.execute.engines.confined_session import open_session
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import Session
@@ -145,7 +145,7 @@ def prove_export(
     for number, (static, names) in enumerate(parts):
         ready = _prepare(source, static, {} if number else feeds, as_input, seed)
         for node in (node for node in ready.values if names.get((node, 0)) in stated and (number or node.name not in feeds)):
-            ready.values[node] = _as_stated(ready.values[node], stated[names[node, 0]].dtype)
+            ready.values[node] = draw_as(ready.values[node], stated[names[node, 0]].dtype)
         inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
         model = _StagedSession(session, staged, static, names)
         runner = SessionRunner(model, model.convert({names[node, 0]: array for node, array in inputs.items()}))
@@ -179,13 +179,6 @@ def _prepare(
         params_seed=None,
         as_input=as_input,
     )
-
-
-def _as_stated(array: Array, dtype: str) -> Array:
-    """Return drawn numbers as such that ``dtype``, which the model states of this input, holds too."""
-    if np.dtype(dtype).kind not in "iub" or array.dtype.kind != "f":
-        return array
-    return np.rint(np.abs(array)).astype(dtype).astype(array.dtype)
 
 
 def _compare_with_graph(static: StaticPart, ready: Prepared, runner: SessionRunner, tolerance: Tolerance) -> Values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -65,6 +65,12 @@ def pair_nodes(pair: HeadPairs, left: Side, right: Side) -> Pairing:
         changes = find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
         pairing.statements += [change.describe() for change in changes]
     return pairing
+
+
+def find_exchanged(pairs: Sequence[tuple[str, str]], noun: str) -> Iterator[str]:
+    """Yield, in words, which of two files' inputs or outputs have each other's names: who feeds by name gets other values."""
+    names = {old for old, _ in pairs}
+    yield from (f"{noun} {old} is {noun} {new} of the other" for old, new in pairs if old != new and new in names)
 
 
 def pair_files(left: Graph, right: Graph) -> list[HeadPairs]:

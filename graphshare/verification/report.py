@@ -34,6 +34,7 @@ _RULES = {
         ("structure", "The branches are not one graph but for names"),
         ("parameters", "Parameters of the branches are neither tied nor equal"),
         ("values", "Equal inputs give different outputs"),
+        ("changes", "What differs between the models changed no value"),
         ("layers", "Inner outputs depart"),
         ("engines", "Engines give different outputs"),
         ("training", "A step of training takes the branches apart"),
@@ -102,6 +103,8 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             }:
                 fate = "will drift" if any(b.training and b.training.drifting for b in self.branches) else "has copies"
                 return f"NOT TIED: {', '.join(branch for _, branch in failed)} {fate}"
+            if {name for name, _ in failed} == {"changes"}:
+                return "NOT PROVED: the values are equal, and what differs between the models changed none of them"
             return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
@@ -113,7 +116,10 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         tolerance = self.branches[0].tolerance
         of = f" of {tolerance.dtype}" if isinstance(tolerance, DtypeTolerance) else ""
         how = "bit for bit" if identical else f"within the tolerance{of}"
-        return f"EQUAL: {compared}, {how}{without}{self._fate()}"
+        stages = [stage for branch in self.branches for stage in branch.stages]
+        places = [place for s in stages if (s.name, s.verdict) == ("structure", "skipped") for place in s.details]
+        differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
+        return f"EQUAL: {compared}, {how}{differs}{without}{self._fate()}"
 
     def _repr_html_(self) -> str:
         """Return the stages of each branch as a table, which notebooks show."""

@@ -10,7 +10,7 @@ from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.twins import NodePair, Twins
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
@@ -39,7 +39,7 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions, add_notes, describe_drawn
-from graphshare.verification.pairing import Side, Sides, pair_branches, pair_by_rewrite, pair_files, pair_nodes
+from graphshare.verification.pairing import Side, Sides, find_exchanged, pair_branches, pair_by_rewrite, pair_files, pair_nodes
 from graphshare.verification.report import (
     BranchReport,
     ParameterResult,
@@ -176,6 +176,11 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: 
         notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = Sides(left, right, twins.expand(options.as_input))
+    if left is not right:
+        for pair, pairing in zip(heads, pairings, strict=True):
+            inputs = [(a.name, b.name) for a, b in pairing.variables if not sides.is_parameter(a, b)]
+            outputs = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
+            pairing.statements += [*find_exchanged(inputs, "input"), *find_exchanged(outputs, "output")]
     executors = options.create_executors()
     reports = []
     for pair, pairing in zip(heads, pairings, strict=True):
@@ -244,7 +249,7 @@ def _verify_branch(
     structure = structure_stage(pairing)
     if not pairing:
         return BranchReport(pair.reference, pair.label, (structure,))
-    variables = [(a, b) for a, b in pairing.pairs if a.is_variable]
+    variables = pairing.variables
     owned = [(a, b) for a, b in variables if sides.is_parameter(a, b)]
     compared = compare_parameters(owned, sides.is_auxiliary, *sides.records)
     inputs = BranchInputs(pair, variables, compared, sides, twins, options)
@@ -255,20 +260,22 @@ def _verify_branch(
     assigned: list[RoundValues] = []
     differs = stages[-1].verdict == "fails"
     reasons = _find_obstacles(pairing, options, kernels=kernels, differs=differs)
-    if kernels and not reasons:
-        try:
+    try:
+        if reasons:
+            planned: Iterable[Round] = ()
+        elif kernels:
             assigned = inputs.rounds(notes)
-        except RefusedError as error:
-            if not differs:
-                raise
-            reasons = [str(fault) for fault in error.faults]
+            planned = _plan_rounds(inputs, assigned, executors)
+        else:
+            planned = _draw_rounds(inputs, variables, notes)
+        rounds, engines = _compare_rounds(inputs, pairing, planned)
+    except (RefusedError, InputError) as error:
+        if not differs:
+            raise
+        reasons = [str(fault) for fault in error.faults]
     if reasons:
         stages.append(Stage("values", "skipped", "not run", tuple(reasons)))
         return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
-    if kernels:
-        rounds, engines = _compare_rounds(inputs, pairing, _plan_rounds(inputs, assigned, executors))
-    else:
-        rounds, engines = _compare_rounds(inputs, pairing, _draw_rounds(inputs, variables, notes))
     stages.append(value_stage(rounds))
     stages += [layer_stage(rounds)] if options.layers else []
     stages += [engine_stage(engines)] if engines else []

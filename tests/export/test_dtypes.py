@@ -141,6 +141,9 @@ def test_tokens_are_int64_and_cast_where_the_graph_needs_floats(tmp_path: Path, 
     wanted = gs.run(tokens(), feeds={name: array.astype("f4") for name, array in feeds.items()}).outputs.values()
     for have, want in zip(got, wanted, strict=True):
         assert np.allclose(have, want, rtol=1e-3, atol=1e-3)
+    assert gs.verify(tmp_path / "x.onnx", against=tokens(), shapes=TOKENS, across_dtypes=True)
+    if dtype is None:
+        assert gs.verify(tokens(), against=tmp_path / "x.onnx", shapes=TOKENS)
     casts = [node for node in model.graph.node if node.op_type == "Cast" and node.input[0] in stated]
     assert [node.input[0] for node in casts] == ["data0"]  # of which a half is taken; what is only an index needs none
 

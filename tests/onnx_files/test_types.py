@@ -106,6 +106,35 @@ def test_a_cut_at_a_value_of_unknown_type_is_refused(tmp_path: Path) -> None:
     assert caught.value.faults[0].hint == "cut elsewhere"
 
 
+def odd(folder: Path, name: str = "odd.onnx") -> Path:
+    """A model with an inner value, odd, of an operator that nothing knows."""
+    nodes = [helper.make_node("Odd", ["x"], ["odd"], domain="own"), helper.make_node("Relu", ["odd"], ["y"])]
+    return write(folder / name, nodes, [value("y")])
+
+
+UNKNOWN = "unknown dtype or rank of 1 value (odd): the file does not state them, and ONNX's inference does not reach them"
+
+
+def test_outputs_that_are_written_without_a_type_are_noted(tmp_path: Path) -> None:
+    """Once, with all of them; outputs of known type have no note, and neither does what the file itself states nothing of."""
+    path = odd(tmp_path)
+    note = f"outputs are written without a type: {UNKNOWN}"
+    assert gs.extract(path, ["odd", "y"]).notes == (note,)
+    assert gs.extract(path, "y").notes == ()
+    part = gs.duplicate(path, "b_", upto="odd")
+    assert part.notes[-1] == note.replace("(odd)", "(b_odd)")
+    gs.save(gs.extract(path, ["odd", "y"]), tmp_path / "part.onnx")
+    assert [output.HasField("type") for output in onnx.load(tmp_path / "part.onnx").graph.output] == [False, True]
+    assert gs.rename(tmp_path / "part.onnx", prefix="p_").notes == ()
+    assert gs.extract(inner(tmp_path), ["column", "size"]).notes == ()
+
+
+def test_connections_of_unknown_types_are_noted(tmp_path: Path) -> None:
+    path, head = odd(tmp_path), ends(tmp_path, "head.onnx", (2, 3))
+    assert gs.group([path, head], connect={"odd": "in"}).notes == (f"connected without a comparison of types: {UNKNOWN}",)
+    assert gs.group([path, ends(tmp_path, "fits.onnx", ("n", 4))], connect={"y": "in"}).notes == ()
+
+
 def test_a_size_without_a_name_gets_none(tmp_path: Path) -> None:
     nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Neg", ["places"], ["y"])]
     path = write(tmp_path / "places.onnx", nodes, [value("y", (2, "m"), TensorProto.INT64)])

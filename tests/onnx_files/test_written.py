@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -140,9 +141,28 @@ def quantized() -> ModelProto:
     return _model(nodes, [value("x", ("N", 8))], [value("y", ("N", 8))], tensors)
 
 
+def normalized() -> ModelProto:
+    """BatchNormalization after a Conv, a ConvTranspose and a Gemm, one weight in a Constant."""
+    scales = tuple(tensor(f"{kind}{i}", 0.5 + i, (3,)) for i in range(3) for kind in ("scale", "shift", "mean", "variance"))
+    norms = [[f"{kind}{i}" for kind in ("scale", "shift", "mean", "variance")] for i in range(3)]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"),
+        helper.make_node("BatchNormalization", ["c", *norms[0]], ["cn"], "norm of conv"),
+        helper.make_node("Constant", [], ["k"], "kernel", value=numbers(3, 3, 2, 2)),
+        helper.make_node("ConvTranspose", ["cn", "k"], ["t"], "transpose"),
+        helper.make_node("BatchNormalization", ["t", *norms[1]], ["tn"], "norm of transpose"),
+        helper.make_node("GlobalAveragePool", ["tn"], ["p"], "pool"),
+        helper.make_node("Flatten", ["p"], ["f"], "flatten"),
+        helper.make_node("Gemm", ["f", "g"], ["d"], "gemm", transB=1),
+        helper.make_node("BatchNormalization", ["d", *norms[2]], ["y"], "norm of gemm"),
+    ]
+    tensors = (numbers(3, 2, 3, 3, name="w"), numbers(3, name="b"), numbers(3, 3, name="g"), *scales)
+    return _model(nodes, [value("x", ("N", 2, 8, 8))], [value("y", ("N", 3))], tensors)
+
+
 SOURCES: dict[str, Callable[[], ModelProto]] = {
     **made.MADE,
-    **{each.__name__: each for each in (make, constants, bodies, nested, scan, sequence, several, quantized)},
+    **{each.__name__: each for each in (make, constants, bodies, nested, scan, sequence, several, quantized, normalized)},
 }
 Write = Callable[[], gs.Checkpoint]
 
@@ -166,6 +186,8 @@ def list_rewrites(path: Path) -> Iterator[tuple[str, Write]]:
     yield "rename", lambda: gs.rename(path, prefix="n_")
     yield "rename operators", lambda: gs.rename(path, prefix="n_", only="ops")
     yield "untie", lambda: gs.share(path, untie="*")
+    yield "fold", lambda: gs.fold(path)
+    yield "fold of tie", lambda: gs.fold(gs.duplicate(path, "b_", mode="tie"))
     for found in gs.detect(path):
         yield f"alias {found.names}", lambda found=found: gs.share(path, aliases=dict.fromkeys(found.names[1:], found.names[0]))
     yield "group", lambda: gs.group([path, path], prefixes=["", "g_"])
@@ -269,10 +291,19 @@ LENET, BLOG = ROOT / "fixtures" / "lenet", ROOT / "fixtures" / "blog"
 SHAPE = {"data": (1, 1, 28, 28)}
 
 
+def export_beside(out: Path) -> gs.Checkpoint:
+    for suffix in ("-symbol.json", "-0000.params"):
+        shutil.copy(f"{LENET}{suffix}", out.parent)
+    return gs.export(out.parent / "lenet", out, shapes=SHAPE, weights="params")
+
+
 EXPORTS: dict[str, Callable[[Path], gs.Checkpoint]] = {
     "plain": lambda out: gs.export(LENET, out, shapes=SHAPE),
     "folded": lambda out: gs.export(LENET, out, shapes=SHAPE, fold=True),
     "external": lambda out: gs.export(LENET, out, shapes=SHAPE, weights="external"),
+    "with its weights in the parameter file": export_beside,
+    "of float16": lambda out: gs.export(LENET, out, shapes=SHAPE, dtype="float16"),
+    "of float16 within": lambda out: gs.export(LENET, out, shapes=SHAPE, dtype="float16", keep_io=True),
     "of an open batch": lambda out: gs.export(LENET, out, shapes=SHAPE, dynamic_batch=True),
     "of opset 13": lambda out: gs.export(LENET, out, shapes=SHAPE, opset=13),
     "of opset 21": lambda out: gs.export(LENET, out, shapes=SHAPE, opset=21),

@@ -164,7 +164,7 @@ CODES = {
     "mxnet": {"diff across": 1, "diff across, sides swapped": 1},
     "onnx": {
         **dict.fromkeys(("diff across", "diff across, sides swapped"), 1),
-        **dict.fromkeys(("fold", "upgrade", "format", "export"), 2),
+        **dict.fromkeys(("upgrade", "format", "export"), 2),
     },
 }
 """Exit codes by model and command; 0 where there is none."""

@@ -50,7 +50,15 @@ def test_an_option_of_onnx_is_refused_for_mxnet(command: str, option: tuple[str,
     assert "ONNX" in message or "No such option" in message
 
 
-@pytest.mark.parametrize("command", ["fold", "upgrade"])
+@pytest.mark.parametrize("option", [("--no-verify",), ("--tolerance", "0.1")], ids=["no-verify", "tolerance"])
+def test_an_option_of_the_proof_of_a_fold_is_refused_for_mxnet(option: tuple[str, ...], lenet: Path) -> None:
+    run = in_process("fold", "lenet", "-o", "out", *option, cwd=lenet)
+    message = refused(run, option[0])
+    assert "is for ONNX models" in message
+    assert "graphshare verify" in message
+
+
+@pytest.mark.parametrize("command", ["upgrade"])
 def test_a_command_that_refuses_onnx_has_no_option_of_it(command: str) -> None:
     text = done(in_process(command, "--help")).stdout.decode()
     assert "ONNX:" not in text

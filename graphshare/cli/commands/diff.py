@@ -79,6 +79,9 @@ def command(
     checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. What several changes have
     in common comes first, then every change, then the verdict. The exit code is 0 when nothing differs, 1 when something does.
 
+    The order in which nodes, inputs and initializers are listed is not a difference, nor are names in subgraphs, documentation
+    and the way in which numbers are stored.
+
     As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and `*-symbol.json diff=graphshare`
     in .gitattributes (*.params works too).
     """

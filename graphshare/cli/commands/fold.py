@@ -28,19 +28,10 @@ EXAMPLES = {
 @click.command("fold", cls=Command)
 @options.rewriting
 @click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Fold an ONNX model without a proof.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs of the proof [0].")
 @click.option(
     "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
 )
-def command(
-    graph: str,
-    epoch: int | None,
-    params: str | None,
-    verify: bool,
-    seed: int,
-    tolerance: float | None,
-    **output: Any,
-) -> None:
+def command(graph: str, epoch: int | None, params: str | None, verify: bool, tolerance: float | None, **output: Any) -> None:
     """Work BatchNorm into the weights before it, for inference.
 
     Convolution, FullyConnected and Deconvolution (in ONNX models Conv, Gemm and ConvTranspose) take in the BatchNorm that
@@ -48,11 +39,11 @@ def command(
     outputs keep their names. Layers that share a weight are folded together if their BatchNorms are equal, else left. A folded
     model cannot be trained further: its statistics are gone.
 
-    An ONNX model is proved: onnxruntime computes it before and after on inputs drawn with --seed, and nothing is written where
+    An ONNX model is proved: onnxruntime computes it before and after on drawn inputs, and nothing is written where
     an output or a folded layer differs by more than --tolerance (1e-4 of its largest number, of float16 1e-2). Where
     onnxruntime cannot compute it, a warning says why.
     """
-    result = fold(load(graph, epoch=epoch, params=params), verify=verify, seed=seed, tolerance=tolerance)
+    result = fold(load(graph, epoch=epoch, params=params), verify=verify, tolerance=tolerance)
     outputs = write_result(result, output, report={"folding": result.report})
     if outputs is not None:
         _say_folding(result.report)

@@ -364,7 +364,8 @@ class _GraphReader:
         span = Span(self._file, field[3], field[4])
         entries, absent = self._find_inputs(inputs, scope, name, field)
         known = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
-        weight = known.weight if op == "Constant" and not domain and len(outputs) == len(attributes) == 1 else None
+        is_constant = op == "Constant" and not domain and [*known.texts] in (["value"], ["sparse_value"])
+        weight = known.weight if is_constant and len(outputs) == len(attributes) == 1 else None
         # A body cannot return a value of the graph around it.
         if weight is not None and not inputs and (home is None or name not in by_output[1]):
             stored = Stored(list_messages(outputs, by_output), span, (), (name,), label, home=home)

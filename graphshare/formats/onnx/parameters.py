@@ -11,16 +11,24 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.integer_inputs import walk_operands
 from graphshare.formats.onnx.statements import list_function_weights
-from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, find_stored
-from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW, dtype_name, pack_integers
-from graphshare.formats.onnx.wire import BYTES, Data, WireError, scan
+from graphshare.formats.onnx.stored import MemoryFile, OnnxSource, Span, TensorPlace, find_stored
+from graphshare.formats.onnx.tensors import (
+    DTYPE_NAMES,
+    EXTERNAL,
+    RAW,
+    data_size,
+    dtype_name,
+    locate_tensor,
+    pack_integers,
+    read_elements,
+)
+from graphshare.formats.onnx.wire import BYTES, WireError, scan
 from graphshare.formats.open_source import open_source
-from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, element_count, format_record
+from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.ir.graph import Graph, Node
 
 FORMAT = "onnx"
 SPARSE = "onnx sparse"
-_NAME = 8
 _FLOATS, _DOUBLES = 4, 10
 _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
 # Inputs that are float32 beside float16 data: statistics with scale and bias (from opset 15 on), and sizes.
@@ -81,43 +89,43 @@ def _make_record(name: str, node: Node) -> Record | None:
         return None
     if place is None:  # a sparse one
         span = tensor.span
-        size = sum(end - begin for begin, end in _list_sparse_parts(span.file.data, span.start, span.end))
+        size = sum(map(len, _read_sparse(span)))
         return Record(name, (size,), "uint8", SPARSE, span.start, span.end - span.start, None, size)
-    dtype = DTYPE_NAMES.get(place.code)
+    shape, dtype, layout, known = place.shape, DTYPE_NAMES.get(place.code), FORMAT, data_size(place)
+    size = place.end - place.start if known is None else known
     if dtype is None:
-        size = place.end - place.start
-        return Record(name, (size,), "uint8", f"{FORMAT} {dtype_name(place.code)}", place.start, size, place.start, size)
-    size = element_count(place.shape) * ITEM_SIZES[dtype]
-    if place.data == EXTERNAL:
-        return Record(name, place.shape, dtype, FORMAT, place.start, size, place.start, size)
+        shape, dtype, layout = (size,), "uint8", f"{FORMAT} {dtype_name(place.code)}"
+    if place.data == EXTERNAL or known is None:
+        return Record(name, shape, dtype, layout, place.start, size, place.start, size)
     start, end = tensor.span.start, tensor.span.end
     if size and not place.pieces:
         return Record(name, None, None, FORMAT, start, end - start, None, 0)
     in_place = not size or (place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype))
-    return Record(name, place.shape, dtype, FORMAT, start, end - start, place.start if in_place else None, size)
+    return Record(name, shape, dtype, layout, start, end - start, place.start if in_place else None, size)
 
 
 def _is_plain(place: TensorPlace, dtype: str) -> bool:
     return place.data == RAW or _PACKED.get(place.data) == dtype
 
 
-def _list_sparse_parts(data: Data, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the fields of a SparseTensorProto, of its values without their name."""
-    for field in scan(data, start, end):
-        if field[0] == 1 and field[1] == BYTES:
-            yield from ((inner[2], inner[4]) for inner in scan(data, field[3], field[4]) if inner[0] != _NAME)
-        else:
-            yield field[2], field[4]
+def _read_sparse(span: Span) -> Iterator[bytes]:
+    """Yield the elements of a sparse tensor's values and indices, however they are stored, and its shape."""
+    for field in scan(span.file.data, span.start, span.end):
+        if field[0] in (1, 2) and field[1] == BYTES:
+            place = locate_tensor(span.file, field[3], field[4])
+            yield from read_elements(Span(span.file, field[3], field[4]), place)
+        elif field[0] == 3:
+            yield pack_integers(span.file.data, field, 8)
 
 
 def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
     """Yield the elements, little endian, of a tensor whose values are single numbers. Raises InputError.
 
-    Of a sparse tensor the bytes of its fields.
+    Of a sparse tensor those of its values and of its indices, and its shape.
     """
     data = source.read_at(record.offset, record.size)
     if record.layout == SPARSE:
-        yield from (data[begin:end] for begin, end in _list_sparse_parts(data, 0, len(data)))
+        yield from _read_sparse(Span(MemoryFile(data), 0, len(data)))
         return
     width = ITEM_SIZES[record.dtype or "bool"]
     count = 0

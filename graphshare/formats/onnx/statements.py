@@ -6,13 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from graphshare.errors import InputError
 from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
-from graphshare.formats.onnx.stored import FUNCTION, NamedMessage, OnnxSource, Span, TakenNames, find_stored, outputs_of
-from graphshare.formats.onnx.tensors import is_weight
+from graphshare.formats.onnx.stored import (
+    FUNCTION,
+    NamedMessage,
+    OnnxSource,
+    Span,
+    Stored,
+    TakenNames,
+    find_stored,
+    outputs_of,
+)
+from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight
 from graphshare.formats.onnx.types import read_any_type
+from graphshare.formats.onnx.values import format_sparse
 from graphshare.formats.onnx.wire import WireError, scan, text_at
 from graphshare.ir.compare import Change, compare_structure
 from graphshare.ir.graph import Graph, Node
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, format_shape
 
 Pairs = Iterable[tuple[Node, Node]]
 FunctionKey = tuple[str, str, str]
@@ -33,6 +43,7 @@ def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = Fa
     for key in {**functions, **others}:
         if called is None or key in called:
             yield from _compare_functions(key, functions.get(key), others.get(key), computed)
+    yield from _compare_forms(pairs)
     if not computed:
         yield from _compare_types(left, right, pairs)
         yield from _compare_annotations(pairs)
@@ -196,6 +207,21 @@ def _find_other_body(x: Function, y: Function, computed: bool) -> str:
 
 def _count_operators(function: Function) -> int:
     return sum(node.details.holds_value is not False for node in function.graph.nodes)
+
+
+def _compare_forms(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
+    """Yield the dtypes and shapes that differ of parameters whose records are bytes: texts, sparse ones, rare dtypes."""
+    for a, b in pairs:
+        old, new = (_describe_form(find_stored(node.details)) for node in (a, b))
+        if old and new and old != new:
+            yield Change("form of parameter", a.name, old, new)
+
+
+def _describe_form(stored: Stored) -> str:
+    if stored.tensor is None or stored.place is None:
+        return "" if stored.tensor is None else format_sparse(stored.tensor.span)
+    place = stored.place
+    return "" if place.code in DTYPE_NAMES else f"{dtype_name(place.code)} {format_shape(place.shape)}"
 
 
 def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) -> Iterator[Change]:

@@ -53,9 +53,21 @@ def find_head_types(graph: Graph) -> Mapping[str, bytes]:
 
     What the file has as an output stays as it is there.
     """
-    heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
-    types = _find_type_bytes(graph, [head for head in heads if _find_statement(head) is None])
+    types = _find_type_bytes(graph, _list_untyped(graph))
     return {outputs_of(node)[index]: data for (node, index), data in types.items()}
+
+
+def list_untyped_outputs(graph: Graph) -> list[str]:
+    """Return the names of the heads that are written without a dtype or a rank, and were no outputs of the file."""
+    heads = _list_untyped(graph)
+    types = find_types(graph, heads) if heads else {}
+    return [outputs_of(e.node)[e.index] for e in heads if not is_complete(types.get((e.node, e.index)))]
+
+
+def _list_untyped(graph: Graph) -> list[Entry]:
+    """Return the heads of which the file states nothing, as an output or otherwise."""
+    heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
+    return [head for head in heads if _find_statement(head) is None]
 
 
 def find_types(
@@ -172,14 +184,6 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
     return {name: _encode_type(kind, own) for name, kind in types.items() if kind.ByteSize()}
 
 
-def _open_sizes(infos: Iterable[Any]) -> None:
-    """Take out sizes below 0, with which ONNX would calculate."""
-    for info in infos:
-        for size in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
-            if size.dim_value < 0:
-                size.ClearField("dim_value")
-
-
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
     """Return a model without large data, which is in the file ``location`` if that is given."""
     shrink = partial(_shrink_tensor, location=location)
@@ -225,6 +229,14 @@ def _find_common_type(types: Sequence[TensorType | None]) -> bytes:
         return b""
     sizes = [a if a == b and isinstance(a, int) else None for a, b in zip(known[0][1], known[1][1], strict=True)]
     return describe_type(known[0][0], sizes)
+
+
+def _open_sizes(infos: Iterable[Any]) -> None:
+    """Take out sizes below 0, with which ONNX would calculate."""
+    for info in infos:
+        for size in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
+            if size.dim_value < 0:
+                size.ClearField("dim_value")
 
 
 def _encode_type(kind: Any, own: Collection[str]) -> bytes:

@@ -112,6 +112,13 @@ def read_sparse_tensor(span: Span) -> Content:
     return tensors.get(1), tensors.get(2), tuple(shape)
 
 
+def format_sparse(span: Span) -> str:
+    """Return the shape of a sparse tensor, with the dtypes and the shapes of its values and indices."""
+    *parts, shape = read_sparse_tensor(span)
+    texts = [f"{dtype_name(part[0])} {part[1]}" for part in parts if isinstance(part, tuple)]
+    return f"sparse {shape} of {' at '.join(texts)}"
+
+
 def read_attribute(span: Span) -> Content:
     """Return the kind and the value of an AttributeProto without a graph. Raises WireError."""
     file, data = span.file, span.file.data

@@ -54,7 +54,8 @@ def fold(model: Checkpoint) -> tuple[Rewrite, dict[str, Array], Folding]:
     order = dict.fromkeys(node for node in (*model.graph.nodes, *left) if node in left)  # those in bodies last
     reasons = tuple(Unfolded(node.name, left[node]) for node in order)
     new = {first.weight: bias for (first, *_), _, bias in results if first.bias is None}
-    variables = {weight: _make_bias(model.graph, biases[weight], bias) for weight, bias in new.items()}
+    make = find_format(model.graph).make_parameter
+    variables = {weight: make(model.graph, biases[weight], str(bias.dtype), bias.shape) for weight, bias in new.items()}
     return _fold_graph(model.graph, groups, variables), arrays, Folding(tuple(folded), reasons)
 
 
@@ -70,10 +71,6 @@ def _name_biases(graph: Graph, groups: Sequence[Sequence[Pair]], held: Collectio
         taken.add(name)
         names[first.weight] = name
     return names
-
-
-def _make_bias(graph: Graph, name: str, array: Array) -> Node:
-    return find_format(graph).make_parameter(graph, name, str(array.dtype), array.shape)
 
 
 def _bias_names(weight: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphshare.ops.folding import ChannelScaling, LinearLayer
     from graphshare.ops.kernel import Attrs
 
-_ONNX_DOMAIN = ""
+_WITH_BIAS = 3  # inputs of a layer
 _FIRST_INFERENCE = 7
 """The operator set from which on a BatchNormalization without a statement is one for inference."""
 
@@ -34,7 +34,7 @@ class Part(msgspec.Struct, frozen=True, eq=False):
 
 def find_part(node: Node, operator_set: int | None = None) -> Part | None:
     """Return the part of a node in a fold; None for any other node. ``operator_set`` is the version of ONNX's operators."""
-    if node.details.domain == _ONNX_DOMAIN and node.op in _ONNX_PARTS:
+    if not node.details.domain and node.op in _ONNX_PARTS:
         try:
             return _ONNX_PARTS[node.op](node, operator_set or 0)
         except ValueError:
@@ -59,28 +59,26 @@ def _read_float(node: Node, name: str, default: str) -> float:
     return number
 
 
-def _linear_part(node: Node, attrs: Attrs, linear: LinearLayer | None) -> Part:
-    return Part({"no_bias": len(node.inputs) < 3, **attrs}, linear)
-
-
 def _read_convolution(node: Node, operator_set: int) -> Part:
     """Return Conv or ConvTranspose, which are MXNet's operators of another name."""
     kernel = find_kernel("Convolution" if node.op == "Conv" else "Deconvolution")
-    attrs = {"kernel": (), "layout": None, "num_group": int(node.attrs.get("group", "1"))}
-    return _linear_part(node, attrs, kernel.linear if kernel is not None else None)
+    groups = int(node.attrs.get("group", "1"))
+    attrs = {"kernel": (), "layout": None, "num_group": groups, "no_bias": len(node.inputs) < _WITH_BIAS}
+    return Part(attrs, kernel.linear if kernel is not None else None)
 
 
 def _read_gemm(node: Node, operator_set: int) -> Part:
     from graphshare.ops.folding import GEMM  # start-up: --help must not import numpy
 
-    return _linear_part(node, {"transB": int(node.attrs.get("transB", "0")), "beta": _read_float(node, "beta", "1")}, GEMM)
+    attrs = {"transB": int(node.attrs.get("transB", "0")), "beta": _read_float(node, "beta", "1")}
+    return Part({**attrs, "no_bias": len(node.inputs) < _WITH_BIAS}, GEMM)
 
 
 def _read_batch_normalization(node: Node, operator_set: int) -> Part:
     """Return BatchNormalization, which is MXNet's BatchNorm with gamma; its statements of a mode changed three times."""
-    states_mode = operator_set < _FIRST_INFERENCE and int(node.attrs.get("is_test", "0")) != 1
+    is_old = operator_set < _FIRST_INFERENCE and int(node.attrs.get("is_test", "0")) != 1
     fault = ""
-    if states_mode or int(node.attrs.get("training_mode", "0")) or any(node.details.outputs[1:]):
+    if is_old or int(node.attrs.get("training_mode", "0")) or any(node.details.outputs[1:]):
         fault = "is in training mode: it normalizes by the mean and variance of the batch"
     elif not int(node.attrs.get("spatial", "1")):
         fault = "has spatial 0: a mean and a variance of each position"

@@ -86,7 +86,8 @@ def plan_group(
     faults += found
     ties, found = _tie_shared_inputs(parts, roles, wired, share_inputs)
     faults += found
-    faults += _refuse_other_types(parts, wired, ties)
+    found, untyped = _compare_types(parts, wired, ties)
+    faults += found
     if faults:
         raise RefusedError(faults)
     unequal: Mapping[str, str] = {}
@@ -104,6 +105,8 @@ def plan_group(
         for part, (_, names) in zip(parts, separated, strict=True)
         for old, new in names.items()
     ]
+    unknown = find_format(rewrite.graph).explain_unknown_types(untyped) if untyped else ""
+    notes += [f"connected without a comparison of types: {unknown}"] if unknown else []
     rewrite = Rewrite(rewrite.graph, tuple(branches), rewrite.renames)
     return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties, tuple(notes))
 
@@ -172,22 +175,29 @@ def _tie_shared_inputs(
     return ties, faults
 
 
-def _refuse_other_types(parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Fault]:
-    """Yield a fault for each input that gets a value of another dtype or shape than it takes, where formats state types."""
+def _compare_types(
+    parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
+) -> tuple[list[Fault], list[str]]:
+    """Return a fault for each input that gets a value of another dtype or shape, and the values of unknown type."""
     pairs = {**wired, **{place: (number, Entry(node)) for place, (number, node) in ties.items()}}
     wanted: dict[int, list[Entry]] = {}
     for (number, node), (other, entry) in pairs.items():
         wanted.setdefault(number, []).append(Entry(node))
         wanted.setdefault(other, []).append(entry)
     types = {number: find_format(parts[number].graph).find_types(parts[number].graph, wanted[number]) for number in wanted}
+    faults: list[Fault] = []
+    unknown: dict[str, None] = {}
     for (number, node), (other, entry) in pairs.items():
         input_type, output_type = types[number].get((node, 0)), types[other].get((entry.node, entry.index))
-        if input_type is not None and output_type is not None and input_type.contradicts(output_type):
+        name, output, label = parts[number].name(node), name_output(parts, (other, entry)), parts[number].label
+        if input_type is None or output_type is None:
+            unknown.update({n: None for n, known in ((output, output_type), (name, input_type)) if known is None})
+        elif input_type.contradicts(output_type):
             option = "`connect`" if (number, node) in wired else "`share_inputs`"
-            output, label = name_output(parts, (other, entry)), parts[number].label
             message = f"{option}: {output!r} of {parts[other].label} is {output_type}"
             hint = "a Cast or a Reshape between them makes them fit"
-            yield Fault(f"{message}, and input {parts[number].name(node)!r} of {label} is {input_type}", hint=hint)
+            faults.append(Fault(f"{message}, and input {name!r} of {label} is {input_type}", hint=hint))
+    return faults, list(unknown)
 
 
 def _describe_difference(a: Node, b: Node) -> str:

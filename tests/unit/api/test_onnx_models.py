@@ -128,7 +128,6 @@ def test_what_needs_operators_is_refused_by_name(path: Path, tmp_path: Path) -> 
     for refused in (
         lambda: gs.duplicate(model, "b-", mode="batch"),
         lambda: gs.upgrade(model),
-        lambda: gs.fold(model),
         lambda: gs.run(model, engine="numpy"),
         lambda: gs.export(model, tmp_path / "x.onnx"),
         lambda: gs.train(model, steps=1),

@@ -63,6 +63,7 @@ def test_a_model_equals_its_float16_twin_within_the_tolerance_of_float16(models,
     without = graphshare.verify(models[left], against=models[right], shapes=SHAPES, values_only=True)
     assert not without
     assert "types float" in without.branches[0].stages[-1].details[0]
+    assert any("`across_dtypes` compares by value" in note for note in without.notes)
 
 
 @pytest.mark.parametrize("format_", ["mxnet", "onnx"])

@@ -1,0 +1,317 @@
+"""One change in every place of a model: ``diff`` sees it, and ``verify`` never calls the models equal without a word about it.
+
+Each change is shown to have a meaning, or to have none, by onnxruntime on several inputs, which reach every branch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import graphshare as gs
+from graphshare.differences.diff import Difference
+from graphshare.execute.engines.confined_session import ConfinedSession
+from graphshare.verification.report import Report
+from tests.onnx_files.mutable import UNKNOWN, Source, draw_inputs
+from tests.onnx_files.mutants import Effect, Mutant, list_mutants, read_source
+from tests.processes import in_process
+from tests.surroundings import is_required
+
+pytest.importorskip("onnxruntime")
+
+_BY_NAME = {mutant.name: mutant for mutant in list_mutants(every=is_required("large"))}
+
+
+class Original(NamedTuple):
+    """A model that is changed, with what it computes of each of its inputs; None where nothing computes it."""
+
+    model: gs.Checkpoint
+    path: Path
+    inputs: list[dict[str, Any]]
+    outputs: list[Any] | None
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mutants")
+
+
+def write(source: Source, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, data in source.files.items():
+        (folder / name).write_bytes(data)
+    path = folder / "model.onnx"
+    path.write_bytes(source.model.SerializeToString())
+    return path
+
+
+@cache
+def load_original(name: str, folder: Path) -> Original:
+    source = read_source(name)
+    path = write(source, folder / name)
+    inputs = [] if name in UNKNOWN else draw_inputs(source.model)
+    return Original(gs.load(path), path, inputs, compute(path, inputs) if inputs else None)
+
+
+def compute(path: Path, inputs: list[dict[str, Any]]) -> list[Any]:
+    """Return the outputs for each of the inputs, or the error."""
+    try:
+        session = ConfinedSession(path.read_bytes(), str(path.parent), merge_equal=False, awake=False)
+    except gs.GraphshareError as error:
+        return [str(error)] * len(inputs)
+    outputs: list[Any] = []
+    for feeds in inputs:
+        try:
+            outputs.append(session.run(feeds))
+        except gs.GraphshareError as error:
+            outputs.append(str(error))
+    return outputs
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two values are the same bit for bit."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return (
+            a.shape == b.shape
+            and a.dtype == b.dtype
+            and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
+        )
+    return type(a) is type(b) and bool(a == b)
+
+
+def is_endless(source: Source) -> bool:
+    """Whether nothing ends a Loop."""
+    return any(node.op_type == "Loop" and not (node.input and node.input[0]) for node in source.model.graph.node)
+
+
+def compare(original: Original, path: Path, **options: Any) -> Report | str:
+    """Return the report of ``verify``, or the words in which it refuses."""
+    try:
+        return gs.verify(original.model, against=path, **options)
+    except gs.GraphshareError as error:
+        return str(error)
+
+
+def find_differences(original: Original, path: Path, **options: Any) -> Difference | str:
+    try:
+        return gs.diff(original.model, path, **options)
+    except gs.GraphshareError as error:
+        return str(error)
+
+
+_UNSEEN = {
+    r"opset.*": "no operator of the model has another meaning in this version",
+    r"names of outputs.*": "outputs are computed in their order, and have each other's names",
+    r"order of inputs.*": "the operator is commutative",
+    r"connection.*": "both values are equal",
+    r"attribute.*-dropped": "the default is the same value",
+    r"attributes of a function.*": "the default of the operator is the same value",
+    r"Constant.*-another name|domain.*": "onnxruntime does not look at it in a Constant",
+    r"initializer.*-dtype": "the numbers are the same in both dtypes",
+    r".*-rank": "the shape is broadcast",
+    r"(Constant|attribute|initializer).*-(first byte.*|one bit|last number|value)": "the number is rounded, clipped or a truth",
+    r"number of outputs.*|order of outputs-.*": "nothing reads the output, or a product has its factors exchanged",
+    r"operator.*": "the number is added to itself, or all are equal",
+}
+"""Kinds of changes that no run may show, with the reason; the report has to name them anyway."""
+
+
+def check_effect(mutant: Mutant, is_seen: bool | None) -> None:
+    """Check that what is computed changes where something was changed, and only there."""
+    if mutant.effect is Effect.NOTHING:
+        assert not is_seen, "a change of nothing changes what is computed"
+    if mutant.effect is Effect.COMPUTED and is_seen is False:
+        kind = f"{mutant.place}-{mutant.what}"
+        assert any(re.fullmatch(pattern, kind) for pattern in _UNSEEN), f"no run shows that this is a change: {kind}"
+
+
+def check_differences(mutant: Mutant, difference: Difference | str) -> None:
+    """Check that a change of the graph is a difference, and that no other is."""
+    is_change = mutant.effect is not Effect.NOTHING
+    assert bool(difference) is is_change, difference if isinstance(difference, str) else difference.verdict
+
+
+def check_structure(mutant: Mutant, report: Report | str, is_seen: bool | None) -> None:
+    """Check the verdict on two files: a change is one of structure, of parameters, or refused before anything was compared."""
+    if isinstance(report, str):
+        assert mutant.effect is not Effect.NOTHING or mutant.source in UNKNOWN, report
+        return
+    failed = {stage.name for branch in report.branches for stage in branch.stages if stage.verdict == "fails"}
+    if mutant.effect is Effect.COMPUTED:
+        assert failed & {"structure", "parameters"}, report.verdict
+    elif mutant.effect is Effect.DECLARED:
+        assert failed or not is_seen, "what is declared changes what is computed, and the verdict is EQUAL"
+    else:
+        assert not failed, report.verdict
+        assert report.verdict.endswith("bit for bit"), report.verdict
+
+
+def may_hide(mutant: Mutant) -> bool:
+    """Whether what is computed may not show a change: one inside of an operator, and one of a value."""
+    is_value = mutant.place.startswith(("initializer", "sparse_initializer", "attribute", "Constant"))
+    return mutant.scope != "graph" or (is_value and mutant.what not in ("dropped", "another name"))
+
+
+def check_values(mutant: Mutant, report: Report | str, is_seen: bool | None) -> None:
+    """Check the verdict on values alone: EQUAL names the place and the distance, and is not said of what no run reached."""
+    if isinstance(report, str) or not report:
+        assert mutant.effect is not Effect.NOTHING, report if isinstance(report, str) else report.verdict
+        return
+    (branch,) = report.branches
+    structure, values = (next(stage for stage in branch.stages if stage.name == name) for name in ("structure", "values"))
+    assert "max abs" in values.summary
+    if mutant.effect is Effect.COMPUTED:
+        if mutant.place == "order of outputs of a graph":
+            return  # outputs are paired by their names
+        assert structure.details, "nothing says what was changed"
+        assert "of structure" in report.verdict
+        distances = [output.comparison for run in branch.rounds for output in run.outputs]
+        assert not (may_hide(mutant) and all(each.identical for each in distances)), "a change that no run reached is EQUAL"
+    elif mutant.effect is Effect.NOTHING:
+        assert structure.verdict == "holds"
+
+
+def check(mutant: Mutant, folder: Path) -> None:
+    """Check what is said of one change."""
+    original, source = load_original(mutant.source, folder), mutant.build()
+    path = write(source, folder / "mutant")
+    can_run = original.outputs is not None and not is_endless(source)
+    is_seen = not is_same(original.outputs, compute(path, original.inputs)) if can_run else None
+    check_effect(mutant, is_seen)
+    check_differences(mutant, find_differences(original, path))
+    check_structure(mutant, compare(original, path), is_seen)
+    if can_run and (may_hide(mutant) or mutant.effect is not Effect.COMPUTED or is_seen is False):
+        check_values(mutant, compare(original, path, values_only=True), is_seen)
+
+
+@pytest.mark.parametrize("name", _BY_NAME)
+def test_a_change_is_seen(name: str, folder: Path) -> None:
+    check(_BY_NAME[name], folder)
+
+
+def test_every_place_is_changed() -> None:
+    """A mutant fewer is a place less that is checked."""
+    mutants = list_mutants()
+    assert Counter(mutant.effect for mutant in mutants)[Effect.COMPUTED] >= 1100
+    assert len({mutant.source for mutant in mutants}) >= 20
+    places = Counter(mutant.place for mutant in mutants)
+    for kind in ("FLOAT", "INT", "STRING", "FLOATS", "INTS", "STRINGS", "TENSORS", "GRAPHS", "SPARSE_TENSORS", "TYPE_PROTO"):
+        assert places[f"attribute {kind}"], kind
+    for form in ("float", "floats", "int", "ints", "string", "strings"):
+        assert places[f"Constant value_{form}"], form
+    stores = (
+        "raw_data",
+        "external data",
+        "float_data",
+        "int32_data",
+        "string_data",
+        "int64_data",
+        "double_data",
+        "uint64_data",
+    )
+    for store in stores:
+        assert any(place.startswith("initializer") and place.endswith(store) for place in places), store
+    dtypes = {place.split()[1].rstrip(",") for place in places if place.startswith("initializer")}
+    assert len(dtypes) == 18, dtypes
+    for place in ("Constant t FLOAT", "Constant sparse_tensor FLOAT", "attribute t FLOAT", "sparse_initializer FLOAT"):
+        assert any(each.startswith(place) for each in places), place
+    for place in ("operator", "domain", "connection", "absent input", "order of inputs", "number of inputs", "order of outputs",
+                  "number of outputs", "opset of a model", "opset of a function", "type of an input", "type of an output",
+                  "quantization annotation", "order of outputs of a body", "order of inputs of a body", "function default",
+                  "attribute reference", "inputs of a function", "names of inputs", "names of outputs"):  # fmt: skip
+        assert places[place], place
+    scopes = {mutant.scope for mutant in mutants}
+    inner = "Loop.body/If.then_branch"
+    assert scopes >= {"graph", "If.then_branch", "If.else_branch", "Loop.body", "Scan.body", "function", inner}
+
+
+@pytest.mark.parametrize("source", ["dense", "choices", "loops", "calls", "parts"])
+def test_most_changes_are_shown_by_a_run(source: str, folder: Path) -> None:
+    """What is called a change of what is computed is one: nearly all give other outputs, the versions of operators aside."""
+    original = load_original(source, folder)
+    mutants = [m for m in list_mutants() if m.source == source and m.effect is Effect.COMPUTED and "opset" not in m.place]
+    mutants = [mutant for mutant in mutants if not is_endless(mutant.build())]
+    seen = [not is_same(original.outputs, compute(write(m.build(), folder / "mutant"), original.inputs)) for m in mutants]
+    assert sum(seen) >= 0.85 * len(seen), [m.name for m, is_seen in zip(mutants, seen, strict=True) if not is_seen]
+
+
+# The checks themselves fail where they should.
+
+_OF_A_WEIGHT = "dense-graph.initializer0-last number"
+
+
+@pytest.mark.parametrize("effect", [Effect.COMPUTED, Effect.DECLARED])
+def test_a_change_that_changes_nothing_is_noticed(effect: Effect, folder: Path) -> None:
+    idle = _BY_NAME["dense-model-nothing"]._replace(effect=effect)
+    check(_BY_NAME["dense-model-nothing"], folder)
+    with pytest.raises(AssertionError):
+        check(idle, folder)
+
+
+def test_a_change_that_is_called_nothing_is_noticed(folder: Path) -> None:
+    with pytest.raises(AssertionError, match="a change of nothing changes what is computed"):
+        check(_BY_NAME[_OF_A_WEIGHT]._replace(effect=Effect.NOTHING), folder)
+
+
+@pytest.mark.parametrize("function", ["diff", "verify"])
+def test_an_answer_that_misses_a_change_is_noticed(function: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = getattr(gs, function)
+    monkeypatch.setattr(gs, "diff", lambda left, right, **options: real(left, left, **options) if function == "diff" else True)
+    if function == "verify":
+        monkeypatch.setattr(gs, "verify", lambda left, against, **options: real(left, against=left, **options))
+    with pytest.raises(AssertionError, match=r"SAME|EQUAL"):
+        check(_BY_NAME[_OF_A_WEIGHT], folder)
+
+
+def test_a_verdict_on_values_that_names_no_place_is_noticed(folder: Path) -> None:
+    original = load_original("dense", folder)
+    report = compare(original, original.path, values_only=True)
+    with pytest.raises(AssertionError, match="nothing says what was changed"):
+        check_values(_BY_NAME[_OF_A_WEIGHT], report, True)
+
+
+# What the command says of values alone.
+
+
+def verify_values(folder: Path, source: str, name: str, *options: str) -> tuple[int, str]:
+    mutant = next(mutant for mutant in list_mutants(every=True) if mutant.name == f"{source}-{name}")
+    original = load_original(source, folder).path
+    run = in_process("verify", original, "--against", write(mutant.build(), folder / "mutant"), "--values-only", *options)
+    return run.returncode, (run.stdout + run.stderr).decode()
+
+
+def test_equal_values_name_the_place_and_the_distance(folder: Path) -> None:
+    code, text = verify_values(folder, "dense", "graph.node3.attribute0-one bit")
+    assert code == 0
+    assert "'g' and 'g': attributes alpha '0.5' and '0.50000006'" in text
+    assert "2 outputs compared, 0 bit for bit, max abs" in text
+    assert "EQUAL: the other model and the original, within the tolerance; 1 difference of structure" in text
+
+
+_IN_CHOICES = "graph.node1.attribute1.g.node0.attribute0.g.node1-operator"
+_IN_LOOPS = "graph.node0.attribute0.g.node2.attribute1.g.node0-operator"
+_UNREACHED = {
+    "a branch": ("made_branches", "graph.node1.attribute0.g.node0-operator", ("flag=true",), "subgraph else_branch"),
+    "a branch in a branch": ("choices", _IN_CHOICES, ("flag=true", "other=true"), "subgraph else_branch"),
+    "a Loop of no steps": ("loops", _IN_LOOPS, ("count=0", "start=true", "flag=true"), "subgraph body"),
+    "an attribute without an effect": ("dense", "graph.node2.attribute0-value", (), "alpha"),
+}
+
+
+@pytest.mark.parametrize("what", _UNREACHED)
+def test_what_no_run_reached_is_not_equal(what: str, folder: Path) -> None:
+    source, name, feeds, place = _UNREACHED[what]
+    code, text = verify_values(folder, source, name, *(word for feed in feeds for word in ("--feed", feed)))
+    assert code == 1, text
+    assert place in text
+    assert "  FAIL changes     1 of 1 difference changed nothing that was computed" in text
+    assert "NOT PROVED: the values are equal, and what differs between the models changed none of them" in text
+    assert "--feed gives inputs that show the other changes" in text
