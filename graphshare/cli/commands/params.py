@@ -9,7 +9,7 @@ from graphshare.cli import options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.formats.params.registry import FORMATS, MODELS
+from graphshare.formats.params.registry import FORMATS
 from graphshare.inspection.params_list import ParameterListing, list_params
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
@@ -239,11 +239,7 @@ def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
     """Print how many arrays have another dtype now, what that means for the graph, and what overflowed."""
     say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
     if done.kept and by_default:
-        kept = format_count(len(done.kept), "array")
-        of, why = "BatchNorm", "MXNet takes them in float32 only"
-        if done.source.format in MODELS:
-            of, why = "BatchNormalization and Resize", "they stay float32 beside float16 data"
-        say(f"{kept} of {of} keep their type: {why}; --keep chooses what keeps it")
+        say(f"{format_count(len(done.kept), 'array')} of {done.keeper}; --keep chooses what keeps it")
     for key, count in done.overflows.items():
         say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
 

@@ -22,7 +22,7 @@ from graphshare.formats.output_paths import UsedFile, name_of_file, place_output
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
-from graphshare.formats.params.registry import FORMATS, choose_format, find_format, read_index
+from graphshare.formats.params.registry import FORMATS, MODELS, choose_format, find_format, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.formats.paths import base_name
 from graphshare.progress import task
@@ -58,6 +58,13 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     cast: tuple[str, ...] = ()
     overflows: Mapping[str, int] = {}
     kept: tuple[str, ...] = ()
+
+    @property
+    def keeper(self) -> str:
+        """What takes arrays in float32 only, and why."""
+        if self.source.format in MODELS:
+            return "BatchNormalization and Resize keep their type: they stay float32 beside float16 data"
+        return "BatchNorm keep their type: MXNet takes them in float32 only"
 
 
 def convert_params(

@@ -139,7 +139,7 @@ def diff_parameters(
                 changes.append(change)
             else:
                 equal += 1
-    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), across)
+    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), dict(across))
 
 
 def _pairs(
