@@ -16,7 +16,6 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from tests.onnx_files.odd import ends
 from tests.processes import done, in_process, refused
 from tests.seam.placed import BODIES, PLACES, body_of, declare, fix_input, make_model, place
 
@@ -350,33 +349,3 @@ def test_a_group_of_models_keeps_the_weights_of_their_bodies(tmp_path: Path) -> 
     done(in_process("group", first, second, "--prefix", "a_", "--prefix", "b_", "-o", out))
     assert {"a_weight", "b_weight"} <= {record["key"] for record in list_records(out)}
     assert compute(out) == compute(first) + compute(second)
-
-
-@pytest.mark.parametrize("options", [("share", "--alias", "b_w=w"), ("duplicate", "--mode", "tie", "--tie", "w", "-p", "c_")])
-def test_outputs_do_not_get_one_name(options: tuple[str, ...], tmp_path: Path) -> None:
-    onnx.save(ends(), tmp_path / "ends.onnx")
-    done(in_process("duplicate", "ends.onnx", "-p", "b_", "-o", "pair.onnx", cwd=tmp_path))
-    command, *words = options
-    refused(
-        in_process(command, "pair.onnx", *words, "-o", "out.onnx", cwd=tmp_path),
-        "two outputs would be the value 'w'",
-        "leave its parameter copied",
-    )
-    assert not (tmp_path / "out.onnx").exists()
-
-
-def test_an_input_that_is_an_output_is_not_shared(tmp_path: Path) -> None:
-    onnx.save(ends(), tmp_path / "ends.onnx")
-    words = ("duplicate", "ends.onnx", "-p", "b_", "--share-input", "x", "-o", "out.onnx")
-    refused(in_process(*words, cwd=tmp_path), "two outputs would be the value 'x'", "its input unshared")
-    done(in_process("duplicate", "ends.onnx", "-p", "b_", "--mode", "tie", "-o", "tie.onnx", cwd=tmp_path))
-    names = [value.name for value in onnx.load(tmp_path / "tie.onnx").graph.output]
-    assert names == ["x", "w", "c", "y", "b_x", "b_w", "b_c", "b_y"]
-
-
-def test_a_model_with_one_output_listed_twice_stays_as_it_is(tmp_path: Path) -> None:
-    model = ends()
-    model.graph.output.append(model.graph.output[3])
-    onnx.save(model, tmp_path / "twice.onnx")
-    done(in_process("rename", "twice.onnx", "-p", "b_", "-o", "out.onnx", cwd=tmp_path))
-    assert [value.name for value in onnx.load(tmp_path / "out.onnx").graph.output] == ["b_x", "b_w", "b_c", "b_y", "b_y"]
