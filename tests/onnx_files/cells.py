@@ -172,7 +172,7 @@ def duplicate_tie(bench: Bench) -> str:
 def duplicate_mixed(bench: Bench) -> None:
     """Three branches on the same inputs, one weight copied and the others tied."""
     weights = [name for name, tensor in bench.weights.items() if tensor.ByteSize() >= SMALL]
-    words = ["--copy", f"={min(weights)}"] if weights else []
+    words = ["--copy", f"={min(weights)}"] if len(weights) > 1 else []
     words += [word for name in bench.inputs if name not in bench.heads for word in ("--share-input", f"={name}")]
     words += ["-p", PREFIX, "-p", "c_", "--map-out", "mixed.json"]
     out = bench.write("duplicate", bench.path, "--mode", "tie", *words, to="mixed.onnx")
