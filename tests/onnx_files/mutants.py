@@ -61,15 +61,21 @@ def read_source(name: str) -> Source:
 
 
 @cache
-def list_mutants(*, every: bool = False) -> tuple[Mutant, ...]:
-    """Return the mutants, whose names are unique: of each kind of change in a scope of a model the first, or ``every`` one."""
+@cache
+def list_mutants() -> tuple[Mutant, ...]:
+    """Return all mutants, whose names are unique."""
     mutants = [mutant for name in SOURCES for mutant in (*_list_changes(name), *_list_meaningless(name))]
     assert len({mutant.name for mutant in mutants}) == len(mutants)
-    if every:
-        return tuple(mutants)
-    return tuple({(m.source, m.scope, m.place, re.sub(r"\d+| from .*", "", m.what)): m for m in reversed(mutants)}.values())[
-        ::-1
-    ]
+    return tuple(mutants)
+
+
+def choose_mutants(*, of_each_model: bool) -> tuple[Mutant, ...]:
+    """Return the first mutant of each kind of change in a scope: of all models together, or ``of_each_model``."""
+    kinds = {
+        (m.source if of_each_model else "", m.scope, m.place, re.sub(r"\d+| from .*", "", m.what)): m
+        for m in reversed(list_mutants())
+    }
+    return tuple(reversed(kinds.values()))
 
 
 def _list_changes(name: str) -> Iterator[Mutant]:

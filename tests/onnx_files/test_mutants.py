@@ -19,13 +19,13 @@ from graphshare.differences.diff import Difference
 from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.verification.report import Report
 from tests.onnx_files.mutable import UNKNOWN, Source, draw_inputs
-from tests.onnx_files.mutants import Effect, Mutant, list_mutants, read_source
+from tests.onnx_files.mutants import Effect, Mutant, choose_mutants, list_mutants, read_source
 from tests.processes import in_process
 from tests.surroundings import is_required
 
 pytest.importorskip("onnxruntime")
 
-_BY_NAME = {mutant.name: mutant for mutant in list_mutants(every=is_required("large"))}
+_BY_NAME = {mutant.name: mutant for mutant in list_mutants()}
 
 
 class Original(NamedTuple):
@@ -192,14 +192,14 @@ def check(mutant: Mutant, folder: Path) -> None:
         check_values(mutant, compare(original, path, values_only=True), is_seen)
 
 
-@pytest.mark.parametrize("name", _BY_NAME)
+@pytest.mark.parametrize("name", [mutant.name for mutant in choose_mutants(of_each_model=is_required("large"))])
 def test_a_change_is_seen(name: str, folder: Path) -> None:
     check(_BY_NAME[name], folder)
 
 
 def test_every_place_is_changed() -> None:
     """A mutant fewer is a place less that is checked."""
-    mutants = list_mutants()
+    mutants = choose_mutants(of_each_model=True)
     assert Counter(mutant.effect for mutant in mutants)[Effect.COMPUTED] >= 1100
     assert len({mutant.source for mutant in mutants}) >= 20
     places = Counter(mutant.place for mutant in mutants)
@@ -237,7 +237,11 @@ def test_every_place_is_changed() -> None:
 def test_most_changes_are_shown_by_a_run(source: str, folder: Path) -> None:
     """What is called a change of what is computed is one: nearly all give other outputs, the versions of operators aside."""
     original = load_original(source, folder)
-    mutants = [m for m in list_mutants() if m.source == source and m.effect is Effect.COMPUTED and "opset" not in m.place]
+    mutants = [
+        m
+        for m in choose_mutants(of_each_model=True)
+        if m.source == source and m.effect is Effect.COMPUTED and "opset" not in m.place
+    ]
     mutants = [mutant for mutant in mutants if not is_endless(mutant.build())]
     seen = [not is_same(original.outputs, compute(write(m.build(), folder / "mutant"), original.inputs)) for m in mutants]
     assert sum(seen) >= 0.85 * len(seen), [m.name for m, is_seen in zip(mutants, seen, strict=True) if not is_seen]
@@ -282,7 +286,7 @@ def test_a_verdict_on_values_that_names_no_place_is_noticed(folder: Path) -> Non
 
 
 def verify_values(folder: Path, source: str, name: str, *options: str) -> tuple[int, str]:
-    mutant = next(mutant for mutant in list_mutants(every=True) if mutant.name == f"{source}-{name}")
+    mutant = _BY_NAME[f"{source}-{name}"]
     original = load_original(source, folder).path
     run = in_process("verify", original, "--against", write(mutant.build(), folder / "mutant"), "--values-only", *options)
     return run.returncode, (run.stdout + run.stderr).decode()
