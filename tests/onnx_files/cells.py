@@ -52,7 +52,10 @@ def inspect_sized(bench: Bench) -> None:
     words = [word for shape in shapes for word in ("--shape", shape)]
     facts = json.loads(bench.command("inspect", bench.path, "--names", "--format", "json", *words))
     types = {value["name"]: value for value in facts["shaped"]["outputs"]}
-    for name, value in bench.values.items():
+    for name in bench.complete:  # an output is what the file states, true or not
+        value = bench.values.get(name)
+        if value is None:
+            continue
         sizes = types[name]["shape"] if name in types else None
         numbers = [size if isinstance(size, int) else None for size in sizes or np.shape(value)]
         same = len(numbers) == np.ndim(value) and all(a in (None, b) for a, b in zip(numbers, np.shape(value), strict=True))
