@@ -254,10 +254,6 @@ class ModelFormat(ABC):
         """
         return {}
 
-    def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
-        """Return the outputs that a file of ``graph`` states no type of, where the format wants one and none is known."""
-        return ()
-
     def explain_unknown_types(self, names: Collection[str]) -> str:
         """Return a note on values of which :meth:`find_types` knows no type."""
         return ""

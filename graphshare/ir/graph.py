@@ -153,6 +153,10 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
         return iter(())
 
+    def result_remarks(self, graph: Graph) -> Iterator[str]:
+        """Yield what a person should know who writes ``graph``, which a rewrite made, in sentences."""
+        return iter(())
+
     def remarks(self) -> Iterator[str]:
         """Yield what a person should know who writes a rewritten graph of this source, in sentences."""
         return iter(())

@@ -90,8 +90,8 @@ def command(
         return 0
     # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
     is_plain = format_ == "text" and not (shapes or names) and not find_format(model.graph).supports(Capability.COSTS)
-    given = None if is_plain else options.parse_shapes(shapes)
-    found = inspect(model, shapes=given, as_input=as_input, as_parameter=as_parameter)
+    sizes = None if is_plain else options.parse_shapes(shapes)
+    found = inspect(model, shapes=sizes, as_input=as_input, as_parameter=as_parameter)
     roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in found.roles]
     found = msgspec.structs.replace(found, roles=roles)
     unknown = [output.name for output in found.shaped.outputs if output.dtype is None] if found.shaped is not None else []

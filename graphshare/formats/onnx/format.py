@@ -131,11 +131,6 @@ class OnnxFormat(ModelFormat):
 
         return find_types(graph, list(entries), shapes=shapes)
 
-    def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
-        from graphshare.formats.onnx.value_types import list_untyped_outputs
-
-        return list_untyped_outputs(graph)
-
     def explain_unknown_types(self, names: Collection[str]) -> str:
         from graphshare.formats.onnx.value_types import explain_unknown
 

@@ -282,6 +282,14 @@ class OnnxSource(Source, frozen=True, eq=False):
             for node, index in _list_repeated(graph.heads):
                 yield f"two outputs would be the value {outputs_of(node)[index]!r}, and names of outputs differ", hint, node
 
+    def result_remarks(self, graph: Graph) -> Iterator[str]:
+        """Yield that outputs are written without a type, if there are some."""
+        from graphshare.formats.onnx.value_types import explain_unknown, list_untyped_outputs  # they read what is stored
+
+        names = list_untyped_outputs(graph)
+        if names:
+            yield f"outputs are written without a type: {explain_unknown(names)}"
+
     def remarks(self) -> Iterator[str]:
         """Yield what a written model has otherwise than its file, or does not follow."""
         if not self.is_ordered:

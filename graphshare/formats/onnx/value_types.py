@@ -81,7 +81,7 @@ def find_types(
     Raises:
         RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
     """
-    changed = _feed_shapes(graph, shapes) if shapes else graph
+    changed = _state_shapes(graph, shapes) if shapes else graph
     changed = _forget_types(changed) if independent else changed
     types = _find_type_bytes(changed, entries, infers_all=changed is not graph)
     parsed = {key: parse_type(data, 0, len(data)) for key, data in types.items()}
@@ -293,7 +293,7 @@ def _forget_types(graph: Graph) -> Graph:
     return rebuild_graph(graph, forget)[0]
 
 
-def _feed_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Graph:
+def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Graph:
     """Return a graph whose inputs state these shapes; a size of which one states the name has its number everywhere."""
     inputs = {node.name: node for node in graph.variables() if not node.details.holds_value}
     types = {name: kind for name, kind in input_types(graph).items() if name in inputs}

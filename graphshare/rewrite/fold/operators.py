@@ -20,7 +20,7 @@ _FIRST_INFERENCE = 7
 """The operator set from which on a BatchNormalization without a statement is one for inference."""
 
 
-class Part(msgspec.Struct, frozen=True, eq=False):
+class Foldable(msgspec.Struct, frozen=True, eq=False):
     """A node that is linear in a weight, or that scales channels, with the attributes that ``linear`` or ``scaling`` reads.
 
     ``fault`` is why it cannot be folded, as the end of a sentence about it; empty where nothing is known against it.
@@ -32,18 +32,18 @@ class Part(msgspec.Struct, frozen=True, eq=False):
     fault: str = ""
 
 
-def find_part(node: Node, operator_set: int | None = None) -> Part | None:
-    """Return the part of a node in a fold; None for any other node. ``operator_set`` is the version of ONNX's operators."""
-    if not node.details.domain and node.op in _ONNX_PARTS:
+def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | None:
+    """Return what a fold needs of a node, None of one without a part in it; ``operator_set`` is ONNX's version of operators."""
+    if not node.details.domain and node.op in _ONNX_OPERATORS:
         try:
-            return _ONNX_PARTS[node.op](node, operator_set or 0)
+            return _ONNX_OPERATORS[node.op](node, operator_set or 0)
         except ValueError:
             return None
     kernel = kernel_of(node) if node.op else None
     if kernel is None or (kernel.linear is None and kernel.scaling is None):
         return None
     attrs = _parse_attributes(node)
-    return Part(attrs, kernel.linear, kernel.scaling, "" if attrs else "has attributes that cannot be read")
+    return Foldable(attrs, kernel.linear, kernel.scaling, "" if attrs else "has attributes that cannot be read")
 
 
 def _parse_attributes(node: Node) -> dict[str, Any]:
@@ -59,22 +59,22 @@ def _read_float(node: Node, name: str, default: str) -> float:
     return number
 
 
-def _read_convolution(node: Node, operator_set: int) -> Part:
+def _read_convolution(node: Node, operator_set: int) -> Foldable:
     """Return Conv or ConvTranspose, which are MXNet's operators of another name."""
     kernel = find_kernel("Convolution" if node.op == "Conv" else "Deconvolution")
     groups = int(node.attrs.get("group", "1"))
     attrs = {"kernel": (), "layout": None, "num_group": groups, "no_bias": len(node.inputs) < _WITH_BIAS}
-    return Part(attrs, kernel.linear if kernel is not None else None)
+    return Foldable(attrs, kernel.linear if kernel is not None else None)
 
 
-def _read_gemm(node: Node, operator_set: int) -> Part:
+def _read_gemm(node: Node, operator_set: int) -> Foldable:
     from graphshare.ops.folding import GEMM  # start-up: --help must not import numpy
 
     attrs = {"transB": int(node.attrs.get("transB", "0")), "beta": _read_float(node, "beta", "1")}
-    return Part({**attrs, "no_bias": len(node.inputs) < _WITH_BIAS}, GEMM)
+    return Foldable({**attrs, "no_bias": len(node.inputs) < _WITH_BIAS}, GEMM)
 
 
-def _read_batch_normalization(node: Node, operator_set: int) -> Part:
+def _read_batch_normalization(node: Node, operator_set: int) -> Foldable:
     """Return BatchNormalization, which is MXNet's BatchNorm with gamma; its statements of a mode changed three times."""
     is_old = operator_set < _FIRST_INFERENCE and int(node.attrs.get("is_test", "0")) != 1
     fault = ""
@@ -84,10 +84,10 @@ def _read_batch_normalization(node: Node, operator_set: int) -> Part:
         fault = "has spatial 0: a mean and a variance of each position"
     kernel = find_kernel("BatchNorm")
     attrs = {"axis": 1, "eps": _read_float(node, "epsilon", "1e-5"), "fix_gamma": False}
-    return Part(attrs, scaling=kernel.scaling if kernel is not None else None, fault=fault)
+    return Foldable(attrs, scaling=kernel.scaling if kernel is not None else None, fault=fault)
 
 
-_ONNX_PARTS: Mapping[str, Callable[[Node, int], Part]] = {
+_ONNX_OPERATORS: Mapping[str, Callable[[Node, int], Foldable]] = {
     "Conv": _read_convolution,
     "ConvTranspose": _read_convolution,
     "Gemm": _read_gemm,

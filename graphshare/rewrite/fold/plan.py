@@ -16,7 +16,7 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.registry import auxiliary_slots, kernel_of, signature_of
-from graphshare.rewrite.fold.operators import Part, find_part
+from graphshare.rewrite.fold.operators import Foldable, find_foldable
 from graphshare.text.format import format_count
 
 _STATISTICS = 4  # scale, shift, mean and variance
@@ -29,8 +29,8 @@ class Pair(msgspec.Struct, frozen=True, eq=False):
     layer: Node
     norm: Node
     statistics: tuple[str, ...]
-    linear: Part
-    scaling: Part
+    linear: Foldable
+    scaling: Foldable
 
     @property
     def weight(self) -> Node:
@@ -56,7 +56,7 @@ def plan_folding(graph: Graph) -> FoldPlan:
     pairs: dict[Node, Pair] = {}
     left: dict[Node, str] = {}
     for node in graph.nodes:
-        part = find_part(node, surroundings.operator_set)
+        part = find_foldable(node, surroundings.operator_set)
         if part is not None and part.scaling is not None:
             found = _pair_up(node, part, surroundings)
             if isinstance(found, Pair):
@@ -80,7 +80,7 @@ def plan_folding(graph: Graph) -> FoldPlan:
 def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
     """Yield what scales channels in the bodies that attributes of a node are."""
     for each in (inner for graph in node.subgraphs if node.details.bodies for inner in graph.nodes):
-        part = find_part(each, operator_set)
+        part = find_foldable(each, operator_set)
         if part is not None and part.scaling is not None:
             yield each
         yield from _list_inner_norms(each, operator_set)
@@ -104,12 +104,12 @@ class _Surroundings:
         return self.uses.get(node, [])
 
 
-def _pair_up(norm: Node, scaling: Part, around: _Surroundings) -> Pair | str:
+def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str:
     """Return the pair of a BatchNorm and the layer before it, or why it has to stay."""
     if scaling.fault or scaling.scaling is None or not norm.inputs:
         return scaling.fault or "has attributes or inputs that cannot be read"
     layer = norm.inputs[0].node
-    linear = find_part(layer, around.operator_set)
+    linear = find_foldable(layer, around.operator_set)
     if linear is None or linear.linear is None:
         return f"is after {layer.op}" if layer.op else "is after a variable"
     if linear.fault:
