@@ -23,6 +23,7 @@ from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.text.format import format_count
 
 BUG = "this is a bug of graphshare; nothing was written, please report it"
 _REPORTED = 20
@@ -221,6 +222,14 @@ class ModelFormat(ABC):
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
         """Yield the variables, also some with a value, that the file declares to be inputs; none where it declares none."""
         return iter(())
+
+    def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
+        """Return how many nodes there are of each kind that the format tells apart, by its own word for it."""
+        return {"node": len(nodes)}
+
+    def describe_parts(self, nodes: Collection[Node]) -> str:
+        """Return how many nodes there are, in words of the format."""
+        return " and ".join(format_count(count, what) for what, count in self.count_parts(nodes).items())
 
     @abstractmethod
     def list_nodes(self, graph: Graph) -> Sequence[Node]:

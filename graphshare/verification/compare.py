@@ -13,7 +13,7 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.errors import InputError
-from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
@@ -216,7 +216,7 @@ def _find_variables(
         if a in reference.variables and b in runner.variables:
             result = compare_values(runner.variables[b], reference.variables[a], tolerance)
             if not result:
-                yield InnerComparison(a.name, b.name, VARIABLE_OP, 0, result)
+                yield InnerComparison(a.name, b.name, operator_text(b), 0, result)
 
 
 def _compare_inner(

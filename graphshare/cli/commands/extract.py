@@ -14,6 +14,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
+from graphshare.formats.model_format import find_format
 from graphshare.text.format import format_count
 
 EXAMPLES = {
@@ -44,5 +45,8 @@ def command(
     outputs = write_result(result, output)
     if outputs is not None:
         arguments = format_name_list(NameLists(result.graph).arguments)
-        say(f"kept {len(result.graph.nodes)} of {format_count(len(source.graph.nodes), 'node')}; arguments {arguments}")
+        format_ = find_format(source.graph)
+        kept, whole = (format_.count_parts(graph.nodes) for graph in (result.graph, source.graph))
+        counts = " and ".join(f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items())
+        say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
         say_written(outputs)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import MXNET_DOMAIN, Node
 from graphshare.progress import Advance, noop_progress
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
@@ -31,8 +31,10 @@ VARIABLE_OP = "null"
 
 
 def operator_text(node: Node) -> str:
-    """Return the operator of ``node`` as a file has it."""
-    return node.op or VARIABLE_OP
+    """Return the operator of ``node`` as a file has it; of a variable of an ONNX model whether it is an initializer."""
+    if node.op or node.details.domain == MXNET_DOMAIN:
+        return node.op or VARIABLE_OP
+    return "initializer" if node.details.holds_value else "input"
 
 
 NODE_KEYS = frozenset(("op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"))

@@ -124,6 +124,10 @@ class OnnxFormat(ModelFormat):
 
         return list_types(graph)
 
+    def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
+        initializers = sum(node.is_variable and node.details.holds_value is True for node in nodes)
+        return {"node": sum(not node.is_variable for node in nodes), "initializer": initializers}
+
     def find_types(
         self, graph: Graph, entries: Iterable[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY
     ) -> Mapping[tuple[Node, int], StaticType]:

@@ -300,7 +300,7 @@ class OnnxSource(Source, frozen=True, eq=False):
     def describe(self) -> str:
         """Return what a table says of the format."""
         sets = ", ".join(f"{domain or 'ai.onnx'} {number}" for domain, number in self.opsets.items())
-        return f"ONNX (IR {self.ir_version}, operator set {sets or 'missing'})"
+        return f"ONNX (IR {self.ir_version}, opset {sets or 'missing'})"
 
 
 def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:

@@ -90,7 +90,7 @@ def test_a_model_is_known_by_its_first_fields_whatever_its_name(tmp_path: Path, 
     model = make_model()
     model.producer_name = producer
     (tmp_path / "weights").write_bytes(model.SerializeToString())
-    assert gs.inspect(tmp_path / "weights").generation == "ONNX (IR 8, operator set ai.onnx 18)"
+    assert gs.inspect(tmp_path / "weights").generation == "ONNX (IR 8, opset ai.onnx 18)"
     model.producer_name = "a\1b"  # the start of some other message
     (tmp_path / "other").write_bytes(model.SerializeToString())
     with pytest.raises(gs.GraphshareError, match="other: is not a symbol file: it starts with 08 08 12 03 61 01 62"):
