@@ -11,6 +11,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import Plan, plan_records
 from graphshare.checkpoint.parameters import list_under
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild_graph
@@ -45,7 +46,7 @@ def follow_rewrite(
         rewrite=rewrite if model.rewrite is None else model.rewrite.then(rewrite),
         sources=model.sources or (model,),
         report=report,
-        notes=(*notes, *rewrite.graph.source.result_remarks(rewrite.graph)),
+        notes=(*notes, *_note_untyped(rewrite.graph)),
         needs_params=model.needs_params or needs_params,
     )
 
@@ -74,9 +75,18 @@ def follow_group(
         rewrite=rewrite,
         sources=tuple(source for model in models for source in model.sources or (model,)),
         report=report,
-        notes=(*notes, *rewrite.graph.source.result_remarks(rewrite.graph)),
+        notes=(*notes, *_note_untyped(rewrite.graph)),
         needs_params=True,
     )
+
+
+def _note_untyped(graph: Graph) -> list[str]:
+    """Return a note on outputs that are written without a type, if there are some."""
+    if not graph.source.states_types:
+        return []
+    format_ = find_format(graph)
+    names = format_.list_untyped_outputs(graph)
+    return [f"outputs are written without a type: {format_.explain_unknown_types(names)}"] if names else []
 
 
 def _settle_names(rewrite: Rewrite) -> Rewrite:

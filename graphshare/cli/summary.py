@@ -22,11 +22,11 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     inputs = [node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)]
     for branch in report.rewrite.branches:
         names = format_name_list([branch.images[node].name for node in inputs if node in branch.images])
-        parts = find_format(model.graph).describe_parts(branch.images.values())
+        parts = model.graph.source.describe_parts(branch.images.values())
         say(f"branch {branch.label or '(original)'}: {parts}, inputs {names}")
     if report.tied:
         names = format_name_list([node.name for node in report.tied])
-        *_, kind = find_format(model.graph).count_parts(model.graph.nodes)
+        *_, kind = model.graph.source.count_parts(model.graph.nodes)
         say(f"tied: {format_count(len(report.tied), 'parameter')}, one {kind} each for all branches ({names})")
     if report.copied:
         count = format_count(len(report.copied), "parameter")

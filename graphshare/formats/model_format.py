@@ -23,7 +23,6 @@ from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.text.format import format_count
 
 BUG = "this is a bug of graphshare; nothing was written, please report it"
 _REPORTED = 20
@@ -223,14 +222,6 @@ class ModelFormat(ABC):
         """Yield the variables, also some with a value, that the file declares to be inputs; none where it declares none."""
         return iter(())
 
-    def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
-        """Return how many nodes there are of each kind that the format tells apart, by its own word for it."""
-        return {"node": len(nodes)}
-
-    def describe_parts(self, nodes: Collection[Node]) -> str:
-        """Return how many nodes there are, in words of the format."""
-        return " and ".join(format_count(count, what) for what, count in self.count_parts(nodes).items())
-
     @abstractmethod
     def list_nodes(self, graph: Graph) -> Sequence[Node]:
         """Return the nodes whose variables name lists have, in the order of the lists."""
@@ -262,6 +253,10 @@ class ModelFormat(ABC):
             RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
         """
         return {}
+
+    def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
+        """Return the outputs that a file of ``graph`` states no type of, where the format wants one and none is known."""
+        return ()
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
         """Return a note on values of which :meth:`find_types` knows no type."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copyreg
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -123,11 +123,13 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
 
     This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format, whose object
     has what all of its graphs have in common (:mod:`graphshare.formats.model_format`). ``version_key`` is the attribute of a
-    graph that states what wrote it, as ``["int", version]``; empty where none does.
+    graph that states what wrote it, as ``["int", version]``; empty where none does. With ``states_types`` files state the types
+    of inputs and outputs.
     """
 
     format: ClassVar[str] = "mxnet"
     version_key: ClassVar[str] = ""
+    states_types: ClassVar[bool] = False
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> Source:
         """Return the source of the same graph with other names and attributes; ``images`` says which node became which."""
@@ -145,16 +147,20 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield why graphs of this source and of another one do not fit into one file, each with what to do about it."""
         return iter(())
 
+    def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
+        """Return how many nodes there are of each kind that the format tells apart, by its own word for it."""
+        return {"node": len(nodes)}
+
+    def describe_parts(self, nodes: Collection[Node]) -> str:
+        """Return how many nodes there are, in words of the format."""
+        return " and ".join(format_count(count, what) for what, count in self.count_parts(nodes).items())
+
     def list_labels(self, graph: Graph) -> Mapping[Node, str]:
         """Return the names of nodes, beside those of their values, that no two nodes of a graph may have."""
         return EMPTY
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
         """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
-        return iter(())
-
-    def result_remarks(self, graph: Graph) -> Iterator[str]:
-        """Yield what a person should know who writes ``graph``, which a rewrite made, in sentences."""
         return iter(())
 
     def remarks(self) -> Iterator[str]:

@@ -16,7 +16,6 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.model_format import find_format
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.paths import base_name
 from graphshare.text.format import format_count
@@ -98,5 +97,5 @@ def command(
         write_stdout([drawn.data])
         return
     write_text(out, drawn.data, content="picture", inputs=[*input_files(model), *list_inputs("map", highlight)])
-    parts = find_format(model.graph).describe_parts(model.graph.nodes)
+    parts = model.graph.source.describe_parts(model.graph.nodes)
     say(f"wrote {out}: {format_count(len(drawn.picture.boxes), 'box')} for {parts}")

@@ -14,7 +14,6 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
-from graphshare.formats.model_format import find_format
 from graphshare.text.format import format_count
 
 EXAMPLES = {
@@ -45,8 +44,7 @@ def command(
     outputs = write_result(result, output)
     if outputs is not None:
         arguments = format_name_list(NameLists(result.graph).arguments)
-        format_ = find_format(source.graph)
-        kept, whole = (format_.count_parts(graph.nodes) for graph in (result.graph, source.graph))
+        kept, whole = (graph.source.count_parts(graph.nodes) for graph in (result.graph, source.graph))
         counts = " and ".join(f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items())
         say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
         say_written(outputs)

@@ -17,7 +17,6 @@ from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.model_format import find_format
 from graphshare.formats.paths import is_file
 from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping, OnCollision
@@ -145,7 +144,7 @@ def _say_group(report: Grouping) -> None:
             if role.kind in (Kind.INPUT, Kind.UNKNOWN) and node in branch.images
         ]
         prefix = f" under the prefix {part.prefix}" if part.prefix else ""
-        parts = find_format(branch.source).describe_parts(branch.images.values())
+        parts = branch.source.source.describe_parts(branch.images.values())
         say(f"{part.label}: {parts}{prefix}, inputs {format_name_list(names)}")
     fed: dict[str, list[str]] = {}
     for (number, node), output in report.connect.items():

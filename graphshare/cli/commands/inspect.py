@@ -191,7 +191,7 @@ def _format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) 
     yield _line("generation", format_.describe_version(model.graph))
     if found.implied:
         yield _line("implied states", format_names(found.implied, _LISTED))
-    for what, count in format_.count_parts(model.graph.nodes).items():
+    for what, count in model.graph.source.count_parts(model.graph.nodes).items():
         yield _line(f"{what}s", f"{count:,}")
     if not with_layers:
         yield _line("operators", ", ".join(f"{op} {count}" for op, count in found.ops.items()) or "none")

@@ -13,7 +13,6 @@ from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
-from graphshare.formats.model_format import find_format
 from graphshare.rewrite.rules.model import Only, matches_of_options
 from graphshare.text.format import format_count
 
@@ -77,6 +76,6 @@ def command(
     if outputs is not None and result.rewrite is not None:
         branch = result.rewrite.branches[0]
         changed = sum(image.name != node.name for node, image in branch.images.items())
-        nouns = find_format(branch.source).count_parts(branch.source.nodes)
+        nouns = branch.source.source.count_parts(branch.source.nodes)
         say(f"renamed {changed} of {format_count(len(branch.source.nodes), 'node' if len(nouns) == 1 else 'value')}")
         say_written(outputs)

@@ -124,16 +124,17 @@ class OnnxFormat(ModelFormat):
 
         return list_types(graph)
 
-    def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
-        initializers = sum(node.is_variable and node.details.holds_value is True for node in nodes)
-        return {"node": sum(not node.is_variable for node in nodes), "initializer": initializers}
-
     def find_types(
         self, graph: Graph, entries: Iterable[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY
     ) -> Mapping[tuple[Node, int], StaticType]:
         from graphshare.formats.onnx.value_types import find_types
 
         return find_types(graph, list(entries), shapes=shapes)
+
+    def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
+        from graphshare.formats.onnx.value_types import list_untyped_outputs
+
+        return list_untyped_outputs(graph)
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
         from graphshare.formats.onnx.value_types import explain_unknown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -224,6 +224,7 @@ class OnnxSource(Source, frozen=True, eq=False):
     """
 
     format: ClassVar[str] = "onnx"
+    states_types: ClassVar[bool] = True
 
     file: OnnxFile
     span: Span
@@ -264,6 +265,11 @@ class OnnxSource(Source, frozen=True, eq=False):
                     hint = "bring them to one version with onnx.version_converter first"
                     yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
 
+    def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
+        """Return how many operators and initializers there are; inputs are neither."""
+        initializers = sum(node.is_variable and node.details.holds_value is True for node in nodes)
+        return {"node": sum(not node.is_variable for node in nodes), "initializer": initializers}
+
     def list_labels(self, graph: Graph) -> Mapping[Node, str]:
         """Return the names of the operators that have one; onnxruntime makes initializers of Constants, without them."""
         return {node: node.details.label for node in graph.nodes if node.details.label and node.op not in ("", "Constant")}
@@ -281,14 +287,6 @@ class OnnxSource(Source, frozen=True, eq=False):
         if not _list_repeated(self.heads):
             for node, index in _list_repeated(graph.heads):
                 yield f"two outputs would be the value {outputs_of(node)[index]!r}, and names of outputs differ", hint, node
-
-    def result_remarks(self, graph: Graph) -> Iterator[str]:
-        """Yield that outputs are written without a type, if there are some."""
-        from graphshare.formats.onnx.value_types import explain_unknown, list_untyped_outputs  # they read what is stored
-
-        names = list_untyped_outputs(graph)
-        if names:
-            yield f"outputs are written without a type: {explain_unknown(names)}"
 
     def remarks(self) -> Iterator[str]:
         """Yield what a written model has otherwise than its file, or does not follow."""
