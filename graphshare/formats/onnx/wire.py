@@ -13,7 +13,6 @@ from graphshare.formats.byte_source import SourceBytes
 Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MASK64 = (1 << 64) - 1
-_NUMBERS = 32  # the fields of ONNX's messages have smaller numbers
 
 Field = tuple[int, int, int, int, int]
 """Number, wire type, begin of the tag, begin of the value and end; the value of a varint begins and ends as its bytes do."""
@@ -66,7 +65,7 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
         number, kind = tag >> 3, tag & 7
         if not 0 < number < 1 << 29:
             raise WireError(f"a field has the number {number}", begin)
-        if number < _NUMBERS and single >> number & 1:
+        if single >> number & 1:
             if seen >> number & 1:
                 raise WireError(f"field {number} occurs twice in a message that has it once", begin)
             seen |= 1 << number
