@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.analysis.name_lists import output_name, visible_outputs
-from graphshare.analysis.shapes import Inference
+from graphshare.analysis.shapes import infer_by_format
 from graphshare.errors import GraphshareError, InputError, RefusedError
 from graphshare.execute.memory import check_memory
 from graphshare.formats.params.records import ParameterFile
@@ -107,15 +107,10 @@ class SessionPart(OpenModel):
         """
         if can_limit_process() or shapes == self._checked:
             return
-        from graphshare.formats.onnx.value_types import find_types  # start-up: ONNX's inference is slow to import
-
         nodes = self.graph.nodes
-        types = find_types(self.graph, [e for n in nodes for e in visible_outputs(n)], shapes=shapes, independent=True)
-        inference = Inference(list(nodes), {}, {})
-        for node in nodes:
-            parts = [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
-            inference.types[node] = [dtype for dtype, _ in parts]
-            inference.shapes[node] = [_keep_numbers(shape) for _, shape in parts]
+        inference = infer_by_format(self.graph, list(nodes), shapes, independent=True)
+        sized = {node: [_keep_numbers(shape) for shape in row] for node, row in inference.shapes.items()}
+        inference = msgspec.structs.replace(inference, shapes=sized)
         with self.locate():
             check_memory(nodes, self.graph.heads, inference, EMPTY)
         self._checked = shapes

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.cost import Totals, totals
-from graphshare.analysis.name_lists import internals, visible_outputs
+from graphshare.analysis.name_lists import internals
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.analysis.shapes import Inference
+from graphshare.analysis.shapes import Inference, infer_by_format
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
@@ -134,24 +134,12 @@ def _infer(
     """
     nodes = post_order(entry.node for entry in part.heads)
     if not find_format(part).supports(Capability.COSTS):
-        return _find_types(part, nodes, shapes)
+        return infer_by_format(part, nodes, shapes)
     variables = [node for node in nodes if node.is_variable]
     given = for_variables(shapes, variables, option="`shapes`")
     held = read_recorded_shapes(variables, params, roles)
     types = {node: dtype for node, (_, dtype) in held.items()}
     return infer_given(part, {node: shape for node, (shape, _) in held.items()}, given, types, nodes=nodes)
-
-
-def _find_types(part: Graph, nodes: list[Node], shapes: Mapping[str, GivenShape]) -> Inference:
-    """Return what the format of a graph knows of the types of its values."""
-    entries = [entry for node in nodes for entry in visible_outputs(node)]
-    types = find_format(part).find_types(part, entries, shapes=shapes)
-    known = {
-        node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
-        for node in nodes
-    }
-    dtypes = {node: [dtype for dtype, _ in row] for node, row in known.items()}
-    return Inference(nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes)
 
 
 def _outputs(inference: Inference) -> list[ShapedOutput]:

@@ -243,11 +243,16 @@ class ModelFormat(ABC):
         return {}
 
     def find_types(
-        self, graph: Graph, entries: Iterable[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY
+        self,
+        graph: Graph,
+        entries: Iterable[Entry],
+        *,
+        shapes: Mapping[str, Sequence[int | None]] = EMPTY,
+        independent: bool = False,
     ) -> Mapping[tuple[Node, int], StaticType]:
         """Return the types of values by node and index, as far as the format has types and they are known.
 
-        ``shapes`` are those of inputs by name.
+        ``shapes`` are those of inputs by name. With ``independent`` what is inferred comes before what the file states.
 
         Raises:
             RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.

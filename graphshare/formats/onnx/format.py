@@ -125,11 +125,16 @@ class OnnxFormat(ModelFormat):
         return list_types(graph)
 
     def find_types(
-        self, graph: Graph, entries: Iterable[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY
+        self,
+        graph: Graph,
+        entries: Iterable[Entry],
+        *,
+        shapes: Mapping[str, Sequence[int | None]] = EMPTY,
+        independent: bool = False,
     ) -> Mapping[tuple[Node, int], StaticType]:
         from graphshare.formats.onnx.value_types import find_types
 
-        return find_types(graph, list(entries), shapes=shapes)
+        return find_types(graph, list(entries), shapes=shapes, independent=independent)
 
     def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
         from graphshare.formats.onnx.value_types import list_untyped_outputs
