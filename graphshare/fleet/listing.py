@@ -17,7 +17,7 @@ from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError
 from graphshare.fleet.records import FleetModel
 from graphshare.formats.byte_source import ListedFile
-from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, stem_of
+from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, STEM_END, stem_of
 from graphshare.formats.path_matches import find_root, is_pattern, list_candidates, match_path
 from graphshare.formats.paths import is_file, is_folder, split
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
@@ -105,7 +105,7 @@ def _list_names(folder: str) -> dict[str, None]:
 
 def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
     """Return the models of a URL: of a glob, a file, a stem or a folder. Raises InputError when it cannot be listed."""
-    if is_pattern(pattern):
+    if is_pattern(pattern, stem_end=STEM_END):
         start = len(_without_tail(find_root(pattern)))
         wanted = _without_tail(pattern)[start:]
         globs = [wanted, *(wanted + suffix for suffix in _SUFFIXES)] if _may_be_stem(wanted) else [wanted]

@@ -17,12 +17,12 @@ from graphshare.text.patterns import Matcher, compile_pattern
 from graphshare.text.urls import is_url, split_url
 
 
-def is_pattern(path: str) -> bool:
-    """Return whether a path is a glob, and not the path of a file that has such characters in its name."""
+def is_pattern(path: str, *, stem_end: str = "") -> bool:
+    """Return whether a path is a glob, and not the path, or without ``stem_end`` the stem, of a file with such characters."""
     if is_url(path):
         head, name, _ = split_url(path)
         return any(mark in head + name for mark in "*[?")
-    return glob.has_magic(path) and not exists(path) and not exists(extend(path, "-symbol.json"))
+    return glob.has_magic(path) and not exists(path) and not exists(extend(path, stem_end))
 
 
 def match_paths(pattern: str) -> list[str]:

@@ -17,8 +17,9 @@ import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.model_names import name_of_file
 from graphshare.formats.open_source import open_source
-from graphshare.formats.output_paths import UsedFile, name_of_file, place_output, refuse_inputs_as_outputs
+from graphshare.formats.output_paths import UsedFile, place_output, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
