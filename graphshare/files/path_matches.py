@@ -11,8 +11,8 @@ import re
 from functools import lru_cache
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ListedFile
-from graphshare.formats.paths import exists, extend
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.paths import exists, extend
 from graphshare.text.patterns import Matcher, compile_pattern
 from graphshare.text.urls import is_url, split_url
 
@@ -49,7 +49,7 @@ def list_matches(pattern: str) -> list[ListedFile]:
 
 def list_candidates(pattern: str) -> list[ListedFile]:
     """Return the files below the folder before the first wildcard of a URL, as many levels down as the pattern has."""
-    from graphshare.formats.remote.listing import find_files  # start-up: only URLs need it
+    from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
 
     root = find_root(pattern)
     head, name, _ = split_url(pattern)

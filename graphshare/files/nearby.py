@@ -6,7 +6,7 @@ import os
 import re
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.paths import join, list_names, split
+from graphshare.files.paths import join, list_names, split
 from graphshare.text.names import find_similar
 from graphshare.text.urls import is_url
 

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.paths import Identity, exists, find_identity, is_folder, join, split
+from graphshare.files.paths import Identity, exists, find_identity, is_folder, join, split
 
 STDIN = "<stdin>"
 STDOUT = "<stdout>"
