@@ -12,6 +12,7 @@ from typing import NoReturn
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.files.open_source import open_source
 from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph, Weight
 from graphshare.formats.onnx.graph_fields import (
     ANNOTATION,
@@ -42,7 +43,6 @@ from graphshare.formats.onnx.stored import (
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
-from graphshare.formats.open_source import open_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
 from graphshare.ir.rebuild import rebuild, relink_all
 

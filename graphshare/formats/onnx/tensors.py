@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Iterator
 
+from graphshare.files.open_source import open_source
+from graphshare.files.paths import describe_file, join
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
 from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
-from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import MAX_RANK, element_count
-from graphshare.formats.paths import describe_file, join
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, leaves_folder

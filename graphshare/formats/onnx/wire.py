@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from graphshare.formats.byte_source import SourceBytes
+from graphshare.files.byte_source import SourceBytes
 
 Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
