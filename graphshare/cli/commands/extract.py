@@ -21,7 +21,7 @@ EXAMPLES = {
     "extract": [
         ("the features of a classifier", "graphshare extract lenet --target fc1_output -o features"),
         ("the outputs of several layers", "graphshare extract lenet --target 'pool*' --target fc1 -o inner"),
-        ("one of two models behind a switch", "graphshare extract both.onnx --branch use_cache=true -o past.onnx"),
+        ("one of two models behind a switch", "graphshare extract both.onnx --branch exact=true -o exact.onnx"),
         ("what follows an inner output", "graphshare extract lenet --cut pool2_output --target softmax_output -o top"),
     ],
 }

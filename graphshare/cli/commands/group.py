@@ -28,8 +28,8 @@ EXAMPLES = {
     "group": [
         ("two networks side by side", "graphshare group lenet lenet --prefix a_ --prefix b_ -o pair"),
         (
-            "two decoders, one copy of their weights",
-            "graphshare group with-past.onnx first.onnx --switch use_cache -o both.onnx",
+            "two models on one copy of their weights",
+            "graphshare group lenet.onnx folded.onnx --switch exact -o one.onnx",
         ),
     ],
 }
