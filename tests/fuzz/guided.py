@@ -23,6 +23,7 @@ STARTED = time.monotonic()
 
 with atheris.instrument_imports(
     include=[
+        "graphshare.fleet.manifest",
         "graphshare.formats",
         "graphshare.checkpoint",
         "graphshare.rewrite.rules",

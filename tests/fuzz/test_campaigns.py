@@ -11,6 +11,8 @@ import pytest
 
 from graphshare.cli import main
 from graphshare.errors import InputError
+from graphshare.fleet import manifest
+from graphshare.formats.remote import listing
 from graphshare.ops.registry import find_kernel
 from tests.fuzz import graphs, onnx_models, operators, reads
 from tests.fuzz.collect import Collector
@@ -56,6 +58,25 @@ def test_the_operators_find_a_kernel_that_fails(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("name", READERS)
 def test_the_seeds_of_a_reader_are_valid(name: str) -> None:
     assert all(map(READERS[name].read_or_refuse, READERS[name].seeds()))
+
+
+def test_a_manifest_that_loses_a_line_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = READERS["manifest"].seeds()[2]
+    assert READERS["manifest"].read_or_refuse(lines)
+    monkeypatch.setattr(manifest, "_is_torn", lambda line: True)  # as if every last line were a torn one
+    with pytest.raises(AssertionError, match="became"):
+        READERS["manifest"].read_or_refuse(lines)
+    monkeypatch.setattr(manifest.Manifest, "_read", lambda self: os.truncate(self.path, 0))
+    with pytest.raises(AssertionError, match="became"):
+        READERS["manifest"].read_or_refuse(b"the only copy\n")
+
+
+def test_a_link_that_leaves_its_folder_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = b'<a href="a/"><a href="%252e%252e%252fx"><a href="b">'
+    assert READERS["page"].read(page) == ["http://127.0.0.1/models/a/", "http://127.0.0.1/models/b"]
+    monkeypatch.setattr(listing, "leaves_folder", lambda name: False)
+    with pytest.raises(AssertionError, match="is not in its folder"):
+        READERS["page"].read(page)
 
 
 def test_blind_reads_find_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
