@@ -12,7 +12,6 @@ import json
 import os
 import random
 import re
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,9 +93,8 @@ def send(cases: Cases, minutes: float, keep: Path, seconds: float = SECONDS, mem
         stack.callback(os.chdir, before)
         os.chdir(folder)
         for outcome in run_cases(cases.run, minutes, seconds=seconds, memory=memory):
-            words, files = cases.make(outcome.number)
-            cases.clear({*files, *ADDED})  # of a run that was ended from outside
             if outcome.status == "failed":
+                words, files = cases.make(outcome.number)
                 sort = f"{words[0]} {outcome.sort}" if outcome.sort == HANG else outcome.sort
                 collector.fail(sort, outcome.what, ["graphshare", *words], files)
             else:
@@ -194,13 +192,13 @@ def judge(words: list[str], code: object, errors: str) -> tuple[str, str]:
     return ("refused" if code == 2 else "done"), ""
 
 
-def call(words: list[str]) -> tuple[object, str]:
+def call(words: list[str], stdout: io.BytesIO | None = None) -> tuple[object, str]:
     """Run a command in this process; return its exit code and what it printed on stderr."""
-    errors, output = io.StringIO(), io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    errors, output = io.StringIO(), io.TextIOWrapper(stdout or io.BytesIO(), encoding="utf-8")
     with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(output), warnings.catch_warnings():
         warnings.simplefilter("always")
         code = main.run(["--debug", *words])
-        sys.stdout.flush()
+        output.detach()  # flushed, and not closed with this wrapper
     return code, errors.getvalue()
 
 
