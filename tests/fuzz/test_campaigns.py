@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from graphshare.fleet import manifest
 from graphshare.formats.remote import listing
 from graphshare.ops.registry import find_kernel
 from graphshare.resources import resource_limits
-from tests.fuzz import graphs, onnx_models, operators, reads
+from tests.fuzz import graphs, onnx_models, operators, reads, servers
 from tests.fuzz.collect import Collector
 from tests.fuzz.heavy_models import make_heavy
 from tests.fuzz.readers import READERS
@@ -168,6 +169,56 @@ def test_a_file_that_is_lost_or_written_too_early_is_found(monkeypatch: pytest.M
     assert graphs.find_damage(["rename"], files, ["out.json"], "refused") == "refused, and out.json was written"
     (tmp_path / "a").write_bytes(b"")
     assert graphs.find_damage(["rename"], files, [], "done") == "a is not what it was"
+
+
+@pytest.fixture
+def servers_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> servers.Cases:
+    monkeypatch.chdir(tmp_path)  # the cases change it
+    return servers.Cases(0, tmp_path)
+
+
+def test_servers_that_lie(servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "COMMANDS", servers.COMMANDS[:: size_of_day(5, 1)])
+    outcomes = [servers_cases.run(number) for number in range(size_of_day(5, 100))]
+    assert {status for status, _ in outcomes} <= {"done", "refused"}, outcomes
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, command: str, rate: float = 0.5) -> None:
+    """Let every case be one of this command, on a server that lies now and then about nothing but pages and places."""
+    monkeypatch.setattr(servers, "COMMANDS", [command.split()])
+    monkeypatch.setattr(servers, "LIES", {"close": servers.close_delimited})
+    monkeypatch.setattr(servers, "RATES", [rate])
+
+
+def test_a_request_out_of_the_folder_is_found(servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "check URL/ext.onnx --isolated")
+    assert {servers_cases.run(number)[0] for number in range(20)} <= {"done", "refused"}
+    monkeypatch.setattr("graphshare.formats.onnx.tensors.leaves_folder", lambda name: False)
+    assert any("was requested" in servers_cases.run(number)[1] for number in range(20))
+
+
+def test_credentials_in_a_message_are_found(servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "inspect URL/nowhere.json?QUERY", rate=0.0)
+    assert servers_cases.run(0) == ("refused", "")
+    for name in ("_CREDENTIALS", "_SLASH_IN_PASSWORD"):
+        monkeypatch.setattr(f"graphshare.text.urls.{name}", re.compile("()x^"))
+    assert "is in what was printed" in servers_cases.run(0)[1]
+
+
+def test_files_that_a_lying_server_has_changed_are_found(servers_cases: servers.Cases) -> None:
+    assert not servers_cases.find_file(0, None, set())
+    out = servers_cases.work / "out"
+    out.mkdir()
+    (out / "out.npz").write_bytes(servers_cases.converted["out.npz"])
+    assert not servers_cases.find_file(0, None, {"cut"})
+    assert servers_cases.find_file(2, None, set()) == "refused, and out.npz was written"
+    (out / "out.npz").write_bytes(b"")
+    assert not servers_cases.find_file(0, None, {"bytes"})
+    assert servers_cases.find_file(0, None, {"cut"}) == "out.npz is not what the server has"
+    (servers_cases.work / "run.jsonl").write_bytes(b"")
+    assert servers_cases.find_file(0, b"notes\n", {"bytes"}) == "the manifest has lost a line"
+    (servers_cases.work.parent / "x").write_bytes(b"")
+    assert servers_cases.find_file(0, None, set()) == "b/x is not below the folder of outputs"
 
 
 def test_heavy_models_are_heavy() -> None:
