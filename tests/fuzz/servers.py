@@ -64,10 +64,10 @@ COMMANDS = tuple(
     params list URL/lenet.safetensors
     params convert URL/lenet-0000.params out/out.npz
     params convert URL/lenet.npz out/out.params
-    foreach URL/ -- inspect {}
-    foreach URL/ -o out -- rename {} --prefix y-
-    foreach URL/** --manifest run.jsonl -- check {} --isolated
-    foreach URL/*-symbol.json --manifest run.jsonl -o out -- duplicate {} --prefix x- --mode tie
+    foreach URL/ --time-limit 5 -- inspect {}
+    foreach URL/ --time-limit 5 -o out -- rename {} --prefix y-
+    foreach URL/** --time-limit 5 --manifest run.jsonl -- check {} --isolated
+    foreach URL/*-symbol.json --time-limit 5 --manifest run.jsonl -o out -- duplicate {} --prefix x- --mode tie
     """.strip().splitlines()
 )
 OUTSIDE = ("%2e%2e/", ".%2e/", "..%2f", "%252e%252e/", ".\t./", "..\\", "../", "a/../../", "/", "//{other}/", "http://{other}/",
