@@ -17,8 +17,8 @@ import pytest
 from graphshare.cli import main
 from graphshare.errors import GraphshareError, InputError
 from graphshare.execute.engines.confined_session import ConfinedSession
+from graphshare.files.remote import listing
 from graphshare.fleet import manifest
-from graphshare.formats.remote import listing
 from graphshare.ops.registry import find_kernel
 from graphshare.resources import resource_limits
 from tests.fuzz import graphs, onnx_models, operators, reads, servers
@@ -96,7 +96,8 @@ def test_blind_reads_find_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, t
             raise KeyError("planted")
         raise InputError("refused")
 
-    monkeypatch.setitem(READERS, "map", reads.READERS["map"].__class__(read, lambda: [b"\xff"], (b"x",), ("x",), ".map"))
+    planted = READERS["map"].__class__(read, lambda: [b"\xff"], (b"x",), ("x",), ".map")
+    monkeypatch.setattr(reads, "READERS", {"map": planted})
     collector = Collector(tmp_path)
     reads.run_blind(collector, 0.02, 0)
     assert any("planted" in failure.message for failure in collector.totals.failures)
