@@ -21,7 +21,7 @@ from graphshare.ops.unification import is_known
 from graphshare.text.format import format_count
 
 
-class Scope:
+class GraphTranslation:
     """The translation of a graph: the values so far, and the faults. ``parameters`` are variables that can be read.
 
     ``values`` are the ONNX names of variables and outputs of nodes; those of the variables must be there before the nodes are
@@ -110,7 +110,7 @@ class Scope:
         shapes, types = {n: x.shape for n, x in known.items()}, {n: x.dtype for n, x in known.items()}
         inference = infer(graph, shapes, types, np_shape=getattr(self.inference.shapes, "np_shape", False))
         parameters = {n: x for n, x in known.items() if x.read is not None}
-        scope = Scope(graph, inference, parameters, self.writer, self.domain)
+        scope = GraphTranslation(graph, inference, parameters, self.writer, self.domain)
         scope.values = {(n, 0): x.name for n, x in known.items()}
         with self.writer.inner_nodes():
             scope.translate()

@@ -11,7 +11,7 @@ from graphshare.analysis.shapes import Inference
 from graphshare.errors import RefusedError
 from graphshare.export_onnx.opsets import IR_VERSIONS, list_versions
 from graphshare.export_onnx.refusals import add_hint
-from graphshare.export_onnx.scope import Scope
+from graphshare.export_onnx.scope import GraphTranslation
 from graphshare.export_onnx.writer import GraphWriter, UniqueNames
 from graphshare.formats.onnx.compose import declare_outputs, make_input, make_source
 from graphshare.formats.onnx.messages import Dimensions
@@ -79,7 +79,7 @@ def translate_graph(
     return Translated(msgspec.structs.replace(graph, source=source), names, work.variables, renamed, dropped, work.custom)
 
 
-class _Work(Scope):
+class _Work(GraphTranslation):
     """The translation of a whole graph, whose variables are its inputs and initializers."""
 
     def __init__(

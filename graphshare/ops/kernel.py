@@ -92,7 +92,7 @@ class Bodies(Protocol):
     def types(self, number: int, variables: Types, heads: Types) -> tuple[Types, Types]: ...
 
 
-class Result(NamedTuple):
+class KernelResult(NamedTuple):
     """What a forward pass gives that has more to say than its outputs.
 
     ``updates`` are new values of inputs that the operator mutates, by position; ``residuals`` serve a backward pass.
@@ -103,7 +103,7 @@ class Result(NamedTuple):
     residuals: Any = None
 
 
-Forward = Callable[..., "Array | tuple[Array, ...] | Result"]
+Forward = Callable[..., "Array | tuple[Array, ...] | KernelResult"]
 
 
 ShapeRule = Callable[[Attrs, Shapes, Shapes], "tuple[Shapes, Shapes]"]
@@ -128,8 +128,8 @@ BodyTypeRule = Callable[[Attrs, Types, Types, Bodies], "tuple[Types, Types]"]
 class Kernel(msgspec.Struct, frozen=True):
     """How one operator computes.
 
-    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`Result`. ``shapes(attrs, inputs, outputs)`` and
-    ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
+    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`KernelResult`. ``shapes(attrs, inputs, outputs)``
+    and ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
     they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
     ``body_shapes`` and ``body_types`` are asked in their place where the node has subgraphs. ``refuses(attrs, bodies)`` says
     why a node cannot be run that has a kernel, before anything runs; None where it can.

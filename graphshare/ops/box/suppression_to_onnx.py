@@ -14,7 +14,7 @@ import msgspec
 from graphshare.ops.translation import Translation, Value
 
 
-class Candidates(msgspec.Struct, frozen=True, eq=False):
+class RankedBoxes(msgspec.Struct, frozen=True, eq=False):
     """Boxes ``(B, K, 4)`` by their corners and falling score; ``alive`` ``(B, K)`` are those that take part.
 
     ``classes`` ``(B, K)`` keep boxes of different classes from suppressing each other; empty where they do not.
@@ -104,7 +104,7 @@ def emit_overlaps(t: Translation, a: str, b: str, dtype: str) -> str:
     return t.emit("Where", t.emit("Greater", both, t.number(0, dtype)), share, both)
 
 
-def emit_survivors(t: Translation, candidates: Candidates, rule: Suppression) -> str:
+def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -> str:
     """Emit the ``Loop``; return which of ``candidates`` ``(B, K)`` remain."""
     shape, count = candidates.shape, candidates.shape[1]
     boxes = _emit_boxes(t, candidates.boxes, candidates.dtype, rule.pixels)
@@ -127,7 +127,7 @@ def emit_survivors(t: Translation, candidates: Candidates, rule: Suppression) ->
     return t.emit_several("Loop", 2, *initial, body=body)[1]
 
 
-def _emit_hits(t: Translation, candidates: Candidates, boxes: _Boxes, rule: Suppression, best: str) -> str:
+def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: _Boxes, rule: Suppression, best: str) -> str:
     """Return which boxes the one at ``best`` ``(B, 1)`` overlaps too much."""
     hits = t.number(True, "bool")
     if rule.limit >= 0:  # otherwise boxes that have nothing in common overlap too much already

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphshare.ops.box.kernel import multi_box_prior
 from graphshare.ops.box.suppression_to_onnx import (
-    Candidates,
+    RankedBoxes,
     Suppression,
     emit_centers,
     emit_column,
@@ -46,7 +46,7 @@ def translate_box_nms(t: Translation) -> str:
     first, number = attrs["coord_start"], attrs["id_index"]
     boxes = emit_corners(t, emit_columns(t, rows, first, first + 4), attrs["in_format"], x.dtype)
     classes = emit_column(t, rows, number) if number >= 0 and not attrs["force_suppress"] else ""
-    candidates = Candidates(boxes, alive, (batch, kept), x.dtype, classes)
+    candidates = RankedBoxes(boxes, alive, (batch, kept), x.dtype, classes)
     survivors = emit_survivors(t, candidates, Suppression(attrs["overlap_thresh"]))
     order, is_row = emit_compact_order(t, survivors, kept)
     none = t.number(-1, x.dtype)

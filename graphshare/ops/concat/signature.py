@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphshare.ops.batch_axis import Outcome, Rule, Use
 from graphshare.ops.reshape.signature import expand_dims_rule
-from graphshare.ops.signature import Outputs, define
+from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import read_count, split
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
-def slice_outputs(signature: Signature, attrs: Attributes) -> Outputs:
+def slice_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     """SliceChannel numbers its outputs even when there is only one."""
     count = read_count(signature, attrs, "num_outputs")
-    return Outputs(count, count, ())
+    return OutputList(count, count, ())
 
 
 OPERATORS = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.box.suppression_to_onnx import (
-    Candidates,
+    RankedBoxes,
     Suppression,
     emit_centers,
     emit_column,
@@ -77,7 +77,7 @@ def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> s
         alive, mine = t.slice(alive, [1], [0], [top]), t.slice(mine, [1], [0], [top])
         own = own and t.slice(own, [1], [0], [top])
     rule = Suppression(t.attrs["nms_threshold"], inclusive=True)
-    left = emit_survivors(t, Candidates(mine, alive, (batch, top), dtype, own), rule)
+    left = emit_survivors(t, RankedBoxes(mine, alive, (batch, top), dtype, own), rule)
     if top < count:
         left = t.emit("Concat", left, t.emit("Expand", t.number(False, "bool"), t.integers((batch, count - top))), axis=1)
     return t.emit("Where", left, classes, t.number(-1, dtype))
@@ -176,7 +176,7 @@ def translate_proposals(t: Translation) -> str | list[str]:
     count = attrs["rpn_post_nms_top_n"]
     everyone = t.emit("Expand", t.number(True, "bool"), t.integers((batch, top)))
     rule = Suppression(attrs["threshold"], pixels=True, most=count)
-    left = emit_survivors(t, Candidates(boxes, everyone, (batch, top), dtype), rule)
+    left = emit_survivors(t, RankedBoxes(boxes, everyone, (batch, top), dtype), rule)
     first, is_left = emit_compact_order(t, left, top)
     numbers = t.reduce("ReduceSum", t.cast(is_left, "int64", "bool"), (1,), keepdims=True)
     chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
@@ -87,7 +87,7 @@ def length_along_axes(attrs: Attrs, x: Array) -> tuple[tuple[int, ...], Array]:
     return axes, np.sqrt(np.square(x).sum(axis=axes, keepdims=True) + x.dtype.type(attrs["eps"]))
 
 
-def dropout(context: Context, attrs: Attrs, x: Array) -> Array | Result:
+def dropout(context: Context, attrs: Attrs, x: Array) -> Array | KernelResult:
     """Return ``x``; in training (in mode ``always`` at any time) a share ``p`` is set to 0 and the rest scaled up."""
     keep = 1 - attrs["p"]
     if keep == 1 or not (context.training or attrs["mode"] == "always"):
@@ -98,12 +98,12 @@ def dropout(context: Context, attrs: Attrs, x: Array) -> Array | Result:
     is_kept = context.rng.random(shape, dtype=np.float32) < keep
     mask = is_kept.astype(x.dtype) / x.dtype.type(keep or 1)
     result: Array = np.multiply(x, mask, out=reuse_buffer(context, x))
-    return Result((result, mask), {}, mask)
+    return KernelResult((result, mask), {}, mask)
 
 
-def sparse_regularization(context: Context, attrs: Attrs, x: Array, moving_avg: Array) -> Array | Result:
+def sparse_regularization(context: Context, attrs: Attrs, x: Array, moving_avg: Array) -> Array | KernelResult:
     """Return ``x``; in training update the running mean of each unit, for the penalty in the backward pass."""
-    return Result((x,), {1: update_average(attrs, x, moving_avg)}) if context.training else x
+    return KernelResult((x,), {1: update_average(attrs, x, moving_avg)}) if context.training else x
 
 
 def update_average(attrs: Attrs, x: Array, moving_avg: Array) -> Array:
