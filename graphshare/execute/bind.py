@@ -33,9 +33,9 @@ from graphshare.formats.model_format import has_kernels
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.ops.batch_norm.kernel import plain_scaling
 from graphshare.ops.convolution.fused import Chain
 from graphshare.ops.kernel import Array
+from graphshare.ops.normalization.batch_norm import plain_scaling
 from graphshare.resources import memory_limit
 from graphshare.text.format import format_count, format_names
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.box.suppression_to_onnx import (
+from graphshare.ops.detection.boxes_to_onnx import TRANSLATIONS as BOX_TRANSLATIONS
+from graphshare.ops.detection.boxes_to_onnx import emit_decoded, emit_matches, refuse_integers
+from graphshare.ops.detection.kernel import PREFIXES, anchors_of, multi_box_prior, variances
+from graphshare.ops.detection.suppression_to_onnx import (
     RankedBoxes,
     Suppression,
     emit_centers,
@@ -18,10 +21,14 @@ from graphshare.ops.box.suppression_to_onnx import (
     emit_rows,
     emit_survivors,
 )
-from graphshare.ops.box.to_onnx import emit_decoded, emit_matches, refuse_integers
-from graphshare.ops.detection.kernel import anchors_of, variances
-from graphshare.ops.kernel import Array
+from graphshare.ops.kernel import Array, Context
 from graphshare.ops.translation import Translation, Translator, Value
+
+
+def translate_multi_box_prior(t: Translation) -> str:
+    """Return the anchors as a constant: only the shape of the data counts."""
+    x = t.inputs[0]
+    return t.constant(multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)), x.dtype)
 
 
 def translate_multi_box_detection(t: Translation) -> str:
@@ -239,12 +246,13 @@ def _emit_padding(t: Translation) -> str:
     return t.emit("Or", *beyond)
 
 
-TRANSLATIONS = tuple(
-    Translator(operator, function, condition="integers are refused")
-    for operator, function in (
-        ("_contrib_MultiBoxDetection", translate_multi_box_detection),
-        ("_contrib_MultiBoxTarget", translate_multi_box_target),
-        ("_contrib_Proposal", translate_proposals),
-        ("_contrib_MultiProposal", translate_proposals),
-    )
+_INTEGERS = "integers are refused"
+
+TRANSLATIONS = (
+    *BOX_TRANSLATIONS,
+    *(Translator(f"{prefix}MultiBoxPrior", translate_multi_box_prior) for prefix in PREFIXES),
+    *(Translator(f"{prefix}MultiBoxDetection", translate_multi_box_detection, _INTEGERS) for prefix in PREFIXES),
+    *(Translator(f"{prefix}MultiBoxTarget", translate_multi_box_target, _INTEGERS) for prefix in PREFIXES),
+    Translator("_contrib_Proposal", translate_proposals, _INTEGERS),
+    Translator("_contrib_MultiProposal", translate_proposals, _INTEGERS),
 )

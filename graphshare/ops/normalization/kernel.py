@@ -8,6 +8,8 @@ from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes
 from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.normalization.batch_norm import GRADIENTS as BATCH_NORM_GRADIENTS
+from graphshare.ops.normalization.batch_norm import KERNELS as BATCH_NORM_KERNELS
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
@@ -181,15 +183,18 @@ def infer_sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return [data, unify((data[1],), inputs[1])], [data]
 
 
-KERNELS = with_limits(
-    Limits(dtypes=FLOATS, rank=2, elements=True),
-    Kernel("InstanceNorm", instance_norm, infer_instance_norm_shapes, same_dtypes),
-    Kernel("LayerNorm", layer_norm, infer_layer_norm_shapes, same_dtypes),
-    Kernel("GroupNorm", group_norm, infer_group_norm_shapes, same_dtypes),
-    Kernel("LRN", local_response_norm, infer_response_norm_shapes, same_dtypes),
-    Kernel("L2Normalization", l2_normalization, infer_l2_normalization_shapes, same_dtypes),
-    Kernel("Dropout", dropout, same_shapes, same_dtypes),
-    Kernel("IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes),
+KERNELS = (
+    *BATCH_NORM_KERNELS,
+    *with_limits(
+        Limits(dtypes=FLOATS, rank=2, elements=True),
+        Kernel("InstanceNorm", instance_norm, infer_instance_norm_shapes, same_dtypes),
+        Kernel("LayerNorm", layer_norm, infer_layer_norm_shapes, same_dtypes),
+        Kernel("GroupNorm", group_norm, infer_group_norm_shapes, same_dtypes),
+        Kernel("LRN", local_response_norm, infer_response_norm_shapes, same_dtypes),
+        Kernel("L2Normalization", l2_normalization, infer_l2_normalization_shapes, same_dtypes),
+        Kernel("Dropout", dropout, same_shapes, same_dtypes),
+        Kernel("IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes),
+    ),
 )
 
 
@@ -276,6 +281,7 @@ def sparse_regularization_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 GRADIENTS = (
+    *BATCH_NORM_GRADIENTS,
     Gradient("InstanceNorm", instance_norm_gradient, reads_outputs=False),
     Gradient("LayerNorm", layer_norm_gradient, reads_outputs=False),
     Gradient("GroupNorm", group_norm_gradient, reads_outputs=False),

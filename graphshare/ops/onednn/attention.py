@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.attention.kernel import self_scores_cost, split_interleaved, values_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, Shapes, Types
+from graphshare.ops.matmul.attention import self_scores_cost, split_interleaved, values_cost
 from graphshare.ops.onednn.convolution import infer_nothing, is_calibrated, run_body
 from graphshare.ops.onednn.filters import per_unit
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges

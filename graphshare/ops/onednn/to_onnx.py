@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.activation.to_onnx import activate, translate_leaky_relu
-from graphshare.ops.attention.to_onnx import split_interleaved
 from graphshare.ops.kernel import Attrs
+from graphshare.ops.matmul.to_onnx import split_interleaved
 from graphshare.ops.onednn.convolution import is_calibrated, split_activations
 from graphshare.ops.onednn.dense import ACTIVATIONS, ROOM, is_by_unit
 from graphshare.ops.onednn.filters import LEVELS, attributes_of

@@ -15,6 +15,8 @@ from graphshare.ops.creation.kernel import attribute_shape, complete_shape
 from graphshare.ops.draws import draw_in_blocks
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.random.density import GRADIENTS as DENSITY_GRADIENTS
+from graphshare.ops.random.density import KERNELS as DENSITY_KERNELS
 from graphshare.ops.unification import same_dtypes, same_shapes, unify
 
 Draw = Callable[..., Array]
@@ -139,6 +141,7 @@ def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 KERNELS = (
+    *DENSITY_KERNELS,
     *(_random_kernel(f"_random_{name}", *how) for name, how in DISTRIBUTIONS.items()),
     *(_random_like_kernel(f"_random_{name}_like", *how) for name, how in DISTRIBUTIONS.items()),
     *(_sample_kernel(f"_sample_{name}", draw) for name, (draw, _) in DISTRIBUTIONS.items()),
@@ -150,6 +153,7 @@ KERNELS = (
 )
 
 GRADIENTS = (
+    *DENSITY_GRADIENTS,
     *no_gradient(
         "it has no floating-point inputs", "_random_randint", *(f"_random_{distribution}" for distribution in DISTRIBUTIONS)
     ),

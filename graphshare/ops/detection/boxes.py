@@ -1,4 +1,4 @@
-"""Boxes: overlaps, non-maximum suppression with its gradient, decoding, anchors; matches, and the offsets between boxes.
+"""Boxes: overlaps, non-maximum suppression with its gradient, decoding; matches, and the offsets between boxes.
 
 A box is (left, top, right, bottom), in the format ``center`` (x, y, width, height).
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.box.suppression import overlaps, suppress_overlaps
+from graphshare.ops.detection.suppression import overlaps, suppress_overlaps
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, same_floating_dtypes, unify
 from graphshare.text.format import format_count, format_shape
 
-_CELLS = 1 << 17
-"""Number of anchors, or of pairs of boxes, that are computed at a time."""
+_PAIRS = 1 << 17
+"""Number of pairs of boxes that are computed at a time."""
 
 
 def corners(boxes: Array, form: str) -> Array:
@@ -94,7 +94,7 @@ def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     x, y = corners(a, attrs["format"]), corners(b, attrs["format"])
     first, second = x.reshape(-1, 1, 4), y.reshape(1, -1, 4)
     out: Array = np.empty((first.shape[0], second.shape[1]), np.result_type(x, y))
-    step = max(1, _CELLS // max(1, second.shape[1]))
+    step = max(1, _PAIRS // max(1, second.shape[1]))
     for start in range(0, len(out), step):
         out[start : start + step] = overlaps(first[start : start + step], second)
     return out.reshape(a.shape[:-1] + b.shape[:-1])
@@ -139,40 +139,6 @@ def _infer_decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     anchors = dims_of_rank(unify(inputs[1], (1, output[1], 4)), 3)
     output = (output[0], anchors[1], 4)
     return [output, anchors], [output]
-
-
-def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return anchors around the centre of each cell of ``(N, C, H, W)`` in relative coordinates: ``(1, H*W*n, 4)``.
-
-    Each cell has all sizes at the first ratio, then the first size at all other ratios.
-    """
-    height, width = x.shape[2:]
-    sizes, ratios = attrs["sizes"], attrs["ratios"]
-    step_y, step_x = (step if step > 0 else 1 / count for step, count in zip(attrs["steps"], (height, width), strict=True))
-    pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
-    half = np.array([[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs])
-    y = (np.arange(height) + attrs["offsets"][0]) * step_y
-    c = (np.arange(width) + attrs["offsets"][1]) * step_x
-    result = context.empty((height, width, len(pairs), 4), x.dtype)
-    step = max(1, _CELLS // max(1, width * len(pairs)))
-    for first in range(0, height, step):
-        middle = np.stack(np.meshgrid(c, y[first : first + step]), axis=-1)[:, :, None]
-        part = result[first : first + step]
-        part[..., :2], part[..., 2:] = middle - half, middle + half
-        if attrs["clip"]:
-            np.clip(part, 0, 1, out=part)
-    return result.reshape(1, -1, 4)
-
-
-def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    height, width = dims_of_rank(inputs[0], 4)[2:]
-    for name in ("steps", "offsets"):
-        require(len(attrs[name]) == 2, f"{name} is {attrs[name]}, expected two numbers")
-    require(attrs["sizes"] and attrs["ratios"], "sizes and ratios need a number each")
-    require(min(attrs["ratios"]) > 0, f"ratios are {attrs['ratios']}, expected more than 0")
-    each = len(attrs["sizes"]) + len(attrs["ratios"]) - 1
-    count: Dim = None if height is None or width is None else height * width * each
-    return inputs, [unify((1, count, 4), outputs[0])]
 
 
 def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
@@ -243,7 +209,6 @@ KERNELS = with_limits(
     Kernel("_contrib_box_nms", box_nms, _infer_nms_shapes, same_floating_dtypes),
     Kernel("_contrib_box_iou", box_iou, output_rule(_iou_shape), same_floating_dtypes),
     Kernel("_contrib_box_decode", box_decode, _infer_decode_shapes, same_floating_dtypes),
-    Kernel("_contrib_MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes),
     *with_limits(
         Limits(dtypes=SIGNED, elements=True, finite=True),
         Kernel("_contrib_bipartite_matching", bipartite_matching, _infer_matching_shapes, same_dtypes),
@@ -267,6 +232,6 @@ def box_nms_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 GRADIENTS = (
     Gradient("_contrib_box_nms", box_nms_gradient, reads_outputs=False),
-    *no_gradient("boxes are chosen, not computed", "_contrib_MultiBoxPrior", "_contrib_box_iou", "_contrib_box_decode"),
+    *no_gradient("boxes are chosen, not computed", "_contrib_box_iou", "_contrib_box_decode"),
     *no_gradient("the result is counted, compared or constant", "_contrib_bipartite_matching", "_contrib_box_encode"),
 )

@@ -11,8 +11,7 @@ from math import prod
 import msgspec
 import numpy as np
 
-from graphshare.ops.box.kernel import multi_box_prior
-from graphshare.ops.box.suppression_to_onnx import (
+from graphshare.ops.detection.suppression_to_onnx import (
     RankedBoxes,
     Suppression,
     emit_centers,
@@ -24,7 +23,6 @@ from graphshare.ops.box.suppression_to_onnx import (
     emit_rows,
     emit_survivors,
 )
-from graphshare.ops.kernel import Context
 from graphshare.ops.translation import Translation, Translator, Value
 
 
@@ -140,12 +138,6 @@ def translate_box_encode(t: Translation) -> list[str]:
     return [t.emit("Where", positive, offsets, t.number(0, dtype)), mask]
 
 
-def translate_multi_box_prior(t: Translation) -> str:
-    """Return the anchors as a constant: only the shape of the data counts."""
-    x = t.inputs[0]
-    return t.constant(multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)), x.dtype)
-
-
 def translate_bipartite_matching(t: Translation) -> list[str]:
     """Emit the matches of rows and columns; ascending ones by the negative scores."""
     refuse_integers(t)
@@ -205,6 +197,5 @@ TRANSLATIONS = (
     Translator("_contrib_box_iou", translate_box_iou),
     Translator("_contrib_box_decode", translate_box_decode),
     Translator("_contrib_box_encode", translate_box_encode, _INTEGERS),
-    Translator("_contrib_MultiBoxPrior", translate_multi_box_prior),
     Translator("_contrib_bipartite_matching", translate_bipartite_matching, _INTEGERS),
 )
