@@ -8,10 +8,9 @@ from graphshare.analysis.shapes import Inference, infer
 from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.initializers import initial_value
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import ExecutionPlan
-from graphshare.execute.variable_values import check_shapes, convert_feed, unknown_shapes
+from graphshare.execute.variable_values import check_shapes, convert_feed, initial_value, unknown_shapes
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 

@@ -1,7 +1,7 @@
 """The plan of a run: which kernels run in which order, on which slots, and where each value has its last use.
 
 An operator and its epilogue run as one step, where no other node uses the values between; the kernels of the operators declare
-what can be fused (:mod:`graphshare.ops.fusion`).
+what can be fused (:mod:`graphshare.ops.kernel`).
 """
 
 from __future__ import annotations

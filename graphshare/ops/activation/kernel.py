@@ -12,11 +12,9 @@ from graphshare.ops.activation.leaky import GRADIENTS as LEAKY_GRADIENTS
 from graphshare.ops.activation.leaky import KERNELS as LEAKY_KERNELS
 from graphshare.ops.activation.softmax import GRADIENTS as SOFTMAX_GRADIENTS
 from graphshare.ops.activation.softmax import KERNELS as SOFTMAX_KERNELS
-from graphshare.ops.buffers import result_buffer
 from graphshare.ops.conversion import convert
-from graphshare.ops.fusion import RELU, Epilogue, Operation
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel
+from graphshare.ops.kernel import RELU, Array, Attrs, Context, Epilogue, Forward, Kernel, Operation, result_buffer
 from graphshare.ops.special_functions import softplus
 from graphshare.ops.unification import same_dtypes, same_shapes
 from graphshare.ops.windows import to_compute_dtype

@@ -7,7 +7,6 @@ from graphshare.ops.signature import define
 
 ACTIVATION = "act_type:{relu/sigmoid/softrelu/softsign/tanh}=!"
 
-
 OPERATORS = (
     *define(
         "relu(_sparse_relu) sigmoid(_sparse_sigmoid) softsign", "data", registers_inputs=False, couples_batch="elementwise"

@@ -16,10 +16,8 @@ from graphshare.ops.unification import axis_of
 
 _BY_TYPE = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softrelu": "Softplus", "softsign": "Softsign"}
 
-
 _FIRST_ONE = {"sigmoid": 37.0, "tanh": 20.0}
 """The first integer for which the function, in float64, is 1; for smaller ones it is truncated to 0. Runtimes differ by one."""
-
 
 _OF_DOUBLE = {"softrelu": softplus, "softsign": softsign}
 
@@ -173,7 +171,6 @@ def _round(t: Translation, out: str, wide: str) -> str:
 
 
 _POSITIVE = "its temperature is positive"
-
 
 TRANSLATIONS = (
     *(Translator(name, translate_activation) for name in ("Activation", "relu", "sigmoid", "tanh", "softsign")),

@@ -12,7 +12,6 @@ CONVOLUTION = (
     "cudnn_off:bool=False; layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC}=None"
 )
 
-
 OPERATORS = (
     *define(
         "col2im",
@@ -58,7 +57,6 @@ OPERATORS = (
         size_attributes=(("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
     ),
 )
-
 
 RULES: dict[str, Rule] = {
     "Convolution": window_rule,

@@ -92,7 +92,6 @@ OPERATORS = (
     *define("MultiBoxDetection", "cls_prob loc_pred anchor", DETECTION, couples_batch="never", **_OLD),
 )
 
-
 RULES: dict[str, Rule] = {
     "_contrib_MultiBoxPrior": without_samples,
     "MultiBoxPrior": without_samples,

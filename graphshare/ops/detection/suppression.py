@@ -12,7 +12,6 @@ from graphshare.ops.kernel import Array
 _SLACK = 64
 """Rounding errors that the choice of neighbours allows for, in units of the precision of the dtype."""
 
-
 _FEW = 1024
 """Largest number of boxes that are compared with each other without a look at their places."""
 

@@ -6,7 +6,6 @@ from graphshare.ops.signature import define
 
 NO_KERNEL = "MXNet supports it on GPUs only"
 
-
 OPERATORS = (
     *define(
         "_contrib_count_sketch",

@@ -161,11 +161,7 @@ def _of_floats(translate: Translate) -> Translate:
 
 
 _NO_OPERATOR = "ONNX has no decomposition into orthogonal matrices"
-
-
 _FLOATS = "other dtypes than float32 and float64 are refused"
-
-
 _FACTORS = f"{_FLOATS}, and factors that MXNet keeps for the gradient where something reads them"
 
 
@@ -241,10 +237,7 @@ def translate_tensorsolve(t: Translation) -> str:
 
 
 _ACCUMULATED = "8-bit integers and booleans are refused"
-
-
 _NO_SPECTRUM = "ONNX has no eigenvalues and no singular values"
-
 
 TRANSLATIONS = (
     *(

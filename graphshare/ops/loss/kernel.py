@@ -10,10 +10,9 @@ import numpy as np
 
 from graphshare.ops.activation.kernel import sigmoid
 from graphshare.ops.activation.softmax import log_softmax_along, softmax_along
-from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes, reuse_buffer
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.loss.ctc import GRADIENTS as CTC_GRADIENTS
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS

@@ -7,7 +7,6 @@ from graphshare.ops.signature import define
 
 FULLY_CONNECTED = "num_hidden:int[1:]=!; no_bias:bool=False; flatten:bool=True"
 
-
 OPERATORS = (
     *define(
         "_linalg_gemm(linalg_gemm)",

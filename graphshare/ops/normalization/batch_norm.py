@@ -11,11 +11,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.ops.buffers import result_buffer
 from graphshare.ops.folding import ChannelScaling
-from graphshare.ops.fusion import RELU, Normalize, Operation
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes, Types
+from graphshare.ops.kernel import (
+    RELU,
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Kernel,
+    KernelError,
+    KernelResult,
+    Normalize,
+    Operation,
+    Shape,
+    Shapes,
+    Types,
+    result_buffer,
+)
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes, reuse_buffer
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.normalization.batch_norm import GRADIENTS as BATCH_NORM_GRADIENTS
 from graphshare.ops.normalization.batch_norm import KERNELS as BATCH_NORM_KERNELS

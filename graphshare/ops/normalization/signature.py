@@ -13,10 +13,7 @@ BATCH_NORM = (
 
 # A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
 BARRIER = ("_contrib_SyncBatchNorm", "key")
-
-
 BARRIER_KEYS = {BARRIER[0]: (BARRIER[1],)}
-
 
 OPERATORS = (
     *define(

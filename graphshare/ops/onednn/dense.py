@@ -19,11 +19,7 @@ from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
 from graphshare.ops.roi.kernel import round_half_away
 
 ROOM = np.float32((1 << 30) - 1)  # half of the largest integer, truncated
-
-
 POINTWISE = {"square": np.square, "sqrt": np.sqrt, "exp": np.exp, "abs": np.abs}
-
-
 ACTIVATIONS = ("Activation", "LeakyReLU", "clip", *POINTWISE)
 
 

@@ -102,7 +102,6 @@ _DENSITIES: dict[str, Density] = {
     "generalized_negative_binomial": _generalized_negative_binomial,
 }
 
-
 KERNELS = (
     *(Kernel(f"_random_pdf_{name}", _forward(density), _shapes, same_dtypes) for name, density in _DENSITIES.items()),
     Kernel("_random_pdf_dirichlet", dirichlet, _dirichlet_shapes, same_dtypes),
@@ -181,7 +180,6 @@ _SLOPES: dict[str, Slopes] = {
     "negative_binomial": _negative_binomial_slopes,
     "generalized_negative_binomial": _generalized_negative_binomial_slopes,
 }
-
 
 GRADIENTS = (
     *(Gradient(f"_random_pdf_{name}", _vjp(slopes, 0)) for name, slopes in _SLOPES.items()),

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.conversion import draw_in_blocks
 from graphshare.ops.creation.kernel import attribute_shape, complete_shape
-from graphshare.ops.draws import draw_in_blocks
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.random.density import GRADIENTS as DENSITY_GRADIENTS

@@ -98,8 +98,6 @@ def translate_shuffle(t: Translation) -> str:
 
 
 _NO_SAMPLER = "ONNX has no random numbers of this distribution"
-
-
 Density = Callable[..., Term]
 
 

@@ -187,7 +187,6 @@ def translate_trace(t: Translation) -> str:
 
 _RESHAPES = ("_np_atleast_1d", "_np_atleast_2d", "_np_atleast_3d", "_np_reshape", "_np_squeeze", "_npx_reshape")
 
-
 TRANSLATIONS = (
     *tuple(Translator(name, translate_reshape) for name in ("Flatten", "Reshape", "expand_dims", "reshape_like", "squeeze")),
     Translator("transpose", _translate_transpose(transpose_axes)),
