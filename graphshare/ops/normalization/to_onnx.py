@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.normalization.batch_norm import plain_scaling
-from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.translation import Translation, Translator, Value, keep_input
 from graphshare.ops.unification import axis_of
 
 
@@ -95,11 +95,6 @@ def translate_dropout(t: Translation) -> str:
     """Return the data; the mode ``always`` would draw random numbers."""
     if t.attrs["mode"] == "always" and t.attrs["p"] != 0:
         t.refuse("it has the mode always, which draws random numbers at inference; without this mode it is the identity")
-    return t.inputs[0].name
-
-
-def translate_identity(t: Translation) -> str:
-    """Return the data."""
     return t.inputs[0].name
 
 
@@ -205,7 +200,7 @@ TRANSLATIONS = (
     Translator("LRN", translate_local_response_norm, "its nsize is not 0"),
     Translator("L2Normalization", translate_l2_normalization, "its data is floating point"),
     Translator("Dropout", translate_dropout, "its mode is not always"),
-    Translator("IdentityAttachKLSparseReg", translate_identity),
+    Translator("IdentityAttachKLSparseReg", keep_input),
     *tuple(
         Translator(name, translate_batch_norm, "its data is floating point")
         for name in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU")

@@ -14,10 +14,11 @@ from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, Shapes, Types
 from graphshare.ops.matmul.attention import self_scores_cost, split_interleaved, values_cost
 from graphshare.ops.onednn.convolution import KERNELS as CONVOLUTION_KERNELS
-from graphshare.ops.onednn.convolution import infer_nothing, is_calibrated, run_body
+from graphshare.ops.onednn.convolution import is_calibrated, run_body
 from graphshare.ops.onednn.dense import KERNELS as DENSE_KERNELS
 from graphshare.ops.onednn.filters import per_unit
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
+from graphshare.ops.unification import infer_nothing
 
 
 def scores(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:

@@ -17,7 +17,7 @@ from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.random.density import GRADIENTS as DENSITY_GRADIENTS
 from graphshare.ops.random.density import KERNELS as DENSITY_KERNELS
-from graphshare.ops.unification import same_dtypes, same_shapes, unify
+from graphshare.ops.unification import attribute_rule, same_dtypes, same_shapes, unify
 
 Draw = Callable[..., Array]
 
@@ -64,13 +64,10 @@ def _random_kernel(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: 
         size = complete_shape(context, attrs, attribute_shape)
         return _draw_array(draw, context, size, [attrs[key] for key in keys], _dtype_of(attrs, otherwise))
 
-    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        return inputs, [unify(attribute_shape(attrs), outputs[0])]
-
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
         return inputs, same_dtypes(attrs, [_dtype_of(attrs, otherwise)], outputs)[1]
 
-    return Kernel(operator, forward, shapes, types)
+    return Kernel(operator, forward, attribute_rule(attribute_shape), types)
 
 
 def _random_like_kernel(operator: str, draw: Draw, keys: tuple[str, ...]) -> Kernel:

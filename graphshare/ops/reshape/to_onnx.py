@@ -9,25 +9,13 @@ import numpy as np
 
 from graphshare.ops.indexing.to_onnx import emit_where
 from graphshare.ops.reshape.transpose import Order, np_transpose_axes, swap_axes, transpose_axes
-from graphshare.ops.translation import FAR, Translate, Translation, Translator, Value
+from graphshare.ops.translation import FAR, Translate, Translation, Translator, Value, copy_input
 from graphshare.ops.unification import axis_of
-
-
-def translate_reshape(t: Translation) -> str:
-    """Emit ``Reshape`` to the inferred shape."""
-    return t.reshape(t.inputs[0], t.outputs[0].shape)
 
 
 def _translate_transpose(order: Order) -> Translate:
     """Return the translation to ``Transpose`` by the axes that the kernel takes."""
     return lambda t: t.transpose(t.inputs[0], list(order(t.attrs, t.inputs[0].rank)))
-
-
-def translate_reverse(t: Translation) -> str:
-    """Emit ``Slice`` with the step -1."""
-    x = t.inputs[0]
-    axes = [axis_of(axis, x.rank) for axis in t.attrs["axis"]]
-    return t.slice(x, axes, [-1] * len(axes), [-FAR] * len(axes), [-1] * len(axes))
 
 
 def translate_depth_to_space(t: Translation) -> str:
@@ -53,11 +41,6 @@ def translate_space_to_depth(t: Translation) -> str:
 def translate_reshapes(t: Translation) -> list[str]:
     """Emit ``Reshape`` of each input to the inferred shape of its output."""
     return [t.reshape(x, y.shape) for x, y in zip(t.inputs, t.outputs, strict=False)]
-
-
-def translate_copy(t: Translation) -> str:
-    """Emit ``Identity``."""
-    return t.emit("Identity", t.inputs[0])
 
 
 def translate_broadcast_to(t: Translation) -> str:
@@ -185,18 +168,20 @@ def translate_trace(t: Translation) -> str:
     return t.cast(t.reduce("ReduceSum", t.cast(diagonal, of, x.dtype), (rank - 1,)), x.dtype, of)
 
 
-_RESHAPES = ("_np_atleast_1d", "_np_atleast_2d", "_np_atleast_3d", "_np_reshape", "_np_squeeze", "_npx_reshape")
+_RESHAPES = (
+    "Flatten Reshape expand_dims reshape_like squeeze _np_atleast_1d _np_atleast_2d _np_atleast_3d _np_reshape _np_squeeze "
+    "_npx_reshape"
+).split()
 
 TRANSLATIONS = (
-    *tuple(Translator(name, translate_reshape) for name in ("Flatten", "Reshape", "expand_dims", "reshape_like", "squeeze")),
     Translator("transpose", _translate_transpose(transpose_axes)),
     Translator("_np_transpose", _translate_transpose(np_transpose_axes)),
     Translator("SwapAxis", _translate_transpose(swap_axes)),
-    Translator("reverse", translate_reverse),
+    Translator("reverse", translate_flip),
     Translator("depth_to_space", translate_depth_to_space),
     Translator("space_to_depth", translate_space_to_depth),
     *(Translator(name, translate_reshapes) for name in _RESHAPES),
-    Translator("_np_copy", translate_copy),
+    Translator("_np_copy", copy_input),
     Translator("_npi_broadcast_to", translate_broadcast_to),
     Translator("_np_moveaxis", translate_moveaxis),
     Translator("_npi_flip", translate_flip),
