@@ -5,9 +5,13 @@ A box is (left, top, right, bottom), in the format ``center`` (x, y, width, heig
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from graphshare.ops.detection.geometry import decode_offsets, to_centers, to_corners
 from graphshare.ops.detection.suppression import overlaps, suppress_overlaps
+from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, with_limits
@@ -20,11 +24,7 @@ _PAIRS = 1 << 17
 
 def corners(boxes: Array, form: str) -> Array:
     """Return the corners of ``boxes`` ``(..., 4)`` in format ``form``."""
-    if form == "corner":
-        return boxes
-    middle, half = boxes[..., :2], boxes[..., 2:] / 2
-    result: Array = np.concatenate([middle - half, middle + half], axis=-1)
-    return result
+    return boxes if form == "corner" else np.asarray(to_corners(ARRAYS, boxes))
 
 
 def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -109,29 +109,15 @@ def _iou_shape(attrs: Attrs, *shapes: tuple[Dim, ...]) -> Shape:
     return a[:-1] + b[:-1]
 
 
-def decode_offsets(boxes: Array, offsets: Array, scales: tuple[float, ...], clip: float = -1) -> Array:
-    """Return the corners of boxes at ``offsets`` ``(..., 4)`` from anchors (centre, size); ``clip`` bounds scaled sizes."""
-    dtype = offsets.dtype.type
-    first, second = offsets[..., :2] * np.array(scales[:2], dtype), offsets[..., 2:] * np.array(scales[2:], dtype)
-    if clip > 0:
-        second = np.minimum(second, dtype(clip))
-    middle = first * boxes[..., 2:] + boxes[..., :2]
-    half = np.exp(second) * boxes[..., 2:] / 2
-    result: Array = np.concatenate([middle - half, middle + half], axis=-1)
-    return result
-
-
-def to_centers(boxes: Array) -> Array:
-    """Return centre and size of boxes given by their corners."""
-    size = boxes[..., 2:] - boxes[..., :2]
-    result: Array = np.concatenate([boxes[..., :2] + size / 2, size], axis=-1)
-    return result
-
-
 def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
     """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``."""
-    boxes = to_centers(anchors) if attrs["format"] == "corner" else anchors
-    return decode_offsets(boxes, x, (attrs["std0"], attrs["std1"], attrs["std2"], attrs["std3"]), attrs["clip"])
+    centers = to_centers(ARRAYS, anchors) if attrs["format"] == "corner" else (anchors[..., :2], anchors[..., 2:])
+    return np.asarray(decode_offsets(ARRAYS, centers, x, read_scales(attrs, x.dtype), attrs["clip"]))
+
+
+def read_scales(attrs: Attrs, dtype: Any) -> Array:
+    """Return the units of offsets, ``std0`` to ``std3``."""
+    return np.array([attrs[f"std{i}"] for i in range(4)], dtype)
 
 
 def _infer_decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -11,13 +11,15 @@ anchors.
 from __future__ import annotations
 
 from math import floor, sqrt
+from typing import Any
 
 import numpy as np
 
 from graphshare.ops.detection.boxes import GRADIENTS as BOX_GRADIENTS
 from graphshare.ops.detection.boxes import KERNELS as BOX_KERNELS
-from graphshare.ops.detection.boxes import decode_offsets, to_centers
+from graphshare.ops.detection.geometry import decode_offsets, encode_offsets, to_centers
 from graphshare.ops.detection.suppression import overlaps, suppress_overlaps
+from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, require_memory, with_limits
@@ -75,7 +77,9 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
     """
     require(scores.shape[1] > 1, "the scores have no class except the background")
     out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
-    boxes = decode_offsets(to_centers(anchors[0]), offsets.reshape(len(scores), -1, 4), variances(attrs))
+    boxes = decode_offsets(
+        ARRAYS, to_centers(ARRAYS, anchors[0]), offsets.reshape(len(scores), -1, 4), variances(attrs, scores.dtype)
+    )
     if attrs["clip"]:
         boxes = boxes.clip(0, 1)
     for result, each, box in zip(out, scores, boxes, strict=True):
@@ -107,12 +111,10 @@ def _suppress(attrs: Attrs, rows: Array) -> Array:
     return rows
 
 
-def variances(attrs: Attrs) -> tuple[float, float, float, float]:
-    """Return the four variances."""
-    if len(attrs["variances"]) != 4:
-        raise KernelError(f"variances is {attrs['variances']}, expected 4 numbers")
-    a, b, c, d = attrs["variances"]
-    return a, b, c, d
+def variances(attrs: Attrs, dtype: Any) -> Array:
+    """Return the four variances, the units of offsets."""
+    require(len(attrs["variances"]) == 4, f"variances is {attrs['variances']}, expected 4 numbers")
+    return np.array(attrs["variances"], dtype)
 
 
 def _infer_detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -156,7 +158,12 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
         classes[sample, negative] = 0
         classes[sample, positive] = rows[match[positive], 0] + 1
         mask[sample, positive] = 1
-        offsets[sample, positive] = _encode_offsets(attrs, boxes[positive], rows[match[positive], 1:5])
+        offsets[sample, positive] = encode_offsets(
+            ARRAYS,
+            to_centers(ARRAYS, boxes[positive]),
+            to_centers(ARRAYS, rows[match[positive], 1:5]),
+            variances(attrs, boxes.dtype),
+        )
     return offsets.reshape(batch, -1), mask.reshape(batch, -1), classes
 
 
@@ -188,15 +195,6 @@ def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -
     background = powers[0] / powers.sum(axis=0)
     chosen[candidates[np.argsort(background[candidates], kind="stable")[:count]]] = True
     return chosen
-
-
-def _encode_offsets(attrs: Attrs, boxes: Array, targets: Array) -> Array:
-    """Return the offsets from ``boxes`` to ``targets``."""
-    ours, theirs = to_centers(boxes), to_centers(targets)
-    first = (theirs[:, :2] - ours[:, :2]) / ours[:, 2:]
-    second = np.log(theirs[:, 2:] / ours[:, 2:])
-    result: Array = np.concatenate([first, second], axis=1) / np.array(variances(attrs), boxes.dtype)
-    return result
 
 
 def _infer_target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

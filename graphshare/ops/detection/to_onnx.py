@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.detection.boxes_to_onnx import TRANSLATIONS as BOX_TRANSLATIONS
-from graphshare.ops.detection.boxes_to_onnx import emit_decoded, emit_matches, refuse_integers
+from graphshare.ops.detection.boxes_to_onnx import emit_matches, refuse_integers
+from graphshare.ops.detection.geometry import decode_offsets, encode_offsets, to_centers
 from graphshare.ops.detection.kernel import PREFIXES, anchors_of, multi_box_prior, variances
 from graphshare.ops.detection.suppression_to_onnx import (
     RankedBoxes,
     Suppression,
-    emit_centers,
     emit_column,
     emit_columns,
     emit_compact_order,
@@ -22,6 +22,7 @@ from graphshare.ops.detection.suppression_to_onnx import (
     emit_survivors,
 )
 from graphshare.ops.kernel import Array, Context
+from graphshare.ops.onnx_terms import TERMS, Term, term
 from graphshare.ops.translation import Translation, Translator, Value
 
 
@@ -37,8 +38,9 @@ def translate_multi_box_detection(t: Translation) -> str:
     scores, offsets, anchors = t.inputs
     batch, _, count = scores.shape
     dtype = scores.dtype
-    centers = emit_centers(t, anchors, dtype)
-    boxes = emit_decoded(t, centers, t.reshape(offsets, (batch, count, 4)), dtype, variances(t.attrs))
+    centers = to_centers(TERMS, term(t, anchors))
+    moved = Term(t, t.reshape(offsets, (batch, count, 4)), dtype)
+    boxes = str(decode_offsets(TERMS, centers, moved, variances(t.attrs, dtype)).name)
     if t.attrs["clip"]:
         boxes = t.emit("Min", t.emit("Max", boxes, t.number(0, dtype)), t.number(1, dtype))
     objects = t.slice(scores, [1], [1], [scores.shape[1]])
@@ -157,13 +159,9 @@ def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
 
 def _emit_offsets(t: Translation, targets: str) -> str:
     """Return the offsets from the anchors to ``targets`` ``(B, N, 4)``."""
-    anchors = t.inputs[0]
-    middle, size = emit_centers(t, anchors, anchors.dtype)
-    center, extent = emit_centers(t, targets, anchors.dtype)
-    first = t.emit("Div", t.emit("Sub", center, middle), size)
-    second = t.emit("Log", t.emit("Div", extent, size))
-    scale = t.constant(np.array(variances(t.attrs), anchors.dtype), anchors.dtype)
-    return t.emit("Div", t.emit("Concat", first, second, axis=-1), scale)
+    anchors = term(t)
+    centers = to_centers(TERMS, anchors), to_centers(TERMS, Term(t, targets, anchors.dtype))
+    return str(encode_offsets(TERMS, *centers, variances(t.attrs, anchors.dtype)).name)
 
 
 def translate_proposals(t: Translation) -> str | list[str]:
