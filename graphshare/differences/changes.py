@@ -17,7 +17,7 @@ from graphshare.ir.bodies import own_inputs
 from graphshare.ir.compare import Change, find_content_changes
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr

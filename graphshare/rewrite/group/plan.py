@@ -15,7 +15,7 @@ from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import find_format, list_mismatches
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ops.batch_norm.signature import BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import name_output, resolve_names
 from graphshare.rewrite.group.join import Collision, Output, Part, Place, find_collisions, join, resolve_connections
