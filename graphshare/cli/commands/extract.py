@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from graphshare.analysis.name_lists import NameLists
 from graphshare.api.extract import extract
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
@@ -31,15 +32,12 @@ EXAMPLES = {
     "--target", "targets", metavar="NAME", multiple=True, required=True, help="An output that is wanted, or a glob; repeatable."
 )
 @click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")
-def command(
-    graph: str, epoch: int | None, params: str | None, targets: tuple[str, ...], cuts: tuple[str, ...], **output: Any
-) -> None:
+def command(source: Checkpoint, targets: tuple[str, ...], cuts: tuple[str, ...], output: Mapping[str, Any]) -> None:
     """Cut out the minimal subgraph for some outputs.
 
     NAME is an output (conv1_output), a node (conv1: all its outputs) or a glob ('conv*': the outputs of all operators that it
     matches; re:expression works too). Parameters that are no longer needed are left out of the parameter file.
     """
-    source = load(graph, epoch=epoch, params=params)
     result = extract(source, targets, cuts=cuts)
     outputs = write_result(result, output)
     if outputs is not None:
