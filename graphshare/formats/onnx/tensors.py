@@ -82,7 +82,7 @@ def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
             external.append(_read_pair(file, field[3], field[4]))
         elif which == 14:
             location = enum_at(data, field)
-    if any(size < 0 for size in shape):
+    if shape and min(shape) < 0:
         raise WireError(f"a tensor has the shape {tuple(shape)}", start)
     if element_count(tuple(shape)) > _LARGEST:
         raise WireError(f"a tensor has the shape {tuple(shape)}, which no memory holds", start)
