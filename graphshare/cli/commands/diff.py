@@ -127,7 +127,7 @@ def _as_driver(paths: Sequence[str]) -> None:
 
 def _driver_lines(old: str, new: str) -> list[Line]:
     if all(_is_parameters(path) for path in (old, new)):
-        from graphshare.formats.params.diff import diff_params  # start-up: only this path needs it
+        from graphshare.api.params import diff_params  # start-up: only this path needs it
 
         return list(format_parameter_diff(diff_params(old, new)))
     return list(_lines(diff(old, new)))
