@@ -11,11 +11,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.ops.buffers import result_buffer
 from graphshare.ops.folding import ChannelScaling
-from graphshare.ops.fusion import RELU, Normalize, Operation
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes, Types
+from graphshare.ops.kernel import (
+    RELU,
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Kernel,
+    KernelError,
+    KernelResult,
+    Normalize,
+    Operation,
+    Shape,
+    Shapes,
+    Types,
+    result_buffer,
+)
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims
@@ -30,7 +43,7 @@ _LARGEST_SHIFT = 16
 
 def batch_norm(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
-) -> Result | Array:
+) -> KernelResult | Array:
     """Return (x - mean) / sqrt(variance + eps) * gamma + beta; then mean and 1 / sqrt(variance + eps)."""
     return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True)
 
@@ -55,21 +68,21 @@ def plain_scaling(
 
 def batch_norm_raw(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
-) -> Result | Array:
+) -> KernelResult | Array:
     """Return BatchNorm, the mean and the variance itself."""
     return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=False)
 
 
 def batch_norm_relu(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
-) -> Result | Array:
+) -> KernelResult | Array:
     """Return max(BatchNorm, 0)."""
     return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True, relu=True)
 
 
 def _normalize(
     context: Context, attrs: Attrs, inputs: tuple[Array, ...], *, inverse: bool, relu: bool = False
-) -> Result | Array:
+) -> KernelResult | Array:
     x, gamma, beta, moving_mean, moving_var = inputs
     axis = axis_of(attrs.get("axis", 1), x.ndim)
     fixed = not context.training or attrs["use_global_stats"]
@@ -88,7 +101,7 @@ def _normalize(
     if not fixed:
         momentum = moving_mean.dtype.type(attrs["momentum"])
         updates = {3: moving_mean * momentum + mean * (1 - momentum), 4: moving_var * momentum + variance * (1 - momentum)}
-    return Result(outputs, updates, (mean, factor.astype(mean.dtype)))
+    return KernelResult(outputs, updates, (mean, factor.astype(mean.dtype)))
 
 
 def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
@@ -187,7 +200,9 @@ def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
 _SCALING = ChannelScaling(lambda attrs: attrs.get("axis", 1), channel_terms)
 
 
-def _by_channel(operator: str, forward: Callable[..., Result | Array], scaling: ChannelScaling | None = _SCALING) -> Kernel:
+def _by_channel(
+    operator: str, forward: Callable[..., KernelResult | Array], scaling: ChannelScaling | None = _SCALING
+) -> Kernel:
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
 
 

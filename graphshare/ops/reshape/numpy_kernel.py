@@ -248,7 +248,6 @@ _VIEWS: dict[str, View] = {
     "_np_diagonal": _diagonal,
 }
 
-
 KERNELS = with_limits(
     Limits(rank=1),
     *(Kernel(operator, *_views(view), same_dtypes) for operator, view in _VIEWS.items()),

@@ -1,30 +1,30 @@
-"""Boxes: overlaps, non-maximum suppression with its gradient, decoding, anchors; matches, and the offsets between boxes.
+"""Boxes: overlaps, non-maximum suppression with its gradient, decoding; matches, and the offsets between boxes.
 
 A box is (left, top, right, bottom), in the format ``center`` (x, y, width, height).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from graphshare.ops.box.suppression import overlaps, suppress_overlaps
+from graphshare.ops.detection.geometry import decode_offsets, to_centers, to_corners
+from graphshare.ops.detection.suppression import overlaps, suppress_overlaps
+from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, same_floating_dtypes, unify
 from graphshare.text.format import format_count, format_shape
 
-_CELLS = 1 << 17
-"""Number of anchors, or of pairs of boxes, that are computed at a time."""
+_PAIRS = 1 << 17
+"""Number of pairs of boxes that are computed at a time."""
 
 
 def corners(boxes: Array, form: str) -> Array:
     """Return the corners of ``boxes`` ``(..., 4)`` in format ``form``."""
-    if form == "corner":
-        return boxes
-    middle, half = boxes[..., :2], boxes[..., 2:] / 2
-    result: Array = np.concatenate([middle - half, middle + half], axis=-1)
-    return result
+    return boxes if form == "corner" else np.asarray(to_corners(ARRAYS, boxes))
 
 
 def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -94,7 +94,7 @@ def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     x, y = corners(a, attrs["format"]), corners(b, attrs["format"])
     first, second = x.reshape(-1, 1, 4), y.reshape(1, -1, 4)
     out: Array = np.empty((first.shape[0], second.shape[1]), np.result_type(x, y))
-    step = max(1, _CELLS // max(1, second.shape[1]))
+    step = max(1, _PAIRS // max(1, second.shape[1]))
     for start in range(0, len(out), step):
         out[start : start + step] = overlaps(first[start : start + step], second)
     return out.reshape(a.shape[:-1] + b.shape[:-1])
@@ -109,29 +109,15 @@ def _iou_shape(attrs: Attrs, *shapes: tuple[Dim, ...]) -> Shape:
     return a[:-1] + b[:-1]
 
 
-def decode_offsets(boxes: Array, offsets: Array, scales: tuple[float, ...], clip: float = -1) -> Array:
-    """Return the corners of boxes at ``offsets`` ``(..., 4)`` from anchors (centre, size); ``clip`` bounds scaled sizes."""
-    dtype = offsets.dtype.type
-    first, second = offsets[..., :2] * np.array(scales[:2], dtype), offsets[..., 2:] * np.array(scales[2:], dtype)
-    if clip > 0:
-        second = np.minimum(second, dtype(clip))
-    middle = first * boxes[..., 2:] + boxes[..., :2]
-    half = np.exp(second) * boxes[..., 2:] / 2
-    result: Array = np.concatenate([middle - half, middle + half], axis=-1)
-    return result
-
-
-def to_centers(boxes: Array) -> Array:
-    """Return centre and size of boxes given by their corners."""
-    size = boxes[..., 2:] - boxes[..., :2]
-    result: Array = np.concatenate([boxes[..., :2] + size / 2, size], axis=-1)
-    return result
-
-
 def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
     """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``."""
-    boxes = to_centers(anchors) if attrs["format"] == "corner" else anchors
-    return decode_offsets(boxes, x, (attrs["std0"], attrs["std1"], attrs["std2"], attrs["std3"]), attrs["clip"])
+    centers = to_centers(ARRAYS, anchors) if attrs["format"] == "corner" else (anchors[..., :2], anchors[..., 2:])
+    return np.asarray(decode_offsets(ARRAYS, centers, x, read_scales(attrs, x.dtype), attrs["clip"]))
+
+
+def read_scales(attrs: Attrs, dtype: Any) -> Array:
+    """Return the units of offsets, ``std0`` to ``std3``."""
+    return np.array([attrs[f"std{i}"] for i in range(4)], dtype)
 
 
 def _infer_decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -139,40 +125,6 @@ def _infer_decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     anchors = dims_of_rank(unify(inputs[1], (1, output[1], 4)), 3)
     output = (output[0], anchors[1], 4)
     return [output, anchors], [output]
-
-
-def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return anchors around the centre of each cell of ``(N, C, H, W)`` in relative coordinates: ``(1, H*W*n, 4)``.
-
-    Each cell has all sizes at the first ratio, then the first size at all other ratios.
-    """
-    height, width = x.shape[2:]
-    sizes, ratios = attrs["sizes"], attrs["ratios"]
-    step_y, step_x = (step if step > 0 else 1 / count for step, count in zip(attrs["steps"], (height, width), strict=True))
-    pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
-    half = np.array([[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs])
-    y = (np.arange(height) + attrs["offsets"][0]) * step_y
-    c = (np.arange(width) + attrs["offsets"][1]) * step_x
-    result = context.empty((height, width, len(pairs), 4), x.dtype)
-    step = max(1, _CELLS // max(1, width * len(pairs)))
-    for first in range(0, height, step):
-        middle = np.stack(np.meshgrid(c, y[first : first + step]), axis=-1)[:, :, None]
-        part = result[first : first + step]
-        part[..., :2], part[..., 2:] = middle - half, middle + half
-        if attrs["clip"]:
-            np.clip(part, 0, 1, out=part)
-    return result.reshape(1, -1, 4)
-
-
-def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    height, width = dims_of_rank(inputs[0], 4)[2:]
-    for name in ("steps", "offsets"):
-        require(len(attrs[name]) == 2, f"{name} is {attrs[name]}, expected two numbers")
-    require(attrs["sizes"] and attrs["ratios"], "sizes and ratios need a number each")
-    require(min(attrs["ratios"]) > 0, f"ratios are {attrs['ratios']}, expected more than 0")
-    each = len(attrs["sizes"]) + len(attrs["ratios"]) - 1
-    count: Dim = None if height is None or width is None else height * width * each
-    return inputs, [unify((1, count, 4), outputs[0])]
 
 
 def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
@@ -243,7 +195,6 @@ KERNELS = with_limits(
     Kernel("_contrib_box_nms", box_nms, _infer_nms_shapes, same_floating_dtypes),
     Kernel("_contrib_box_iou", box_iou, output_rule(_iou_shape), same_floating_dtypes),
     Kernel("_contrib_box_decode", box_decode, _infer_decode_shapes, same_floating_dtypes),
-    Kernel("_contrib_MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes),
     *with_limits(
         Limits(dtypes=SIGNED, elements=True, finite=True),
         Kernel("_contrib_bipartite_matching", bipartite_matching, _infer_matching_shapes, same_dtypes),
@@ -267,6 +218,6 @@ def box_nms_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 GRADIENTS = (
     Gradient("_contrib_box_nms", box_nms_gradient, reads_outputs=False),
-    *no_gradient("boxes are chosen, not computed", "_contrib_MultiBoxPrior", "_contrib_box_iou", "_contrib_box_decode"),
+    *no_gradient("boxes are chosen, not computed", "_contrib_box_iou", "_contrib_box_decode"),
     *no_gradient("the result is counted, compared or constant", "_contrib_bipartite_matching", "_contrib_box_encode"),
 )

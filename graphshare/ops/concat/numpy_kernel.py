@@ -15,7 +15,7 @@ from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradi
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import joint_permutation_vjp, permutation_vjp
-from graphshare.ops.unification import axis_of, is_known, same_dtypes, size_of, unify
+from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, size_of, unify
 from graphshare.text.format import format_count
 
 Lift = Callable[[Shape], Shape]
@@ -134,15 +134,11 @@ def _pad_with_extreme(x: Array, widths: Sequence[tuple[int, int]], extreme: np.u
     return x
 
 
-def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = inputs[0]
-    if shape is None:
-        return inputs, outputs
-    widths = pad_widths(attrs, len(shape))
-    for size, (a, b) in zip(shape, widths, strict=True):
+def _pad_shape(attrs: Attrs, x: tuple[Dim, ...]) -> Shape:
+    widths = pad_widths(attrs, len(x))
+    for size, (a, b) in zip(x, widths, strict=True):
         require(size is None or size + min(0, a) + min(0, b) >= 0, f"pad_width {widths} takes more than there is")
-    result = tuple(None if d is None else d + a + b for d, (a, b) in zip(shape, widths, strict=True))
-    return inputs, [unify(result, outputs[0])]
+    return tuple(None if d is None else d + a + b for d, (a, b) in zip(x, widths, strict=True))
 
 
 def positions(attrs: Attrs) -> Any:
@@ -235,7 +231,7 @@ KERNELS = with_limits(
     Kernel("_npi_column_stack", _stack_with(np.column_stack), _infer_stack_shapes(to_columns, 1), same_dtypes),
     Kernel("_npi_stack", stack, stack_shapes, same_dtypes),
     Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
-    Kernel("_npi_pad", pad, _pad_shapes, same_dtypes),
+    Kernel("_npi_pad", pad, output_rule(_pad_shape), same_dtypes),
     Kernel("_npi_delete", delete, _delete_shapes, _infer_editing_dtypes, refuses=_refuses_delete),
     Kernel("_npi_insert_scalar", insert_scalar, _insert_scalar_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
     Kernel("_npi_insert_slice", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert),

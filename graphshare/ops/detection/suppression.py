@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.detection.geometry import measure_overlap, measure_sides
+from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.kernel import Array
 
 _SLACK = 64
 """Rounding errors that the choice of neighbours allows for, in units of the precision of the dtype."""
-
 
 _FEW = 1024
 """Largest number of boxes that are compared with each other without a look at their places."""
@@ -22,14 +23,9 @@ _TOGETHER = 64
 
 def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
     """Return intersection over union of boxes ``(..., 4)`` that broadcast; with ``pixels`` the last pixel is part of a box."""
-    more = a.dtype.type(1 if pixels else 0)
-    x, y = (np.moveaxis(box, -1, 0) for box in (a, b))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        width, height = (np.maximum(np.minimum(x[i + 2], y[i + 2]) - np.maximum(x[i], y[i]) + more, 0) for i in (0, 1))
-        both = width * height
-        areas = [np.maximum(box[2] - box[0] + more, 0) * np.maximum(box[3] - box[1] + more, 0) for box in (x, y)]
-        result: Array = both / (areas[0] + areas[1] - both)
-    return np.where(both > 0, result, both)  # also where neither box has an area
+        both, share = measure_overlap(ARRAYS, measure_sides(ARRAYS, a, pixels), measure_sides(ARRAYS, b, pixels), pixels)
+    return np.asarray(np.where(both > 0, share, both))  # also where neither box has an area
 
 
 def suppress_overlaps(

@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
 from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
-from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, same_dtypes, size_of, unify
+from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, output_rule, same_dtypes, size_of, unify
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count, format_shape
 
@@ -67,17 +67,13 @@ def _dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     return _contraction_shapes(inputs, outputs, [-1], [-1 if len(b) == 1 else -2])
 
 
-def _matmul_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a, b = inputs
-    if a is None or b is None:
-        return inputs, outputs
+def _matmul_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Shape:
     if not a or not b:
         raise KernelError("matmul does not take arrays without axes")
     left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
     unify_dims(left[-1], right[-2], "columns of the first against rows of the second")
     lead = broadcast_shapes(attrs, [left[:-2], right[:-2]], [None])[1][0] or ()
-    result = (*lead, *left[-2:-1][: len(a) > 1], *right[-1:][: len(b) > 1])
-    return inputs, [unify(result, outputs[0])]
+    return (*lead, *left[-2:-1][: len(a) > 1], *right[-1:][: len(b) > 1])
 
 
 def _tensordot_by_count(attrs: Attrs, a: Array, b: Array) -> Any:
@@ -252,13 +248,11 @@ def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     return inputs, [unify(x, y) for x, y in zip(results, outputs, strict=True)]
 
 
-def _tensorinv_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a, ind = inputs[0], attrs["ind"]
-    if a is None:
-        return inputs, outputs
+def _tensorinv_shape(attrs: Attrs, a: tuple[Dim, ...]) -> Shape:
+    ind = attrs["ind"]
     if size_of(a[:ind]) != size_of(a[ind:]) and is_known(a):
         raise KernelError(f"{format_shape(a)} is not square when split before axis {ind}")
-    return inputs, [unify((*a[ind:], *a[:ind]), outputs[0])]
+    return (*a[ind:], *a[:ind])
 
 
 def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -275,10 +269,7 @@ def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
     return sides, [solution]
 
 
-def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a, b = inputs
-    if a is None or b is None:
-        return inputs, outputs
+def _tensorsolve_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Shape:
     last = [axis_of(axis, len(a)) for axis in attrs["a_axes"] or ()]
     if len(set(last)) < len(last):
         raise KernelError(f"a_axes is {attrs['a_axes']}, which names an axis twice")
@@ -286,13 +277,13 @@ def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     rows, columns = size_of(tuple(order[: len(b)])), size_of(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:
         raise KernelError(f"{format_shape(a)} is {rows} equations for {columns} unknowns, expected as many")
-    return inputs, [unify(tuple(order[len(b) :]), outputs[0])]
+    return tuple(order[len(b) :])
 
 
 KERNELS = with_limits(
     Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
     Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _dot_shapes, same_dtypes),
-    Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), _matmul_shapes, same_dtypes),
+    Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), output_rule(_matmul_shape), same_dtypes),
     Kernel(
         "_npi_tensordot",
         _forward(lambda attrs, a, b: np.tensordot(a, b, (attrs["a_axes_summed"], attrs["b_axes_summed"]))),
@@ -305,8 +296,8 @@ KERNELS = with_limits(
     Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),
     Kernel("_npi_pinv", _forward(_pinv), _transpose_shapes, same_dtypes),
     Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _transpose_shapes, same_dtypes),
-    Kernel("_npi_tensorinv", _forward(_tensorinv), _tensorinv_shapes, same_dtypes),
-    Kernel("_npi_tensorsolve", _forward(_tensorsolve, _solution_types), _tensorsolve_shapes, _solution_types),
+    Kernel("_npi_tensorinv", _forward(_tensorinv), output_rule(_tensorinv_shape), same_dtypes),
+    Kernel("_npi_tensorsolve", _forward(_tensorsolve, _solution_types), output_rule(_tensorsolve_shape), _solution_types),
     Kernel("_npi_eigh", eigh, _values_shapes, _values_types),
     Kernel("_npi_eigvalsh", _forward(_eigvalsh, _values_types), _values_shapes, _values_types),
     Kernel("_npi_eig", eig, _values_shapes, _values_types),

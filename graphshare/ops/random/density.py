@@ -6,8 +6,9 @@ the derivative of the density's logarithm by one input; the density is a factor 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,43 +20,56 @@ from graphshare.ops.unary.gradient import digamma
 from graphshare.ops.unification import same_dtypes, unify
 from graphshare.text.format import format_count, format_shape
 
+
+class Functions(NamedTuple):
+    """The functions of a formula, for what it is computed with: arrays, or terms of an ONNX graph."""
+
+    log: Callable[[Any], Any]
+    gammaln: Callable[[Any], Any]
+
+
 Density = Callable[..., Any]
+"""The logarithm of a density, for arrays and for terms alike, from the functions, the samples and the parameters."""
 
 
-def _uniform(x: Array, low: Array, high: Array) -> Any:
-    return -np.log(high - low) + 0 * x
+def _uniform(f: Functions, x: Any, low: Any, high: Any) -> Any:
+    return -f.log(high - low) + x * 0
 
 
-def _normal(x: Array, mu: Array, sigma: Array) -> Any:
-    return -0.5 * np.square((x - mu) / sigma) - np.log(sigma * np.sqrt(2 * np.pi))
+def _normal(f: Functions, x: Any, mu: Any, sigma: Any) -> Any:
+    distance = (x - mu) / sigma
+    return distance * distance * -0.5 - f.log(sigma * math.sqrt(2 * math.pi))
 
 
-def _gamma(x: Array, alpha: Array, beta: Array) -> Any:
-    return alpha * np.log(beta) + (alpha - 1) * np.log(x) - beta * x - gammaln(alpha)
+def _gamma(f: Functions, x: Any, alpha: Any, beta: Any) -> Any:
+    return alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha)
 
 
-def _exponential(x: Array, rate: Array) -> Any:
-    return np.log(rate) - rate * x
+def _exponential(f: Functions, x: Any, rate: Any) -> Any:
+    return f.log(rate) - rate * x
 
 
-def _poisson(x: Array, rate: Array) -> Any:
-    return x * np.log(rate) - gammaln(x + 1) - rate
+def _poisson(f: Functions, x: Any, rate: Any) -> Any:
+    return x * f.log(rate) - f.gammaln(x + 1) - rate
 
 
-def _negative_binomial(x: Array, limit: Array, chance: Array) -> Any:
-    combinations = gammaln(x + limit) - gammaln(x + 1) - gammaln(np.broadcast_to(limit, x.shape))
-    return combinations + limit * np.log(chance) + x * np.log(1 - chance)
+def _negative_binomial(f: Functions, x: Any, limit: Any, chance: Any) -> Any:
+    combinations = f.gammaln(x + limit) - f.gammaln(x + 1) - f.gammaln(limit)
+    return combinations + limit * f.log(chance) + x * f.log(1 - chance)
 
 
-def _generalized_negative_binomial(x: Array, mu: Array, alpha: Array) -> Any:
-    return _negative_binomial(x, 1 / alpha, 1 / (mu * alpha + 1))
+def _generalized_negative_binomial(f: Functions, x: Any, mu: Any, alpha: Any) -> Any:
+    return _negative_binomial(f, x, 1 / alpha, 1 / (mu * alpha + 1))
+
+
+_ARRAYS = Functions(np.log, gammaln)
 
 
 def _forward(density: Density) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array, *parameters: Array) -> Array:
         wide = [p.astype(np.float64).reshape(p.shape + (1,) * (x.ndim - p.ndim)) for p in parameters]
         with np.errstate(all="ignore"):
-            logarithm = np.asarray(density(x.astype(np.float64), *wide))
+            logarithm = np.asarray(density(_ARRAYS, x.astype(np.float64), *wide))
             return convert(logarithm if attrs["is_log"] else np.exp(logarithm), x.dtype)
 
     return forward
@@ -92,7 +106,7 @@ def _dirichlet_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     return [x, unify(inputs[1], (*x[:-2], x[-1]))], [unify(x[:-1], outputs[0])]
 
 
-_DENSITIES: dict[str, Density] = {
+DENSITIES: dict[str, Density] = {
     "uniform": _uniform,
     "normal": _normal,
     "gamma": _gamma,
@@ -102,9 +116,8 @@ _DENSITIES: dict[str, Density] = {
     "generalized_negative_binomial": _generalized_negative_binomial,
 }
 
-
 KERNELS = (
-    *(Kernel(f"_random_pdf_{name}", _forward(density), _shapes, same_dtypes) for name, density in _DENSITIES.items()),
+    *(Kernel(f"_random_pdf_{name}", _forward(density), _shapes, same_dtypes) for name, density in DENSITIES.items()),
     Kernel("_random_pdf_dirichlet", dirichlet, _dirichlet_shapes, same_dtypes),
 )
 
@@ -181,7 +194,6 @@ _SLOPES: dict[str, Slopes] = {
     "negative_binomial": _negative_binomial_slopes,
     "generalized_negative_binomial": _generalized_negative_binomial_slopes,
 }
-
 
 GRADIENTS = (
     *(Gradient(f"_random_pdf_{name}", _vjp(slopes, 0)) for name, slopes in _SLOPES.items()),

@@ -11,20 +11,19 @@ from math import prod
 import msgspec
 import numpy as np
 
-from graphshare.ops.box.kernel import multi_box_prior
-from graphshare.ops.box.suppression_to_onnx import (
-    Candidates,
+from graphshare.ops.detection.boxes import read_scales
+from graphshare.ops.detection.geometry import decode_offsets, to_centers, to_corners
+from graphshare.ops.detection.suppression_to_onnx import (
+    RankedBoxes,
     Suppression,
-    emit_centers,
     emit_column,
     emit_columns,
     emit_compact_order,
-    emit_corners,
     emit_overlaps,
     emit_rows,
     emit_survivors,
 )
-from graphshare.ops.kernel import Context
+from graphshare.ops.onnx_terms import TERMS, Term, term
 from graphshare.ops.translation import Translation, Translator, Value
 
 
@@ -46,7 +45,7 @@ def translate_box_nms(t: Translation) -> str:
     first, number = attrs["coord_start"], attrs["id_index"]
     boxes = emit_corners(t, emit_columns(t, rows, first, first + 4), attrs["in_format"], x.dtype)
     classes = emit_column(t, rows, number) if number >= 0 and not attrs["force_suppress"] else ""
-    candidates = Candidates(boxes, alive, (batch, kept), x.dtype, classes)
+    candidates = RankedBoxes(boxes, alive, (batch, kept), x.dtype, classes)
     survivors = emit_survivors(t, candidates, Suppression(attrs["overlap_thresh"]))
     order, is_row = emit_compact_order(t, survivors, kept)
     none = t.number(-1, x.dtype)
@@ -90,34 +89,22 @@ def _emit_other_format(t: Translation, rows: str, x: Value) -> str:
 def translate_box_iou(t: Translation) -> str:
     """Emit the overlaps of each box with each."""
     a, b = t.inputs
-    one = t.reshape(emit_corners(t, a, t.attrs["format"], a.dtype), (prod(a.shape[:-1]), 1, 4))
-    other = t.reshape(emit_corners(t, b, t.attrs["format"], a.dtype), (1, prod(b.shape[:-1]), 4))
+    one = t.reshape(emit_corners(t, a.name, t.attrs["format"], a.dtype), (prod(a.shape[:-1]), 1, 4))
+    other = t.reshape(emit_corners(t, b.name, t.attrs["format"], a.dtype), (1, prod(b.shape[:-1]), 4))
     return t.reshape(emit_overlaps(t, one, other, a.dtype), t.outputs[0].shape)
 
 
-def emit_decoded(
-    t: Translation, centers: tuple[str, str], offsets: Value | str, dtype: str, scales: tuple[float, ...], clip: float = -1
-) -> str:
-    """Return the corners of boxes at ``offsets`` ``(..., 4)`` from anchors (centre, size); ``clip`` bounds scaled sizes."""
-    middle, size = centers
-    first = t.emit("Mul", emit_columns(t, offsets, 0, 2), t.constant(np.array(scales[:2], dtype), dtype))
-    second = t.emit("Mul", emit_columns(t, offsets, 2, 4), t.constant(np.array(scales[2:], dtype), dtype))
-    if clip > 0:
-        second = t.emit("Min", second, t.number(clip, dtype))
-    center = t.emit("Add", t.emit("Mul", first, size), middle)
-    half = t.emit("Div", t.emit("Mul", t.emit("Exp", second), size), t.number(2, dtype))
-    return t.emit("Concat", t.emit("Sub", center, half), t.emit("Add", center, half), axis=-1)
+def emit_corners(t: Translation, boxes: str, form: str, dtype: str) -> str:
+    """Return the corners of boxes ``(..., 4)`` in format ``form``."""
+    return boxes if form == "corner" else str(to_corners(TERMS, Term(t, boxes, dtype)).name)
 
 
 def translate_box_decode(t: Translation) -> str:
     """Emit the corners of boxes at offsets from anchors."""
-    x, anchors = t.inputs
-    if t.attrs["format"] == "corner":
-        centers = emit_centers(t, anchors, x.dtype)
-    else:
-        centers = emit_columns(t, anchors, 0, 2), emit_columns(t, anchors, 2, 4)
-    scales = tuple(t.attrs[f"std{i}"] for i in range(4))
-    return emit_decoded(t, centers, x, x.dtype, scales, t.attrs["clip"])
+    x, anchors = term(t), term(t, 1)
+    is_corner = t.attrs["format"] == "corner"
+    centers = to_centers(TERMS, anchors) if is_corner else tuple(TERMS.columns(anchors, i, i + 2) for i in (0, 2))
+    return str(decode_offsets(TERMS, centers, x, read_scales(t.attrs, x.dtype), t.attrs["clip"]).name)
 
 
 def translate_box_encode(t: Translation) -> list[str]:
@@ -138,12 +125,6 @@ def translate_box_encode(t: Translation) -> list[str]:
     positive = t.reshape(t.emit("Greater", samples, t.number(0.5, samples.dtype)), (*samples.shape, 1))
     mask = t.emit("Expand", t.cast(positive, dtype, "bool"), t.integers(anchors.shape))
     return [t.emit("Where", positive, offsets, t.number(0, dtype)), mask]
-
-
-def translate_multi_box_prior(t: Translation) -> str:
-    """Return the anchors as a constant: only the shape of the data counts."""
-    x = t.inputs[0]
-    return t.constant(multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)), x.dtype)
 
 
 def translate_bipartite_matching(t: Translation) -> list[str]:
@@ -205,6 +186,5 @@ TRANSLATIONS = (
     Translator("_contrib_box_iou", translate_box_iou),
     Translator("_contrib_box_decode", translate_box_decode),
     Translator("_contrib_box_encode", translate_box_encode, _INTEGERS),
-    Translator("_contrib_MultiBoxPrior", translate_multi_box_prior),
     Translator("_contrib_bipartite_matching", translate_bipartite_matching, _INTEGERS),
 )
