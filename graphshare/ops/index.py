@@ -124,9 +124,8 @@ _OPERATORS = {
         "_npi_tril _npx_reshape depth_to_space diag expand_dims reshape_like reverse space_to_depth squeeze transpose"
     ),
     "resize": "UpSampling _contrib_AdaptiveAvgPooling2D _contrib_BilinearResize2D",
-    "rnn": "RNN",
+    "rnn": "RNN SequenceLast SequenceMask SequenceReverse",
     "roi": "ROIPooling _contrib_PSROIPooling _contrib_ROIAlign _contrib_RROIAlign",
-    "sequence": "SequenceLast SequenceMask SequenceReverse",
     "slice": "_slice_assign _slice_assign_scalar slice slice_axis slice_like",
     "sorting": "argsort sort topk",
     "sparse": (
