@@ -16,13 +16,14 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
 from graphshare.errors import Fault, OutputError, UsageError
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name
+from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, CopiedWeights, SaveOptions, find_format, require
-from graphshare.formats.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.records import ParameterFile
-from graphshare.formats.paths import base_name
-from graphshare.formats.staged_file import output_error
 from graphshare.ir.graph import Graph
+from graphshare.resources import end_time_limit
 
 _NO_OPTIONS = SaveOptions()
 
@@ -88,6 +89,7 @@ def write_outputs(
         SelfCheckError: the result does not read back as it should.
     """
     check_outputs(outputs, model)
+    end_time_limit()
     with locate_refusals(model), OutputTransaction() as stage:
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()

@@ -31,6 +31,8 @@ EXAMPLES = {
 @click.option(
     "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
 )
+@options.max_memory
+@options.time_limit
 def command(graph: str, epoch: int | None, params: str | None, verify: bool, tolerance: float | None, **output: Any) -> None:
     """Work BatchNorm into the weights before it, for inference.
 
@@ -42,6 +44,8 @@ def command(graph: str, epoch: int | None, params: str | None, verify: bool, tol
     An ONNX model is proved: onnxruntime computes it before and after on drawn inputs, and nothing is written where
     an output or a folded layer differs by more than --tolerance (1e-4 of its largest number, of float16 1e-2). Where
     onnxruntime cannot compute it, a warning says why.
+
+    --max-memory and --time-limit hold for the weights that are folded and for the proof: what would pass them is an error.
     """
     result = fold(load(graph, epoch=epoch, params=params), verify=verify, tolerance=tolerance)
     outputs = write_result(result, output, report={"folding": result.report})

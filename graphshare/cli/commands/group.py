@@ -17,15 +17,20 @@ from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.paths import is_file
+from graphshare.files.paths import is_file
 from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping, OnCollision
+from graphshare.rewrite.group.switch import Switching
 from graphshare.text.format import escape_control, format_count
 from graphshare.text.names import split_pair
 
 EXAMPLES = {
     "group": [
         ("two networks side by side", "graphshare group lenet lenet --prefix a_ --prefix b_ -o pair"),
+        (
+            "two models on one copy of their weights",
+            "graphshare group lenet.onnx folded.onnx --switch exact -o one.onnx",
+        ),
     ],
 }
 
@@ -50,6 +55,9 @@ EXAMPLES = {
     default="error",
     help="What becomes of a name that two graphs have [error].",
 )
+@click.option(
+    "--switch", "switch", metavar="NAME", help="Make two graphs the branches of one If: the first where the input NAME is true."
+)
 @options.shapes
 @options.upgrade_first
 @options.as_input
@@ -62,6 +70,7 @@ def command(
     prefixes: tuple[str, ...],
     share_inputs: tuple[str, ...],
     on_collision: Any,
+    switch: str | None,
     shapes: tuple[str, ...],
     upgrade_first: bool,
     as_input: tuple[str, ...],
@@ -74,6 +83,9 @@ def command(
     means every input of that name, as in its own file or with its prefix. A name that two graphs have is refused;
     --on-collision prefix puts the name of its file before all names of the later graph, tie-if-equal makes parameters of one
     name and equal value one node.
+
+    With --switch two ONNX models become the branches of one If on one copy of the weights that both have: the result computes
+    the first where its boolean input NAME is true, and else the second. `graphshare extract --branch` takes one out again.
 
     An MXNet graph beside an ONNX model is exported first, with --shape for its inputs.
 
@@ -95,14 +107,26 @@ def command(
         connect=pairs,
         share_inputs=share_inputs,
         on_collision=on_collision,
+        switch=switch,
         shapes=options.parse_shapes(shapes),
         as_input=as_input,
         as_parameter=as_parameter,
     )
     outputs = write_result(result, output)
     if outputs is not None:
-        _say_group(result.report)
+        if switch is None:
+            _say_group(result.report)
+        else:
+            _say_switch(result.report, switch)
         say_written(outputs)
+
+
+def _say_switch(report: Switching, name: str) -> None:
+    """What each value of the input computes, what both have together, and the outputs."""
+    for value, member in zip(("true", "false"), report.members, strict=True):
+        say(f"{escape_control(name)} {value}: {member.where}, {member.graph.source.describe_parts(member.graph.nodes)}")
+    say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
+    say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")
 
 
 def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from typing import IO, Any
 import msgspec
 import numpy as np
 
-from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
+from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.execute.engines.onnx_session import OnnxSession, load_runtime, require_runtime
 from graphshare.ops.kernel import Array
 from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, chosen_memory
@@ -42,6 +42,7 @@ serve()
 _LENGTH = 8
 _LARGEST = (1 << 32) - 1  # bytes that msgpack has in one value
 _BESIDE = 64 << 20  # bytes beside what is computed: the stacks of threads, and what the allocator keeps
+_FULL = 75  # the exit code where a message does not fit below the limit
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Cannot allocate memory")
 
 
@@ -54,7 +55,7 @@ class ConfinedSession(OnnxSession):
         Raises:
             UsageError: onnxruntime is not installed.
             InputError: it refuses the model.
-            RefusedError: it takes more memory than the limit or, without one, than is available.
+            MemoryLimitError: it takes more memory than the limit or, without one, than is available.
         """
         require_runtime()
         self._process = _find_process()
@@ -75,7 +76,7 @@ class ConfinedSession(OnnxSession):
 
         Raises:
             InputError: onnxruntime fails.
-            RefusedError: it takes more memory than the limit.
+            MemoryLimitError: it takes more memory than the limit.
         """
         taken = {name: _pack(array) for name, array in feeds.items() if name in self.dtypes}
         return [_unpack(value) for value in self._process.ask("run", self._number, taken)]
@@ -126,7 +127,8 @@ class _Process:
 
         Raises:
             InputError: the error that there was.
-            RefusedError: the limit was reached, or the process ended.
+            MemoryLimitError: the limit was reached, or the process ended without an answer.
+            RefusedError: it had ended before.
         """
         limit = chosen_memory()
         with self._lock:
@@ -143,13 +145,13 @@ class _Process:
                 raise
             if answer is None or answer[0] == "memory":
                 self._end()
-        if answer is None:
-            ending = f"signal {-code}" if (code := self._process.wait()) < 0 else f"exit code {code}"
-            raise RefusedError(Fault(f"onnxruntime ended without an answer ({ending})", hint=MORE_MEMORY))
-        outcome, value = answer
+        if answer is None and (code := self._process.wait()) != _FULL:
+            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise MemoryLimitError(Fault(f"onnxruntime ended without an answer ({ending})", hint=MORE_MEMORY))
+        outcome, value = answer or ("memory", None)
         if outcome == "memory":
             allowed = "is available" if limit is None else f"the limit of {format_bytes(limit)} allows"
-            raise RefusedError(Fault(f"the model takes more memory in onnxruntime than {allowed}", hint=MORE_MEMORY))
+            raise MemoryLimitError(Fault(f"the model takes more memory in onnxruntime than {allowed}", hint=MORE_MEMORY))
         if outcome == "error":
             raise InputError([Fault(text, where=where) for text, where in value])
         return value
@@ -209,8 +211,11 @@ def serve() -> None:
 
 def _listen(messages: SimpleQueue[Any]) -> None:
     """Pass messages on, and end this process with the one that sends them, also in the middle of a computation."""
-    while (message := _receive(sys.stdin.buffer)) is not None:
-        messages.put(message)
+    try:
+        while (message := _receive(sys.stdin.buffer)) is not None:
+            messages.put(message)
+    except MemoryError:  # a message beyond the limit; its rest stays unread
+        os._exit(_FULL)
     os._exit(0)
 
 

@@ -74,7 +74,7 @@ def plan_group(
         raise RefusedError(
             Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
         )
-    faults = _incompatibilities([(member.where, member.graph, member.params) for member in members])
+    faults = find_incompatibilities([(member.where, member.graph, member.params) for member in members])
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
     parts = [Part(graph, m.prefix, m.where) for m, (graph, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
@@ -321,7 +321,7 @@ def _equal_parameters(
     return equal, reasons
 
 
-def _incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
+def find_incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
     """Return every reason why the graphs (each with its name) do not fit into one file.
 
     A parameter file is read under np-shape (V3 records) or not.

@@ -143,6 +143,15 @@ def test_a_limit_of_memory_is_kept() -> None:
     assert ConfinedSession(bomb(20_000)).run({"x": np.ones(1, "float32")})[0] > 1e8  # of 1.6 GB: no limit but the machine's
 
 
+@onlinux
+def test_feeds_beyond_the_limit_are_refused() -> None:
+    """The other process cannot read the message, and this one does not wait for its answer."""
+    with memory_limit(10_000_000):
+        session = ConfinedSession(doubling())
+        with pytest.raises(RefusedError, match=r"takes more memory in onnxruntime than the limit of 10\.0 MB allows"):
+            session.run({"x": np.zeros(60_000_000, "float32")})
+
+
 def test_models_translated_here_leave_this_process_under_a_limit_alone() -> None:
     assert type(open_session(doubling())) is OnnxSession
     with memory_limit(10**9):
