@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.notation import Parameter
+from graphshare.ops.signature import Parameter
 from graphshare.ops.registry import lookup
 from tests.kernels.recordings import FAMILIES, cases_of, recorded_inputs
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphshare.ops.attributes import describe_spellings, read_value
-from graphshare.ops.notation import read_parameters, read_terms
+from graphshare.ops.signature import read_parameters, read_terms
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import Parameter, Signature
 
