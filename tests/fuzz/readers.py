@@ -22,6 +22,7 @@ from graphshare.checkpoint.map_file import names_from_map, parse_map
 from graphshare.checks.baseline import read_baseline
 from graphshare.checks.config import read_config
 from graphshare.errors import GraphshareError, InputError
+from graphshare.files.remote import listing
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import Result
 from graphshare.formats.mxnet.layout import write_symbol
@@ -32,7 +33,6 @@ from graphshare.formats.onnx.write import encode_model, list_as_read
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.registry import read_index
-from graphshare.files.remote import listing
 from graphshare.rewrite.rules.load import read_rules
 from tests import params_bytes
 from tests.surroundings import ROOT

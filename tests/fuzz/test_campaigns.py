@@ -17,8 +17,8 @@ import pytest
 from graphshare.cli import main
 from graphshare.errors import GraphshareError, InputError
 from graphshare.execute.engines.confined_session import ConfinedSession
-from graphshare.fleet import manifest
 from graphshare.files.remote import listing
+from graphshare.fleet import manifest
 from graphshare.ops.registry import find_kernel
 from graphshare.resources import resource_limits
 from tests.fuzz import graphs, onnx_models, operators, reads, servers

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from graphshare.analysis.name_lists import NameLists
 from graphshare.api.extract import extract
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
@@ -34,18 +35,16 @@ _VALUES = {"true": True, "false": False}
 @click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")
 @click.option(
     "--branch",
-    "branch",
     metavar="NAME=true|false",
+    callback=lambda context, option, text: None if text is None else _parse_branch(text),
     help="Take one branch of each If on this input; all outputs without --target.",
 )
 def command(
-    graph: str,
-    epoch: int | None,
-    params: str | None,
+    source: Checkpoint,
     targets: tuple[str, ...],
     cuts: tuple[str, ...],
-    branch: str | None,
-    **output: Any,
+    branch: tuple[str, bool] | None,
+    output: Mapping[str, Any],
 ) -> None:
     """Cut out the minimal subgraph for some outputs.
 
@@ -54,15 +53,14 @@ def command(
     """
     if not targets and branch is None:
         raise UsageError(Fault("no --target", hint="name an output with --target; `graphshare inspect` lists them"))
-    source = load(graph, epoch=epoch, params=params)
-    result = extract(source, targets, cuts=cuts, branch=None if branch is None else _parse_branch(branch))
+    result = extract(source, targets, cuts=cuts, branch=branch)
     outputs = write_result(result, output)
     if outputs is not None:
         arguments = format_name_list(NameLists(result.graph).arguments)
         kept, whole = (graph.source.count_parts(graph.nodes) for graph in (result.graph, source.graph))
         counts = " and ".join(f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items())
         if branch is not None:  # its nodes are those of a body, which the whole does not count
-            counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of {branch}"
+            counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of the branch"
         say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
         say_written(outputs)
 

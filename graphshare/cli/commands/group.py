@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import click
@@ -37,7 +37,13 @@ EXAMPLES = {
 
 @click.command("group", cls=Command)
 @options.grouping
-@click.option("--connect", "connect", metavar="OUT=IN", multiple=True, help="Feed an input with an output; repeatable.")
+@click.option(
+    "--connect",
+    metavar="OUT=IN",
+    multiple=True,
+    callback=lambda context, option, texts: _parse_pairs(texts),
+    help="Feed an input with an output; repeatable.",
+)
 @click.option(
     "-p",
     "--prefix",
@@ -66,16 +72,10 @@ def command(
     graphs: tuple[str, ...],
     epoch: int | None,
     params: tuple[str, ...],
-    connect: tuple[str, ...],
     prefixes: tuple[str, ...],
-    share_inputs: tuple[str, ...],
-    on_collision: Any,
-    switch: str | None,
-    shapes: tuple[str, ...],
     upgrade_first: bool,
-    as_input: tuple[str, ...],
-    as_parameter: tuple[str, ...],
-    **output: Any,
+    output: Mapping[str, Any],
+    **settings: Any,
 ) -> None:
     """Join several graphs in one, parameters along.
 
@@ -91,33 +91,20 @@ def command(
 
     Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
-    pairs = _pairs(connect)
     _check_counts(graphs, prefixes, params)
     sources = [
         load(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
         for i, graph in enumerate(graphs)
     ]
     if upgrade_first:
-        from graphshare.api.upgrade import upgrade  # start-up: most files need none
-
-        sources = [upgrade(source) for source in sources]
-    result = group(
-        sources,
-        prefixes=prefixes,
-        connect=pairs,
-        share_inputs=share_inputs,
-        on_collision=on_collision,
-        switch=switch,
-        shapes=options.parse_shapes(shapes),
-        as_input=as_input,
-        as_parameter=as_parameter,
-    )
+        sources = [options.upgrade_model(source) for source in sources]
+    result = group(sources, prefixes=prefixes, **settings)
     outputs = write_result(result, output)
     if outputs is not None:
-        if switch is None:
-            _say_group(result.report)
+        if isinstance(result.report, Switching):
+            _say_switch(result.report, settings["switch"])
         else:
-            _say_switch(result.report, switch)
+            _say_group(result.report)
         say_written(outputs)
 
 
@@ -129,7 +116,7 @@ def _say_switch(report: Switching, name: str) -> None:
     say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")
 
 
-def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
+def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
     pairs = [(text, split_pair(text)) for text in texts]
     faults = [
         Fault(f"--connect {text!r} is not a pair of names", hint="write --connect OUT=IN; \\= stands for = in OUT")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.inspect import inspect
+from graphshare.api.models import Shapes
 from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
@@ -61,7 +62,7 @@ def command(
     format_: str,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
-    shapes: tuple[str, ...],
+    shapes: Shapes,
     exclude: tuple[str, ...],
     names: bool,
     module: bool,
@@ -90,7 +91,7 @@ def command(
         return 0
     # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
     is_plain = format_ == "text" and not (shapes or names) and not find_format(model.graph).supports(Capability.COSTS)
-    sizes = None if is_plain else options.parse_shapes(shapes)
+    sizes = None if is_plain else shapes
     found = inspect(model, shapes=sizes, as_input=as_input, as_parameter=as_parameter)
     roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in found.roles]
     found = msgspec.structs.replace(found, roles=roles)
