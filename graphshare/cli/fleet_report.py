@@ -9,13 +9,14 @@ import msgspec
 
 from graphshare.cli.console import align, is_quiet, put, put_json_text, put_text, say
 from graphshare.cli.progress import Bar, is_shown
+from graphshare.cli.report import put_report
 from graphshare.files.staged_file import note_output
 from graphshare.fleet.foreach import FleetRun
 from graphshare.fleet.page import describe_counts, write_page
 from graphshare.fleet.records import Result
-from graphshare.fleet.spool import Spool
-from graphshare.fleet.summary import RunSummary
+from graphshare.fleet.summary import RunSummary, Spool
 from graphshare.fleet.tasks import Template
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import escape_control, format_count, format_number
 from graphshare.text.json_text import encode_json
 
@@ -64,9 +65,6 @@ def _put_report(format_: str, template: Template, summary: RunSummary, spool: Sp
     if format_ == "html":
         _put_pieces(write_page(template.words, summary, spool), put_text)
         return
-    from graphshare.cli.fleet_findings import collect_findings  # start-up: only these formats need it
-    from graphshare.cli.report import put_report
-
     put_report(collect_findings(template.name, spool.results()), format_)
 
 
@@ -141,3 +139,103 @@ class FleetProgress(Bar):
     def _plain_line(self, elapsed: float) -> str:
         bar = f"{self._done:,} of {format_count(self._total, 'model')}, {self.rate_and_time_left(elapsed)}"
         return bar + (f", {self._failed:,} failed" if self._failed else "")
+
+
+_FAILED = RuleInfo("foreach-failed", "foreach-failed", Level.ERROR, "The command could not be run for a model")
+_NO = RuleInfo("foreach-no", "foreach-no", Level.ERROR, "The answer for a model is no")
+
+
+class _Finding(msgspec.Struct):
+    """A finding in the report of ``check``."""
+
+    code: str
+    level: Level
+    message: str
+    file: str
+    path: str
+    node: str | None
+    line: int | None
+    column: int | None
+    hint: str
+
+
+class _Stage(msgspec.Struct):
+    """A stage in the report of ``verify``."""
+
+    name: str
+    verdict: str
+    summary: str
+    details: tuple[str, ...] = ()
+
+
+class _Branch(msgspec.Struct):
+    branch: str
+    stages: tuple[_Stage, ...] = ()
+
+
+class _Report(msgspec.Struct):
+    """What is read of the report of any command."""
+
+    verdict: str | None = None
+    findings: tuple[_Finding, ...] = ()
+    branches: tuple[_Branch, ...] = ()
+
+
+def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
+    """Return the findings of all models; ``command`` is its name."""
+    files: list[str] = []
+    findings: list[Finding] = []
+    is_strict = False
+    for result in results:
+        files.append(result.source)
+        of_model = list(_find(command, result))
+        findings += of_model
+        is_strict |= result.result == "no" and all(finding.level is not Level.ERROR for finding in of_model)
+    rules: tuple[RuleInfo, ...] = ()
+    if command == "check":
+        from graphshare.checks.registry import RULES  # one command needs them
+
+        rules = tuple(rule.info for rule in RULES.values())
+    return FindingsReport(
+        command=f"foreach {command}",
+        files=tuple(files),
+        findings=tuple(findings),
+        rules=(*rules, _FAILED, _NO),
+        strict=is_strict,
+    )
+
+
+def _find(command: str, result: Result) -> Iterator[Finding]:
+    where = result.source
+    if result.result not in ("done", "no"):
+        yield Finding(code=_FAILED.code, level=Level.ERROR, message=result.error or result.result, where=where)
+        return
+    report = _decode(result.report)
+    for found in report.findings:
+        yield Finding(
+            code=found.code,
+            level=found.level,
+            message=found.message,
+            where=found.file,
+            path=found.path,
+            node=found.node,
+            line=found.line or 0,
+            column=found.column or 0,
+            hint=found.hint,
+        )
+    for branch in report.branches:
+        for stage in branch.stages:
+            if stage.verdict == "fails":
+                message = "\n".join((f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details))
+                yield Finding(code=f"{command}-{stage.name}", level=Level.ERROR, message=message, where=where)
+    if report.verdict or (result.result == "no" and not report.findings):
+        code, level = (_NO.code, Level.ERROR) if result.result == "no" else (f"{command}-verdict", Level.NOTE)
+        yield Finding(code=code, level=level, message=report.verdict or result.error or "the answer is no", where=where)
+
+
+def _decode(raw: msgspec.Raw) -> _Report:
+    """Return what is known of a report; nothing of one of another form."""
+    try:
+        return msgspec.json.decode(raw, type=_Report)
+    except msgspec.DecodeError:
+        return _Report()

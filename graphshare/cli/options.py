@@ -1,4 +1,4 @@
-"""Options that mean the same in every command that has them."""
+"""Options that mean the same in every command that has them, those of sharing and naming rules included."""
 
 from __future__ import annotations
 
