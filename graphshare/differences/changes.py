@@ -16,7 +16,7 @@ from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.ir.compare import Change, find_content_changes
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import consumers, own_inputs
-from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr

@@ -32,6 +32,8 @@ EXAMPLES = {
 @click.option(
     "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
 )
+@options.max_memory
+@options.time_limit
 def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
     """Work BatchNorm into the weights before it, for inference.
 
@@ -43,6 +45,8 @@ def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> N
     An ONNX model is proved: onnxruntime computes it before and after on drawn inputs, and nothing is written where
     an output or a folded layer differs by more than --tolerance (1e-4 of its largest number, of float16 1e-2). Where
     onnxruntime cannot compute it, a warning says why.
+
+    --max-memory and --time-limit hold for the weights that are folded and for the proof: what would pass them is an error.
     """
     result = fold(source, **settings)
     outputs = write_result(result, output, report={"folding": result.report})

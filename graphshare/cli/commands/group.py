@@ -20,12 +20,17 @@ from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import is_file
 from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping, OnCollision
+from graphshare.rewrite.group.switch import Switching
 from graphshare.text.format import escape_control, format_count
 from graphshare.text.names import split_pair
 
 EXAMPLES = {
     "group": [
         ("two networks side by side", "graphshare group lenet lenet --prefix a_ --prefix b_ -o pair"),
+        (
+            "two models on one copy of their weights",
+            "graphshare group lenet.onnx folded.onnx --switch exact -o one.onnx",
+        ),
     ],
 }
 
@@ -56,6 +61,9 @@ EXAMPLES = {
     default="error",
     help="What becomes of a name that two graphs have [error].",
 )
+@click.option(
+    "--switch", "switch", metavar="NAME", help="Make two graphs the branches of one If: the first where the input NAME is true."
+)
 @options.shapes
 @options.upgrade_first
 @options.as_input
@@ -76,6 +84,9 @@ def command(
     --on-collision prefix puts the name of its file before all names of the later graph, tie-if-equal makes parameters of one
     name and equal value one node.
 
+    With --switch two ONNX models become the branches of one If on one copy of the weights that both have: the result computes
+    the first where its boolean input NAME is true, and else the second. `graphshare extract --branch` takes one out again.
+
     An MXNet graph beside an ONNX model is exported first, with --shape for its inputs.
 
     Patterns are globs; =name is a literal name, re:expression a regular expression.
@@ -90,8 +101,19 @@ def command(
     result = group(sources, prefixes=prefixes, **settings)
     outputs = write_result(result, output)
     if outputs is not None:
-        _say_group(result.report)
+        if settings["switch"] is None:
+            _say_group(result.report)
+        else:
+            _say_switch(result.report, settings["switch"])
         say_written(outputs)
+
+
+def _say_switch(report: Switching, name: str) -> None:
+    """What each value of the input computes, what both have together, and the outputs."""
+    for value, member in zip(("true", "false"), report.members, strict=True):
+        say(f"{escape_control(name)} {value}: {member.where}, {member.graph.source.describe_parts(member.graph.nodes)}")
+    say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
+    say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")
 
 
 def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:

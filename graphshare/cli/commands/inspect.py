@@ -26,7 +26,7 @@ from graphshare.inspection.graph import Inspection, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 
 if TYPE_CHECKING:
-    from graphshare.analysis.cost import Layer
+    from graphshare.analysis.cost import LayerCost
     from graphshare.execute.shape_report import Shaped
 
 _LISTED = 6
@@ -254,7 +254,7 @@ def _put_layers(shaped: Shaped, *, with_costs: bool) -> None:
     )
 
 
-def _make_row(layer: Layer) -> tuple[str, ...]:
+def _make_row(layer: LayerCost) -> tuple[str, ...]:
     shapes = format_names(map(format_dims, layer.outputs), 3)
     shared = f"{_count(layer.shared)} shared" if layer.shared != 0 else ""
     parts = ([_count(layer.parameters)] if layer.parameters != 0 else []) + ([shared] if shared else [])

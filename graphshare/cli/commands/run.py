@@ -29,7 +29,6 @@ from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import has_kernels
 from graphshare.formats.params.registry import ARRAY_ENDINGS
-from graphshare.resources import end_time_limit
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -235,7 +234,6 @@ def _resolve_outputs(
 
 def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> None:
     """Write the outputs and the trained parameters, both or neither."""
-    end_time_limit()
     write_outputs(outputs, model, arrays=arrays)
     if outputs.arrays not in ("", "-"):
         say(f"wrote {outputs.arrays}: {format_names(map(escape_control, arrays), _NAMED)}")

@@ -26,6 +26,7 @@ from graphshare.formats.onnx.write import encode_graph_file, list_as_read
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import Body
 
 
 class OnnxFormat(ModelFormat):
@@ -91,6 +92,23 @@ class OnnxFormat(ModelFormat):
 
     def take_outputs(self, node: Node, other: Node) -> Node:
         return take_outputs(node, other)
+
+    def make_switch(
+        self, name: str, bodies: tuple[Graph, Graph], outputs: Sequence[tuple[str, Sequence[StaticType | None]]]
+    ) -> tuple[Node, Node]:
+        from graphshare.formats.onnx.switch import make_switch
+
+        return make_switch(name, bodies, outputs)
+
+    def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
+        from graphshare.formats.onnx.switch import open_input
+
+        return open_input(node, types)
+
+    def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
+        from graphshare.formats.onnx.switch import find_switch
+
+        return find_switch(node)
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
         return list_replaceable(graph)

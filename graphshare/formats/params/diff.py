@@ -150,7 +150,11 @@ def _change(
         return ParameterChange("added" if x is None else "removed", *keys, shape, some.dtype)
     forms = [
         f"{what} {_form(p)} became {_form(q)}"
-        for what, p, q in (("shape", x.shape, y.shape), ("type", x.dtype, y.dtype), ("storage", x.storage, y.storage))
+        for what, p, q in (
+            ("shape", x.shape, y.shape),
+            ("type", x.element_type, y.element_type),
+            ("storage", x.storage, y.storage),
+        )
         if p != q and not (coarser and what == "type")
     ]
     detail = "; ".join(forms)

@@ -21,7 +21,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import is_topological, post_order, topological
-from graphshare.ops.batch_norm.signature import BARRIER
+from graphshare.ops.normalization.signature import BARRIER
 from graphshare.rewrite.duplicate import add_prefix
 
 Place = tuple[int, Node]

@@ -17,7 +17,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName, describe_difference
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ops.batch_norm.signature import BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import name_output, resolve_names
 from graphshare.rewrite.group.join import Collision, GroupMember, Output, Place, find_collisions, join, resolve_connections
@@ -76,7 +76,7 @@ def plan_group(
         raise RefusedError(
             Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
         )
-    faults = _incompatibilities([(member.where, member.graph, member.params) for member in members])
+    faults = find_incompatibilities([(member.where, member.graph, member.params) for member in members])
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
     parts = [GroupMember(graph, m.prefix, m.where) for m, (graph, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
@@ -322,7 +322,7 @@ def _equal_parameters(
     return equal, reasons
 
 
-def _incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
+def find_incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
     """Return every reason why the graphs (each with its name) do not fit into one file.
 
     A parameter file is read under np-shape (V3 records) or not.
