@@ -206,12 +206,10 @@ def time_error(seconds: float) -> RefusedError:
 
 def end_time_limit() -> None:
     """Let what follows finish: the answer is there, and files are about to be written."""
-    if hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
-        import threading  # start-up: few commands have a limit
-
-        if threading.current_thread() is threading.main_thread():  # no other has one
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            _stop_watchdog()
+    is_main = threading.current_thread() is threading.main_thread()  # no other has a limit
+    if is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _stop_watchdog()
 
 
 def _stop_watchdog() -> None:

@@ -15,6 +15,8 @@ from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, pla
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import BUG, Capability, StaticType, find_format
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.lookup import RecordsByName, describe_difference
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
@@ -218,9 +220,7 @@ def _has_rank_of(left: StaticType, right: StaticType) -> bool:
 
 def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, bool]]) -> dict[Node, Node]:
     """Return the parameters of the second graph that are equal to one of the first byte for byte, with that one."""
-    from graphshare.formats.params.arrays import ArrayReader  # start-up: it loads numpy
-    from graphshare.formats.params.equal import hash_array
-    from graphshare.formats.params.lookup import RecordsByName, describe_difference
+    from graphshare.formats.params.equal import hash_array  # start-up: hashlib loads OpenSSL
 
     files = [member.params for member in members]
     if files[0] is None or files[1] is None:
