@@ -36,10 +36,15 @@ _VALUES = {"true": True, "false": False}
 @click.option(
     "--branch",
     metavar="NAME=true|false",
+    callback=lambda context, option, text: None if text is None else _parse_branch(text),
     help="Take one branch of each If on this input; all outputs without --target.",
 )
 def command(
-    source: Checkpoint, targets: tuple[str, ...], cuts: tuple[str, ...], branch: str | None, output: Mapping[str, Any]
+    source: Checkpoint,
+    targets: tuple[str, ...],
+    cuts: tuple[str, ...],
+    branch: tuple[str, bool] | None,
+    output: Mapping[str, Any],
 ) -> None:
     """Cut out the minimal subgraph for some outputs.
 
@@ -48,14 +53,14 @@ def command(
     """
     if not targets and branch is None:
         raise UsageError(Fault("no --target", hint="name an output with --target; `graphshare inspect` lists them"))
-    result = extract(source, targets, cuts=cuts, branch=None if branch is None else _parse_branch(branch))
+    result = extract(source, targets, cuts=cuts, branch=branch)
     outputs = write_result(result, output)
     if outputs is not None:
         arguments = format_name_list(NameLists(result.graph).arguments)
         kept, whole = (graph.source.count_parts(graph.nodes) for graph in (result.graph, source.graph))
         counts = " and ".join(f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items())
         if branch is not None:  # its nodes are those of a body, which the whole does not count
-            counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of {branch}"
+            counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of the branch"
         say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
         say_written(outputs)
 

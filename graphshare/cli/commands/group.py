@@ -101,10 +101,10 @@ def command(
     result = group(sources, prefixes=prefixes, **settings)
     outputs = write_result(result, output)
     if outputs is not None:
-        if settings["switch"] is None:
-            _say_group(result.report)
-        else:
+        if isinstance(result.report, Switching):
             _say_switch(result.report, settings["switch"])
+        else:
+            _say_group(result.report)
         say_written(outputs)
 
 
