@@ -96,7 +96,7 @@ def compare_jobs(folder: Path, count: int, rounds: int) -> None:
 
 def measure_overhead(folder: Path, count: int, rounds: int) -> None:
     """CPU time per small model: of the whole run, without its start, and of the command in a process that goes on."""
-    from graphshare.cli.captured import run_captured
+    from graphshare.cli.fleet import run_captured
 
     pattern = make_models(folder / "models", count, SMALL)
     files = sorted((folder / "models").glob("*/*"))[:500]

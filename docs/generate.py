@@ -2,10 +2,10 @@
 
     python docs/generate.py
 
-writes ``docs/commands/``, ``docs/operators.md``, ``man/graphshare.1``, the tables of commands and functions, the commands in
-``mkdocs.yml``, the formats in the schemas of parameter reports, and the output of every console block (``--no-run`` leaves that
-unchanged). A test compares the files with the generated texts, so none is out of date. ``python docs/generate.py cookbook``
-runs only the pages whose path contains this word.
+writes ``docs/commands/``, ``docs/operators.md``, ``man/graphshare.1``, the tables of commands, functions and layers, the
+commands in ``mkdocs.yml``, the formats in the schemas of parameter reports, and the output of every console block
+(``--no-run`` leaves that unchanged). A test compares the files with the generated texts, so none is out of date.
+``python docs/generate.py cookbook`` runs only the pages whose path contains this word.
 
 The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``, for a page of the cookbook those of
 ``fixtures/make_cookbook.py`` too; a block with ``title="name"`` is written to a file there, and a Python block is run.
@@ -119,7 +119,7 @@ def render_command_pages() -> dict[Path, str]:
 
 
 def render_tables() -> dict[Path, str]:
-    """Return the pages with their tables between ``<!-- commands -->`` or ``<!-- functions -->`` and the next empty line.
+    """Return the pages with their tables, each from a comment with its name (``<!-- commands -->``) to the next empty line.
 
     A page in another language keeps its own text of a command that it describes already.
     """
@@ -130,6 +130,8 @@ def render_tables() -> dict[Path, str]:
         own = {} if path.name == "README.md" else dict(re.findall(r"^\| \[`([\w-]+)`\]\(.*?\) \| (.*) \|$", text, re.M))
         rows = [f"| [`{name}`](docs/commands/{name}.md) | {own.get(name, line)} |" for name, line in commands.items()]
         tables[path] = _replace_table(text, "commands", rows)
+    for path in (ROOT / "CONTRIBUTING.md", DOCS / "how-it-works.md"):
+        tables[path] = _replace_table(path.read_text(encoding="utf-8"), "layers", _layer_rows())
     path = DOCS / "api.md"
     head = _replace_table(path.read_text(encoding="utf-8"), "functions", _function_rows()).partition(REFERENCE)[0]
     tables[path] = f"{head}{REFERENCE}\n\n{render_reference()}"
@@ -147,6 +149,16 @@ def _replace_table(text: str, name: str, rows: list[str]) -> str:
         lambda match: match[1] + "".join(f"{row}\n" for row in rows),
         text,
     )
+
+
+def _layer_rows() -> list[str]:
+    """Return a row for each layer of the import contract, with the comment above it."""
+    layers = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\nlayers = [\n")[2].partition("\n]")[0]
+    rows = []
+    for text, names in re.findall(r'^ *# (.+)\n *"(.+)",$', layers, re.MULTILINE):
+        marks = re.sub(r"graphshare\.(\w+)", r"`\1`", names).replace(" | ", ", ").replace(" : ", ": ")
+        rows.append(f"| {marks} | {text} |")
+    return rows
 
 
 def _function_rows() -> list[str]:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from graphshare.api.inspect import inspect_folder as inspect_folder
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
+    from graphshare.api.params import list_params as list_params
+    from graphshare.api.params import measure_params as measure_params
+    from graphshare.api.params import show_params as show_params
     from graphshare.api.rename import rename as rename
     from graphshare.api.rules import check_rules as check_rules
     from graphshare.api.rules import explain as explain
@@ -64,9 +67,6 @@ if TYPE_CHECKING:
     from graphshare.execute.sgd import Sgd as Sgd
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
-    from graphshare.inspection.params_list import list_params as list_params
-    from graphshare.inspection.params_show import measure_params as measure_params
-    from graphshare.inspection.params_show import show_params as show_params
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
@@ -109,10 +109,10 @@ _HOMES = {
     "infer_shapes": "api.inspect",
     "inspect": "api.inspect",
     "inspect_folder": "api.inspect",
-    "list_params": "inspection.params_list",
+    "list_params": "api.params",
     "load": "checkpoint.load",
     "load_rules": "api.rules",
-    "measure_params": "inspection.params_show",
+    "measure_params": "api.params",
     "open_images": "api.images",
     "overwriting": "files.staged_file",
     "rank_classes": "execute.classes",
@@ -120,7 +120,7 @@ _HOMES = {
     "run": "api.run",
     "save": "checkpoint.save",
     "share": "api.share",
-    "show_params": "inspection.params_show",
+    "show_params": "api.params",
     "train": "api.run",
     "upgrade": "api.upgrade",
     "verify": "api.verify",

@@ -10,17 +10,15 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.text.format import format_bytes
-
-if TYPE_CHECKING:
-    import threading
 
 _FREE = 32 << 20  # bytes that may be taken without asking the system what is available
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -182,8 +180,6 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
     if seconds is None:
         yield
         return
-    import threading  # start-up: few commands have a limit
-
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         raise UsageError(Fault("a time limit needs the main thread of a system with interval timers"))
     before = signal.signal(signal.SIGALRM, _raise_time_up)
@@ -210,12 +206,10 @@ def time_error(seconds: float) -> RefusedError:
 
 def end_time_limit() -> None:
     """Let what follows finish: the answer is there, and files are about to be written."""
-    if hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
-        import threading  # start-up: few commands have a limit
-
-        if threading.current_thread() is threading.main_thread():  # no other has one
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            _stop_watchdog()
+    is_main = threading.current_thread() is threading.main_thread()  # no other has a limit
+    if is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _stop_watchdog()
 
 
 def _stop_watchdog() -> None:
@@ -225,8 +219,6 @@ def _stop_watchdog() -> None:
 
 
 def _start_watchdog(seconds: float, overrun: Callable[[], None] | None) -> None:
-    import threading  # start-up: few commands have a limit
-
     if overrun is not None:
         _Watchdog.timer = threading.Timer(seconds, overrun)
         _Watchdog.timer.daemon = True

@@ -12,6 +12,7 @@ from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
+from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
@@ -125,7 +126,6 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
     from graphshare.execute.feeds import for_variables
-    from graphshare.export_onnx.opsets import DEFAULT
 
     versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
     variables = [node for source in sources for node in source.graph.variables()]

@@ -16,6 +16,9 @@ from graphshare.formats.params.convert import Conversion, choose_cast, describe_
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.formats.params.registry import FORMATS, choose_format, read_index
 from graphshare.formats.params.select import select_keys
+from graphshare.inspection.params import list_params as list_params
+from graphshare.inspection.params import measure_params as measure_params
+from graphshare.inspection.params import show_params as show_params
 from graphshare.text.names import split_key
 from graphshare.text.urls import local_path
 

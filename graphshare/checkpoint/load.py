@@ -12,9 +12,20 @@ from contextlib import contextmanager
 from graphshare.arguments import Natural
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
-from graphshare.files.nearby import refuse_missing, suggest_files
 from graphshare.files.output_paths import STDIN
-from graphshare.files.paths import base_name, exists, extend, is_file, is_folder, is_surely_file, join, list_names, split
+from graphshare.files.paths import (
+    base_name,
+    exists,
+    extend,
+    is_file,
+    is_folder,
+    is_surely_file,
+    join,
+    list_names,
+    refuse_missing,
+    split,
+    suggest_files,
+)
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
 from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, STEM_END, params_path, split_params, suggest_graph

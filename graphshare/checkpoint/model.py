@@ -18,6 +18,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.text.format import format_bytes, format_count, format_names
+from graphshare.text.html import format_html
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.short_repr import ShortRepr, quote_name
 
@@ -59,8 +60,6 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     def _repr_html_(self) -> str:
         """Return a summary for notebooks: inputs, outputs, sizes and operators, from the files' indices alone."""
-        from graphshare.text.html import format_html  # start-up: only notebooks need it
-
         return format_html(self._summary(), facts=self._list_facts(), tables=[self.graph.make_table()])
 
     def _list_facts(self) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import msgspec
 
 from graphshare.checkpoint.load import StrPath, list_siblings
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.output_paths import STDIN, Content, UsedFile, is_directory, is_stem, refuse_inputs_as_outputs
 from graphshare.files.paths import base_name, extend, find_identity, join
@@ -129,7 +130,6 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
     others = [path for path in list_siblings(stem) if find_identity(path) != find_identity(outputs.params)]
     if not others:
         return
-    from graphshare.checkpoint.parameter_plan import notes_on  # start-up: most outputs have no such file beside them
     from graphshare.formats.params.registry import read_index
 
     for path in others:

@@ -12,6 +12,7 @@ from graphshare.files.open_source import reopen_source
 from graphshare.formats.params.arrays import ArrayReader, have_equal_values, record_in_memory
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.text.format import format_bytes, format_count, format_dims, format_shape
+from graphshare.text.html import Table, format_html
 from graphshare.text.names import join_key, split_key
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ class Parameters(Mapping[str, "Array"]):
 
     def _repr_html_(self) -> str:
         """Return the names, shapes and dtypes as a table, which notebooks show; no array is read."""
-        from graphshare.text.html import Table, format_html  # start-up: only notebooks need it
-
         records = {name: self._by_key[key][1] for name, key in self._by_name.items()}
         rows = [
             (name, format_dims(r.shape, unknown="-"), r.dtype or "", format_bytes(r.dense_size)) for name, r in records.items()

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
+from graphshare.checkpoint.parameters import split_by_origin
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
@@ -111,7 +112,6 @@ def write_outputs(
 
 
 def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool) -> None:
-    from graphshare.checkpoint.parameters import split_by_origin  # start-up: only this path needs it
     from graphshare.formats.params.convert import stage_params
     from graphshare.formats.params.registry import SUFFIXES
 

@@ -24,6 +24,7 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import MxnetSource, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import Record
+from graphshare.formats.params.registry import read_index
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.rebuild import rebuild_graph
@@ -95,7 +96,6 @@ def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
         stage.open(fix.target.graph).write(fix.graph)
     if fix.records is not None:
         from graphshare.formats.params.convert import stage_params  # start-up: few fixes touch parameters
-        from graphshare.formats.params.registry import read_index
 
         source = read_index(fix.target.params)
         stage_params([(source, fix.records)], stage, fix.target.params)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphshare.checks.context import CheckContext, NamedRecord
 from graphshare.errors import GraphshareError
+from graphshare.formats.params.arrays import ArrayReader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,8 +42,6 @@ def find_unreadable(context: CheckContext) -> Iterator[tuple[str, str]]:
     """Yield the place of each record whose data cannot be decoded, and the reason."""
     if context.params is None:
         return
-    from graphshare.formats.params.arrays import ArrayReader  # start-up: needs numpy
-
     with ArrayReader(context.params) as reader:
         for record in context.records:
             try:
@@ -56,8 +55,6 @@ def _read_floats(context: CheckContext, records: Iterable[NamedRecord]) -> Itera
     """Yield each record of a floating dtype with its array; those that cannot be decoded are skipped (GS410 reports them)."""
     if context.params is None:
         return
-    from graphshare.formats.params.arrays import ArrayReader  # start-up: needs numpy
-
     with ArrayReader(context.params) as reader:
         for record in records:
             if record.shape is None or "float" not in (record.dtype or ""):

@@ -48,7 +48,7 @@ class LazyGroup(SuggestingGroup):
         command: click.Command = import_module(f"graphshare.cli.commands.{cmd_name}").command
         add_examples(command, cmd_name)
         if ctx.resilient_parsing:  # the shell asks for completions
-            from graphshare.cli.completion_names import complete_names
+            from graphshare.cli.commands.completion import complete_names  # start-up: only a shell asks for them
 
             complete_names(command)
         return command

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from graphshare.cli.options import gather
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.images.settings import INTERPOLATIONS, LAYOUTS, PRESETS, ImageSettings, make_settings
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option("--preset", type=click.Choice(list(PRESETS)), help="Prepare images as this model zoo does."),
@@ -27,20 +25,6 @@ _OPTIONS = (
     click.option("--interpolation", type=click.Choice(INTERPOLATIONS), help="How to resize; others are Pillow's [mxnet]."),
 )
 _NAMES = ("preset", "resize", "crop", "mean", "scale", "std", "color", "layout", "interpolation")
-
-
-def options(command: F) -> F:
-    """Add the options to a command, which gets ``images``, the settings, or None where no option is given."""
-
-    @wraps(command)
-    def with_settings(**values: Any) -> Any:
-        given = {name: values.pop(name) for name in _NAMES}
-        return command(images=parse_settings(given), **values)
-
-    result: Any = with_settings
-    for option in reversed(_OPTIONS):
-        result = option(result)
-    return result  # type: ignore[no-any-return]
 
 
 def parse_settings(given: Mapping[str, Any]) -> ImageSettings | None:
@@ -99,3 +83,7 @@ def _parse_numbers(text: str, parse: Callable[[str], float]) -> tuple[float, ...
 def _parse_fraction(text: str) -> float:
     above, slash, below = text.partition("/")
     return float(above) / float(below) if slash else float(above)
+
+
+options = gather("images", _NAMES, _OPTIONS, parse_settings)
+"""Adds the options to a command, which gets ``images``, the settings; None where no option is given."""

@@ -1,10 +1,10 @@
-"""Options that mean the same in every command that has them."""
+"""Options that mean the same in every command that has them, those of sharing and naming rules included."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any, TypeVar, get_args
@@ -139,33 +139,38 @@ def rewriting(command: F) -> F:
 
     It gets ``source``, the model, and ``output``, what the options of its outputs say; the others are its own.
     """
-    return _with_options(_with_source(command), (*_REWRITING, weights, no_copy, strict))
+    return gather("output", _OUTPUT, (*_REWRITING, weights, no_copy, strict))(_with_source(command))
 
 
 def rewriting_symbols(command: F) -> F:
     """Add the options of a command that rewrites MXNet graphs alone, which have no external data; see :func:`rewriting`."""
-    return _with_options(_with_source(command), (*_REWRITING, strict))
+    return gather("output", _OUTPUT, (*_REWRITING, strict))(_with_source(command))
 
 
 def grouping(command: F) -> F:
     """Add the options of a command that reads several graphs and writes one; it gets ``output``."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
     many = _option("--params", metavar="FILE", multiple=True, help="Once for each GRAPH, in order: its parameters; may be ''.")
-    return _with_options(_with_output(command), (graphs, epoch, many, *_REWRITING[3:], weights, no_copy, strict))
+    return gather("output", _OUTPUT, (graphs, epoch, many, *_REWRITING[3:], weights, no_copy, strict))(command)
 
 
-def _with_options(command: F, options: Iterable[Callable[[F], F]]) -> F:
-    for option in reversed(tuple(options)):
-        command = option(command)
-    return command
+def gather(
+    name: str, keys: Iterable[str], options: Sequence[Callable[[Any], Any]], parse: Callable[[dict[str, Any]], Any] = dict
+) -> Callable[[F], F]:
+    """Return a decorator that adds ``options``; the command gets what ``parse`` makes of their values, as ``name``."""
 
+    def add(command: F) -> F:
+        @wraps(command)
+        def gathered(*context: click.Context, **values: Any) -> Any:
+            values[name] = parse({key: values.pop(key) for key in keys if key in values})
+            return command(*context, **values)
 
-def _with_output(command: F) -> F:
-    @wraps(command)
-    def with_output(*context: click.Context, **values: Any) -> Any:
-        return command(*context, output={name: values.pop(name) for name in _OUTPUT if name in values}, **values)
+        result: Any = gathered
+        for option in reversed(options):
+            result = option(result)
+        return result  # type: ignore[no-any-return]
 
-    return with_output  # type: ignore[return-value]
+    return add
 
 
 def _with_source(command: F) -> F:
@@ -176,7 +181,7 @@ def _with_source(command: F) -> F:
             source = upgrade_model(source)
         return command(*context, source=source, **values)
 
-    return _with_output(with_source)  # type: ignore[return-value]
+    return with_source  # type: ignore[return-value]
 
 
 def upgrade_model(model: Checkpoint) -> Checkpoint:

@@ -10,11 +10,13 @@ import click
 import msgspec
 
 import graphshare
+from graphshare.checkpoint.save import write_text
 from graphshare.cli.console import is_colored, name_options, put_json_text, put_text, say
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.output_paths import UsedFile
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import FindingsReport
+from graphshare.reports.text import style_report
 from graphshare.text.format import escape_control
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,8 +58,6 @@ def put_report(
     )
     report = msgspec.structs.replace(report, tool_version=graphshare.__version__, findings=findings)
     if out is not None and out != "-":
-        from graphshare.checkpoint.save import write_text  # start-up: only this path needs it
-
         write_text(out, render(report, format_).encode("utf-8", "backslashreplace"), inputs=inputs, stage=stage)
         say(f"wrote {out}")
         return
@@ -72,8 +72,6 @@ def put_report(
 def _put_colored(report: FindingsReport) -> None:
     from rich.console import Console  # start-up: plain output needs no rich
     from rich.text import Text
-
-    from graphshare.reports.text import style_report  # start-up: only this path needs it
 
     console = Console(highlight=False, soft_wrap=True)
     for line in style_report(report):

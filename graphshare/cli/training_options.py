@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 import msgspec
 
 from graphshare.cli.console import is_quiet, name_options, say
+from graphshare.cli.options import gather
 from graphshare.cli.progress import is_shown
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking
@@ -21,7 +21,6 @@ from graphshare.files.output_paths import is_directory
 from graphshare.formats.params.registry import choose_format
 from graphshare.text.format import escape_control, format_count, format_number
 
-F = TypeVar("F", bound=Callable[..., Any])
 _LISTED = 8  # outputs whose means before and after are printed
 
 _OPTIONS = (
@@ -55,17 +54,8 @@ class TrainingOptions(msgspec.Struct, frozen=True):
     gradient_files: tuple[str, ...]
 
 
-def options(command: F) -> F:
-    """Add the options to a command, which gets what they say as ``given_training``."""
-
-    @wraps(command)
-    def with_training(**values: Any) -> Any:
-        return command(given_training={name: values.pop(name) for name in _KEYS}, **values)
-
-    result: Any = with_training
-    for option in reversed(_OPTIONS):
-        result = option(result)
-    return result  # type: ignore[no-any-return]
+options = gather("given_training", _KEYS, _OPTIONS)
+"""Adds the options to a command, which gets what they say as ``given_training``."""
 
 
 def parse_training(given: Mapping[str, Any], *, profile: bool) -> TrainingOptions | None:

@@ -13,10 +13,9 @@ import msgspec
 from graphshare.differences.alignment import align, align_bodies, list_counterparts
 from graphshare.formats.model_format import find_statement_changes
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
-from graphshare.ir.bodies import own_inputs
 from graphshare.ir.compare import Change, find_content_changes
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import consumers
+from graphshare.ir.walk import consumers, own_inputs
 from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html

@@ -19,6 +19,7 @@ from graphshare.drawing.picture import AnnotatedGraph, Picture, Shapes, make_fol
 from graphshare.drawing.svg import format_svg
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
@@ -195,8 +196,6 @@ def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: Parame
 def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> Shapes:
     if params is None:
         return {}
-    from graphshare.formats.params.lookup import RecordsByName  # start-up: only this path needs it
-
     records = RecordsByName(params)
     by_node = {(node, 0): records.of(node) for node in graph.variables()}
     return {key: record.shape for key, record in by_node.items() if record is not None and record.shape is not None}

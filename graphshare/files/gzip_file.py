@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zlib
+
 from graphshare.errors import Fault, InputError
 from graphshare.files.open_source import read_file
 
@@ -13,8 +16,6 @@ MAX_UNPACKED = 1 << 28
 
 def unpack_start(data: bytes, size: int) -> bytes:
     """Return up to ``size`` bytes from the start of what a gzip file holds; ``data`` are its first bytes."""
-    import zlib  # start-up: only gzip files need it
-
     try:
         return zlib.decompressobj(wbits=31).decompress(data, size)
     except zlib.error:
@@ -28,8 +29,6 @@ def unpack(data: bytes, *, where: str) -> bytes:
         InputError: it is damaged or cut short, or holds more than ``MAX_UNPACKED`` bytes.
     """
     import gzip  # start-up: only gzip files need it
-    import io
-    import zlib
 
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:

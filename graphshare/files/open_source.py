@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import BUSY, ByteSource, HeldBytes, Identity, raise_shrunk
-from graphshare.files.nearby import refuse_missing, suggest_files
 from graphshare.files.output_paths import STDIN
+from graphshare.files.paths import refuse_missing, suggest_files
 from graphshare.text.urls import is_url, local_path
 
 _MAX_COPY = 16 << 30

@@ -1,4 +1,4 @@
-"""Paths and URLs alike: what is there, how it is called, and what lies beside it.
+"""Paths and URLs alike: what is there, how it is called, and what lies beside it, or near one that does not exist.
 
 Everything that looks at a path that a user gave asks here, so that a URL can stand wherever a path may.
 """
@@ -6,9 +6,12 @@ Everything that looks at a path that a user gave asks here, so that a URL can st
 from __future__ import annotations
 
 import os
+import re
 import stat
 
+from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ListedFile
+from graphshare.text.names import find_similar
 from graphshare.text.urls import extend_url, is_url, join_url, redact, split_url
 
 _FILE_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors", ".onnx", ".data")
@@ -125,3 +128,32 @@ def _find_kind(url: str) -> str:
     from graphshare.files.remote.listing import find_kind  # start-up: only URLs need it
 
     return find_kind(url)
+
+
+_MOST = 3
+_MISSPELLED_URL = r"(https?|s3|gs|memory|zip):/?[^/].*"
+
+
+def refuse_missing(path: str, hint: str) -> Fault:
+    """Return the fault of a path, or a URL, without a file."""
+    if is_url(path) or re.fullmatch(_MISSPELLED_URL, path, re.IGNORECASE) is None:
+        return Fault("does not exist", where=path, hint=hint)
+    return Fault("does not exist", where=path, hint=hint or "a URL has two slashes behind its colon, as in s3://models/nin")
+
+
+def suggest_files(path: str, ends: tuple[str, ...], *, stem_end: str = "") -> str:
+    """Return a hint with files near ``path``, or an empty text: those that start like it, else those of similar spelling.
+
+    The files end in one of ``ends``; with ``stem_end`` also what precedes that, and of both the shorter that fits.
+    """
+    folder, name = split(path)
+    try:
+        entries = list_names(folder)
+    except InputError:  # a URL
+        return ""
+    except OSError:
+        return f"the directory {folder!r} does not exist" if folder and not os.path.lexists(folder) else ""
+    known = {entry.removesuffix(stem_end): entry for entry in entries if stem_end and entry.endswith(stem_end)}
+    known |= {entry: entry for entry in entries if entry.endswith(ends)}
+    near = find_similar(name, known, limit=_MOST, key=known.__getitem__)
+    return f"did you mean {' or '.join(repr(join(folder, entry)) for entry in near)}?" if near else ""

@@ -6,8 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 from graphshare.fleet.records import Result
-from graphshare.fleet.spool import Spool
-from graphshare.fleet.summary import Figure, RunSummary, all_figures
+from graphshare.fleet.summary import Figure, RunSummary, Spool, all_figures
 from graphshare.text.format import format_count, format_number
 from graphshare.text.html import escape_text
 

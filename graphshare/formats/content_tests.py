@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
+
+from graphshare.formats.onnx.wire import BYTES, VARINT, WireError, read_varint
 
 _PROLOGUE = 1 << 12  # bytes
 _AFTER_TAG = (b" ", b"\t", b"\r", b"\n", b">", b"/")
@@ -38,29 +41,18 @@ def is_markup(*tags: bytes) -> Callable[[bytes], bool]:
 def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yield number, wire type and bytes of the fields at the start of a protobuf message; the last may be cut short."""
     position = 0
-    while position < len(message):
-        tag, position = _varint(message, position)
-        kind = tag & 7
-        if kind == 2:
-            length, position = _varint(message, position)
-            yield tag >> 3, kind, message[position : position + length]
-            position += length
-        elif kind == 0:
-            value, position = _varint(message, position)
-            yield tag >> 3, kind, bytes([min(value, 255)])
-        else:
-            return
-
-
-def _varint(message: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 63, 7):
-        byte = message[position] if position < len(message) else 0
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            break
-    return value, position
+    with suppress(WireError):  # the message goes on beyond what is here, or is none
+        while position < len(message):
+            tag, position = read_varint(message, position, len(message))
+            kind = tag & 7
+            if kind not in (VARINT, BYTES):
+                return
+            value, position = read_varint(message, position, len(message))
+            if kind == BYTES:
+                yield tag >> 3, kind, message[position : position + value]
+                position += value
+            else:
+                yield tag >> 3, kind, bytes([min(value, 255)])
 
 
 def is_onnx(sample: bytes) -> bool:

@@ -14,7 +14,7 @@ from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import SAMPLE, ByteSource, HeldBytes, read_whole
 from graphshare.files.gzip_file import MAGIC as GZIP
 from graphshare.files.gzip_file import MAX_UNPACKED, unpack, unpack_start
-from graphshare.files.open_source import open_source, suggest_others
+from graphshare.files.open_source import open_source
 from graphshare.files.output_paths import STDIN
 from graphshare.formats.model_names import FILE_ENDINGS
 from graphshare.text.format import format_bytes
@@ -139,7 +139,7 @@ class _PackedFile(ModelFile):
 def open_model_file(path: str) -> Iterator[ModelFile]:
     """Open the file of a model, one at a URL, or stdin. Raises InputError."""
     if is_url(path):
-        with _open_url(path) as source:
+        with open_source(path, endings=FILE_ENDINGS, first=_FIRST) as source:
             yield _RemoteFile(path, source)
         return
     if path == STDIN:
@@ -151,15 +151,6 @@ def open_model_file(path: str) -> Iterator[ModelFile]:
         with _locate_errors(path):
             opened = _open_file(path, file)
         yield opened
-
-
-def _open_url(url: str) -> ByteSource:
-    from graphshare.files.remote.source import open_url  # start-up: only URLs need it
-
-    try:
-        return open_url(url, first=_FIRST)
-    except InputError as error:
-        raise suggest_others(error, url, FILE_ENDINGS) from error.__cause__
 
 
 def _open_stdin() -> ModelFile:

@@ -21,9 +21,9 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.ir.bodies import Body
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import Body
 
 BUG = "this is a bug of graphshare; nothing was written, please report it"
 _REPORTED = 20

@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from graphshare.ir.bodies import Body, count_inputs, list_bodies, own_inputs
 from graphshare.ir.graph import EMPTY, Entry, Node, NodeDetails
-from graphshare.ir.walk import post_order
+from graphshare.ir.walk import Body, count_inputs, list_bodies, own_inputs, post_order
 from graphshare.text.format import format_count
 
 Exempt = Mapping[str, Collection[str]]

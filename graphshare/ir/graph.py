@@ -13,15 +13,13 @@ import copyreg
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from graphshare.text.format import format_count, format_names, shorten
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import LONGEST_NAME, ShortRepr, quote_name
-
-if TYPE_CHECKING:
-    from graphshare.text.html import Table
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -198,15 +196,11 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def make_table(self) -> Table:
         """Return a table of the operators with their counts."""
-        from graphshare.text.html import Table  # start-up: only notebooks need it
-
         counts = Counter(node.op for node in self.nodes if node.op).most_common()
         return Table(("operator", "count"), [(op, f"{count:,}") for op, count in counts])
 
     def _repr_html_(self) -> str:
         """Return the names of variables and heads and the operators, which notebooks show."""
-        from graphshare.text.html import format_html  # start-up: only notebooks need it
-
         facts = [("variables", format_names(node.name for node in self.variables()))]
         facts.append(("heads", format_names(entry.node.name for entry in self.heads)))
         return format_html(self._summary(), facts=facts, tables=[self.make_table()])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copyreg
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from graphshare.ir.graph import Graph, Node
+import msgspec
+
+from graphshare.ir.graph import Entry, Graph, Node
 
 
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
@@ -83,3 +86,38 @@ def is_topological(nodes: Iterable[Node]) -> bool:
 def topological(graph: Graph) -> tuple[Node, ...]:
     """All nodes, unreachable ones too, inputs before consumers; file order where that already holds."""
     return graph.nodes if is_topological(graph.nodes) else tuple(post_order(graph.nodes))
+
+
+class Body(msgspec.Struct, frozen=True, eq=False):
+    """A subgraph of a node; ``captured`` maps its captures to the entries around it that they stand for."""
+
+    graph: Graph
+    captured: dict[Node, Entry]
+
+
+def count_inputs(node: Node) -> int:
+    """Return the number of a node's own inputs, without those that its subgraphs capture."""
+    return len(node.inputs) - sum([len(graph.captures) for graph in node.subgraphs]) if node.subgraphs else len(node.inputs)
+
+
+def own_inputs(node: Node) -> tuple[Entry, ...]:
+    """Return the inputs of a node without those that its subgraphs capture."""
+    return node.inputs[: count_inputs(node)] if node.subgraphs else node.inputs
+
+
+def list_bodies(node: Node) -> dict[str, Body]:
+    """Return the subgraphs of a node by the names of their attributes; by position in a format without such names.
+
+    Of several in one attribute the position in it follows its name.
+    """
+    if not node.subgraphs:
+        return {}
+    names = node.details.bodies or tuple(map(str, range(len(node.subgraphs))))
+    counts, places = Counter(names), Counter[str]()
+    entries = iter(node.inputs[count_inputs(node) :])
+    bodies: dict[str, Body] = {}
+    for name, graph in zip(names, node.subgraphs, strict=True):
+        captured = {variable: next(entries) for variable in graph.captures}
+        bodies[f"{name} {places[name]}" if counts[name] > 1 else name] = Body(graph, captured)
+        places[name] += 1
+    return bodies

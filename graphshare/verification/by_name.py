@@ -42,7 +42,7 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
-from graphshare.verification.pairing import Side, Sides, pair_names, pair_nodes
+from graphshare.verification.pairing import Side, SidePair, pair_names, pair_nodes
 from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, structure_stage, value_stage
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, Runner, SessionRunner
 
@@ -139,7 +139,7 @@ def _find_changes(left: Side, right: Side, *, across_dtypes: bool) -> _Changes:
     names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
     heads = _order_heads(right.graph, list(pair_names(names, others, "output").values()))
     pairing = pair_nodes(HeadPairs("", OTHER, tuple(left.graph.heads), tuple(heads)), left, right)
-    sides = Sides(left, right)
+    sides = SidePair(left, right)
     parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
     compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
     different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]

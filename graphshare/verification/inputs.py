@@ -35,7 +35,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
-from graphshare.verification.pairing import Sides
+from graphshare.verification.pairing import SidePair
 
 AT_THE_SIZES = "at the sizes of "
 
@@ -118,7 +118,7 @@ class BranchInputs:
         pair: HeadPairs,
         variables: Sequence[NodePair],
         parameters: Sequence[ParameterPair],
-        sides: Sides,
+        sides: SidePair,
         twins: Twins,
         options: VerifyOptions,
     ) -> None:
@@ -285,7 +285,7 @@ def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None =
 
 
 def _load_parameters(
-    pairs: Sequence[ParameterPair], sides: Sides, *, may_miss: bool
+    pairs: Sequence[ParameterPair], sides: SidePair, *, may_miss: bool
 ) -> tuple[dict[Node, Array], dict[Node, Array]]:
     """Return the parameters of both branches; where they may be missing, a side takes the other's.
 

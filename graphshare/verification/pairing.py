@@ -131,7 +131,7 @@ def pair_names(left: Sequence[str], right: Sequence[str], noun: str) -> dict[str
     return dict(zip(left, left if set(left) == set(right) else right, strict=True))
 
 
-class Sides:
+class SidePair:
     """The graphs, records and roles of the reference and of the branch that is compared with it, often in one file.
 
     ``as_input`` are the names of variables that are inputs, whatever they look like.

@@ -39,7 +39,15 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions, add_notes, describe_drawn
-from graphshare.verification.pairing import Side, Sides, find_exchanged, pair_branches, pair_by_rewrite, pair_files, pair_nodes
+from graphshare.verification.pairing import (
+    Side,
+    SidePair,
+    find_exchanged,
+    pair_branches,
+    pair_by_rewrite,
+    pair_files,
+    pair_nodes,
+)
 from graphshare.verification.report import (
     BranchReport,
     ParameterResult,
@@ -175,7 +183,7 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: 
     if left is not right and not options.layers and not all(pairings):
         notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
-    sides = Sides(left, right, twins.expand(options.as_input))
+    sides = SidePair(left, right, twins.expand(options.as_input))
     if left is not right:
         for pair, pairing in zip(heads, pairings, strict=True):
             inputs = [(a.name, b.name) for a, b in pairing.variables if not sides.is_parameter(a, b)]
@@ -240,7 +248,7 @@ def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tup
 def _verify_branch(
     pair: HeadPairs,
     pairing: Pairing,
-    sides: Sides,
+    sides: SidePair,
     twins: Twins,
     options: VerifyOptions,
     executors: Mapping[str, Executor],
@@ -293,7 +301,7 @@ def _verify_branch(
     return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
 
 
-def _describe_tied(parameters: Sequence[ParameterPair], pairing: Pairing, sides: Sides) -> tuple[str, ...]:
+def _describe_tied(parameters: Sequence[ParameterPair], pairing: Pairing, sides: SidePair) -> tuple[str, ...]:
     """Return how many of the branches' parameters, and how much of a model that holds them, are tied; nothing for others."""
     (left, right), records = sides.members, sides.records[0]
     format_ = find_format(left.graph)

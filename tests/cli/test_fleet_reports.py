@@ -13,12 +13,11 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from graphshare.cli import fleet_report
-from graphshare.cli.captured import run_captured
+from graphshare.cli.commands import foreach as foreach_command
+from graphshare.cli.fleet import run_captured
 from graphshare.files.schema import explain
 from graphshare.fleet.records import Result, Task
-from graphshare.fleet.spool import Spool
-from graphshare.fleet.summary import RunSummary
+from graphshare.fleet.summary import RunSummary, Spool
 from tests.cli.test_foreach import inline, models
 from tests.processes import graphshare
 
@@ -161,11 +160,11 @@ def test_the_first_10_failures_are_printed_and_the_rest_counted(tmp_path: Path) 
 def test_progress_on_a_terminal_and_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     messages: list[str] = []
-    monkeypatch.setattr(fleet_report, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(foreach_command, "monotonic", lambda: clock[0])
     monkeypatch.setattr("graphshare.cli.progress.monotonic", lambda: clock[0])
-    monkeypatch.setattr(fleet_report, "say", messages.append)
-    monkeypatch.setattr(fleet_report, "is_shown", lambda: False)
-    progress = fleet_report.FleetProgress(1010)
+    monkeypatch.setattr(foreach_command, "say", messages.append)
+    monkeypatch.setattr(foreach_command, "is_shown", lambda: False)
+    progress = foreach_command.FleetProgress(1010)
     for i in range(110):
         clock[0] += 1.0 if i >= 10 else 0.0
         progress.add(result(i, "failed" if i == 50 else "done", was_skipped=i < 10))
@@ -176,8 +175,8 @@ def test_progress_on_a_terminal_and_elsewhere(monkeypatch: pytest.MonkeyPatch) -
     ]
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
-    monkeypatch.setattr(fleet_report, "is_shown", lambda: True)
-    progress = fleet_report.FleetProgress(100)
+    monkeypatch.setattr(foreach_command, "is_shown", lambda: True)
+    progress = foreach_command.FleetProgress(100)
     for i in range(20):
         clock[0] += 4.0
         progress.add(result(i, "failed" if i == 5 else "done"))

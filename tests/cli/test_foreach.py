@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 import graphshare as gs
-from graphshare.cli.captured import run_captured
-from graphshare.cli.fleet import make_template
+from graphshare.cli.fleet import make_template, run_captured
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
 from graphshare.files.schema import explain
 from graphshare.fleet.manifest import Manifest

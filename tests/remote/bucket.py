@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import graphshare as gs
-from graphshare.cli.captured import run_captured
+from graphshare.cli.fleet import run_captured
 from tests.processes import COMMAND
 from tests.remote.models import Model, corpus_models, fixture_models
 from tests.remote.s3_server import S3Server, serve_s3

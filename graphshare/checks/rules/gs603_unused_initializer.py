@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.onnx_examples import apply, initializer, model, relu, value
+from graphshare.checks.examples import apply, initializer, model, relu, value
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.onnx_examples import relu, value
+from graphshare.checks.examples import relu, value
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.onnx_examples import apply, initializer, model, value
+from graphshare.checks.examples import apply, initializer, model, value
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 

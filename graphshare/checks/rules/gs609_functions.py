@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.onnx_examples import field, function, relu
+from graphshare.checks.examples import field, function, relu
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 from graphshare.text.format import format_count

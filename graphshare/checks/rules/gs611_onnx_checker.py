@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.onnx_examples import apply, model, value
+from graphshare.checks.examples import apply, model, value
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.errors import install_command
 from graphshare.reports.model import Level

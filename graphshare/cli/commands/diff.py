@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.diff import diff
+from graphshare.api.params import diff_params
 from graphshare.checkpoint.load import load_both
 from graphshare.cli import options
 from graphshare.cli.command import Command
@@ -127,8 +128,6 @@ def _as_driver(paths: Sequence[str]) -> None:
 
 def _driver_lines(old: str, new: str) -> list[Line]:
     if all(_is_parameters(path) for path in (old, new)):
-        from graphshare.api.params import diff_params  # start-up: only this path needs it
-
         return list(format_parameter_diff(diff_params(old, new)))
     return list(_lines(diff(old, new)))
 

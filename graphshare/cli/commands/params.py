@@ -7,12 +7,15 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.params import convert as convert_params
+from graphshare.api.params import diff_params, list_params, measure_params, show_params
 from graphshare.cli import options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
+from graphshare.cli.parameter_lines import format_parameter_diff
 from graphshare.formats.params.convert import FLOATS, Conversion
 from graphshare.formats.params.registry import FORMATS
-from graphshare.inspection.params_list import ParameterListing, list_params
+from graphshare.inspection.params import ParameterListing
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
 _TIED = ", ".join(format_.suffix for format_ in FORMATS.values() if format_.has_ties)
@@ -77,7 +80,6 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
 
     "tied to" means one array under two names; "same as" means equal arrays that are stored twice.
     """
-    from graphshare.inspection.params_show import show_params  # start-up: only this path needs it
 
     found = show_params(file, select=select, epoch=epoch)
     if format_ == "json":
@@ -106,7 +108,6 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
 @options.format_
 def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
     """Show extremes, mean, deviation, norm, zeros and NaN of each array."""
-    from graphshare.inspection.params_show import measure_params  # start-up: only this path needs it
 
     found = measure_params(file, select=select, epoch=epoch)
     if format_ == "json":
@@ -150,8 +151,6 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
     The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared. Unlike types
     are a difference; with --across-dtypes a float32 file and its float16 copy are equal up to the rounding of float16.
     """
-    from graphshare.api.params import diff_params  # start-up: only this path needs it
-    from graphshare.cli.parameter_lines import format_parameter_diff
 
     found = diff_params(left, right, **settings)
     if format_ == "json":
@@ -188,7 +187,6 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
-    from graphshare.api.params import convert as convert_params  # start-up: only this path needs it
 
     done = convert_params(source, target, dtype=dtype, keep=keep or None, **settings)
     tied = f", {len(done.tied)} of them tied" if done.tied else ""

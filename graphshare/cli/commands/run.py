@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -31,8 +30,6 @@ from graphshare.formats.model_format import has_kernels
 from graphshare.formats.params.registry import ARRAY_ENDINGS
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
 _NAMED = 12  # arrays of the file that are named
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 
@@ -50,20 +47,9 @@ class _ClassOptions(msgspec.Struct, frozen=True):
     labels: Sequence[str] | None
 
 
-def _class_options(command: _F) -> _F:
-    """Add the options to a command, which gets ``classes``; None without ``--top``."""
-
-    @wraps(command)
-    def with_classes(**values: Any) -> Any:
-        return command(classes=_parse_classes(values.pop("top"), values.pop("labels")), **values)
-
-    result: Any = with_classes
-    for option in reversed(_CLASS_OPTIONS):
-        result = option(result)
-    return result  # type: ignore[no-any-return]
-
-
-def _parse_classes(top: int | None, labels: str | None) -> _ClassOptions | None:
+def _parse_classes(given: Mapping[str, Any]) -> _ClassOptions | None:
+    """Return what the options say; None without ``--top``. Raises UsageError for ``--labels`` alone."""
+    top, labels = given["top"], given["labels"]
     if top is None:
         if labels is not None:
             raise UsageError(Fault("--labels needs --top", hint="add --top 5"))
@@ -91,7 +77,7 @@ EXAMPLES = {
 @click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
 @click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
-@_class_options
+@options.gather("classes", ("top", "labels"), _CLASS_OPTIONS, _parse_classes)
 @click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
 @image_options.options
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")

@@ -22,6 +22,8 @@ from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel
 from graphshare.drawing.layout.text_size import box_texts, title_width
 from graphshare.drawing.palette import DARK, LIGHT, Palette
 from graphshare.drawing.picture import AnnotatedGraph, Box, Picture
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import consumers
@@ -196,8 +198,6 @@ def _measure(graph: AnnotatedGraph, params: ParameterFile | None) -> tuple[dict[
     """Return rows with the statistics of each parameter that the file holds."""
     if params is None:
         return {}, ()
-    from graphshare.formats.params.arrays import ArrayReader  # start-up: graphs alone need no numpy
-    from graphshare.formats.params.lookup import RecordsByName
     from graphshare.formats.params.statistics import measure_array
 
     records = RecordsByName(params)

@@ -1,5 +1,5 @@
-// Coordinates for the scopes that are open. The rows and their order come from layout/; this is layout/placement.py and
-// layout/columns.py again, for a page in which scopes are folded. A test compares the two.
+// Coordinates for the scopes that are open. The rows and their order come from layout/; this is layout/placement.py again,
+// for a page in which scopes are folded. A test compares the two.
 const PAD = 14, ROW_GAP = 26, TITLE_BAR = 24, STACK_GAP = 12, GUTTER_MARGIN = 26, SIDE_GAP = 60, SPINE = 64, MAIN_SPINE = 4096, SWEEPS = 6, MARK = 18;
 const BOX = 0, SCOPE = 1, POINT = 2, GUTTER = 3;
 

@@ -72,11 +72,10 @@ def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
 def _make_session_class() -> type:
     """Return the class of connections to S3: each answer without a stream is there in time."""
     from aiobotocore.httpsession import AIOHTTPSession  # an optional package
+    from botocore.exceptions import ReadTimeoutError
 
     class PacedSession(AIOHTTPSession):  # type: ignore[misc]
         async def send(self, request: Any) -> Any:
-            from botocore.exceptions import ReadTimeoutError  # an optional package
-
             sizes = [request.headers.get(name) for name in ("Content-Length", "X-Amz-Decoded-Content-Length")]
             size = max(int(size) if size and size.isdigit() else 0 for size in sizes)
             try:

@@ -1,6 +1,6 @@
 """ONNX as a model format: a model holds its parameters, and onnxruntime computes it.
 
-The code that reads and writes models is loaded when one is at hand.
+This is loaded when a model is at hand, and code that few commands need when they do.
 """
 
 from __future__ import annotations
@@ -10,12 +10,23 @@ from typing import ClassVar
 
 from graphshare.errors import InputError
 from graphshare.files.atomic import OutputTransaction
+from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, Integers, ModelFormat, SaveOptions, StaticType
+from graphshare.formats.onnx.compose import make_parameter, take_outputs
+from graphshare.formats.onnx.decode import decode_model
+from graphshare.formats.onnx.external import find_missing_data
+from graphshare.formats.onnx.integer_inputs import find_integers
+from graphshare.formats.onnx.parameters import index_functions, index_parameters
+from graphshare.formats.onnx.statements import find_changes
+from graphshare.formats.onnx.stored import OnnxFile, OnnxSource
+from graphshare.formats.onnx.types import list_replaceable, list_types
+from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs
+from graphshare.formats.onnx.write import encode_graph_file, list_as_read
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.ir.bodies import Body
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import Body
 
 
 class OnnxFormat(ModelFormat):
@@ -38,21 +49,13 @@ class OnnxFormat(ModelFormat):
     }
 
     def fits(self, start: bytes) -> bool:
-        from graphshare.formats.content_tests import is_onnx
-
         return is_onnx(start)
 
     def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
-        from graphshare.formats.onnx.decode import decode_model
-        from graphshare.formats.onnx.stored import OnnxFile
-
         with file.open() as source:
             return decode_model(OnnxFile(source, seeks_data=complete))
 
     def index_parameters(self, graph: Graph, *, complete: bool = True) -> ParameterFile | None:
-        from graphshare.formats.onnx.external import find_missing_data
-        from graphshare.formats.onnx.parameters import index_parameters
-
         if complete:
             return index_parameters(graph)
         try:
@@ -61,13 +64,9 @@ class OnnxFormat(ModelFormat):
             return None
 
     def index_functions(self, graph: Graph, nodes: Iterable[Node] | None = None) -> Sequence[Record]:
-        from graphshare.formats.onnx.parameters import index_functions
-
         return index_functions(graph, nodes)
 
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
-        from graphshare.formats.onnx.write import encode_graph_file
-
         return encode_graph_file(graph).pieces()
 
     def stage(
@@ -83,23 +82,15 @@ class OnnxFormat(ModelFormat):
         return stage_onnx(graph, parameters, target, stage, options).to_stdout
 
     def list_as_read(self, graph: Graph) -> Sequence[Node]:
-        from graphshare.formats.onnx.write import list_as_read
-
         return list_as_read(graph)
 
     def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
-        from graphshare.formats.onnx.value_types import make_inputs
-
         return make_inputs(graph, cuts)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
-        from graphshare.formats.onnx.compose import make_parameter
-
         return make_parameter(graph, name, dtype, shape)
 
     def take_outputs(self, node: Node, other: Node) -> Node:
-        from graphshare.formats.onnx.compose import take_outputs
-
         return take_outputs(node, other)
 
     def make_switch(
@@ -120,26 +111,18 @@ class OnnxFormat(ModelFormat):
         return find_switch(node)
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
-        from graphshare.formats.onnx.types import list_replaceable
-
         return list_replaceable(graph)
 
     def list_nodes(self, graph: Graph) -> Sequence[Node]:
         return [node for node in graph.nodes if not node.op]
 
     def describe(self, graph: Graph) -> str:
-        from graphshare.formats.onnx.stored import OnnxSource
-
         return graph.source.describe() if isinstance(graph.source, OnnxSource) else ""
 
     def operator_set(self, graph: Graph) -> int | None:
-        from graphshare.formats.onnx.stored import OnnxSource
-
         return graph.source.opsets.get("") if isinstance(graph.source, OnnxSource) else None
 
     def list_types(self, graph: Graph) -> Mapping[str, object]:
-        from graphshare.formats.onnx.types import list_types
-
         return list_types(graph)
 
     def find_types(
@@ -150,18 +133,12 @@ class OnnxFormat(ModelFormat):
         shapes: Mapping[str, Sequence[int | None]] = EMPTY,
         independent: bool = False,
     ) -> Mapping[tuple[Node, int], StaticType]:
-        from graphshare.formats.onnx.value_types import find_types
-
         return find_types(graph, list(entries), shapes=shapes, independent=independent)
 
     def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
-        from graphshare.formats.onnx.value_types import list_untyped_outputs
-
         return list_untyped_outputs(graph)
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
-        from graphshare.formats.onnx.value_types import explain_unknown
-
         return explain_unknown(names)
 
     def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
@@ -170,15 +147,11 @@ class OnnxFormat(ModelFormat):
         return separate_functions(graphs)
 
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
-        from graphshare.formats.onnx.integer_inputs import find_integers
-
         return find_integers(graph)
 
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
     ) -> Iterator[Change]:
-        from graphshare.formats.onnx.statements import find_changes
-
         return find_changes(left, right, pairs, computed=computed)
 
 

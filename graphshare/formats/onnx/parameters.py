@@ -10,9 +10,10 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
+from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.integer_inputs import walk_operands
 from graphshare.formats.onnx.statements import list_function_weights
-from graphshare.formats.onnx.stored import MemoryFile, OnnxSource, Span, TensorPlace, find_stored
+from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, OnnxSource, Span, TensorPlace, find_stored
 from graphshare.formats.onnx.tensors import (
     DTYPE_NAMES,
     EXTERNAL,
@@ -68,11 +69,16 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
     return msgspec.structs.replace(own, records=records)
 
 
-def find_float32(graph: Graph) -> set[str]:
+def index_source(source: ByteSource) -> ParameterFile:
+    """Return the index of the initializers of a model, and of the weights in its functions."""
+    return index_parameters(decode_model(OnnxFile(source)), functions=True)
+
+
+def find_float32(source: ByteSource) -> set[str]:
     """Return the names of the values that operators, those in bodies too, take in float32 beside float16 data."""
     return {
         entry.node.name
-        for node, operands, _ in walk_operands(graph)
+        for node, operands, _ in walk_operands(decode_model(OnnxFile(source)))
         for place, entry in enumerate(operands)
         if entry is not None and place in _FLOAT32.get(node.op, ())
     }

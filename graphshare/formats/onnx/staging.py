@@ -27,8 +27,8 @@ from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.ir.bodies import Body, list_bodies, own_inputs
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import Body, list_bodies, own_inputs
 from graphshare.progress import task
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url

@@ -11,8 +11,8 @@ from graphshare.formats.onnx.compose import make_input, make_operator, make_type
 from graphshare.formats.onnx.messages import describe_type
 from graphshare.formats.onnx.stored import OnnxSource, ValueMessages, find_stored
 from graphshare.formats.onnx.types import TensorType, is_complete
-from graphshare.ir.bodies import Body, list_bodies
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.walk import Body, list_bodies
 
 THEN, ELSE = "then_branch", "else_branch"
 

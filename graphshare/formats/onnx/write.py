@@ -16,8 +16,8 @@ from graphshare.formats.onnx.messages import describe_value, name_tensor, rename
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.stored import FIRST_CONSTANTS, OnnxSource, Span, Stored, TakenNames, find_stored, outputs_of
 from graphshare.formats.onnx.wire import encode_text, scan
-from graphshare.ir.bodies import list_bodies
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import list_bodies
 
 TensorEncoder = Callable[[Node, str], Message | None]
 """Returns the TensorProto, under a name, of an initializer with data elsewhere; None where that of its file holds."""

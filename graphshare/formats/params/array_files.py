@@ -1,6 +1,6 @@
 """Arrays as files: ``.npy`` and parameter files that hold values of variables, and files written from arrays.
 
-Nothing is ever unpickled. Only this module's functions import numpy.
+Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import ByteSource, SourceFile
@@ -45,8 +47,6 @@ def read_arrays(path: str) -> dict[str, Array]:
 
 def _read_npy(source: ByteSource) -> Array:
     """Return the array in native byte order, read-only where that is the order of the file."""
-    import numpy as np  # start-up: headers are read without numpy
-
     try:
         header = read_npy_header(io.BufferedReader(SourceFile(source)))
     except InputError as error:
@@ -87,7 +87,5 @@ def _record(key: str, array: Array) -> Record:
 
 def _bytes(array: Array) -> Iterable[memoryview]:
     """Return the array's bytes in C order, little endian."""
-    import numpy as np  # start-up: headers are read without numpy
-
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return (little.reshape(-1).view(np.uint8).data,)

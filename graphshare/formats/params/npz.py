@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -138,7 +139,6 @@ def _open_archive(source: ByteSource) -> zipfile.ZipFile:
 def _read_errors() -> tuple[type[Exception], ...]:
     """Return what zipfile raises for a damaged archive."""
     import zipfile  # start-up: only npz files need it
-    import zlib
 
     return (
         zipfile.BadZipFile,
@@ -200,8 +200,6 @@ def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | Non
 
     It is None where the header is not there as a whole, or something is unusual; zipfile says then what.
     """
-    import zlib  # start-up: only npz files need it
-
     start = source.read_at(member.header_offset, min(_HEAD, source.size - member.header_offset))
     if len(start) < _LOCAL.size or member.flag_bits & ~_USUAL:
         return None

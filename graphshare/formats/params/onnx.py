@@ -29,19 +29,15 @@ class OnnxModel(ParameterFormat):
         return is_onnx(source.read_at(0, min(source.size, _SAMPLE)))
 
     def index(self, source: ByteSource) -> ParameterFile:
-        from graphshare.formats.onnx.decode import decode_model  # start-up: only such files need it
-        from graphshare.formats.onnx.parameters import index_parameters
-        from graphshare.formats.onnx.stored import OnnxFile
+        from graphshare.formats.onnx.parameters import index_source  # start-up: only such files need it
 
-        return index_parameters(decode_model(OnnxFile(source)), functions=True)
+        return index_source(source)
 
     def find_float32(self, file: ParameterFile) -> set[str]:
-        from graphshare.formats.onnx.decode import decode_model  # start-up: only such files need it
-        from graphshare.formats.onnx.parameters import find_float32
-        from graphshare.formats.onnx.stored import OnnxFile
+        from graphshare.formats.onnx.parameters import find_float32  # start-up: only such files need it
 
         with reopen_source(file.path, file.identity, file.held) as source:
-            return find_float32(decode_model(OnnxFile(source)))
+            return find_float32(source)
 
     def read(self, source: ByteSource) -> Chunks:
         """Return a function that yields a record's elements; single numbers are decoded, raw data is read as it is."""

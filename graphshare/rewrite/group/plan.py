@@ -13,6 +13,8 @@ from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, pla
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import find_format, list_mismatches
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.lookup import RecordsByName, describe_difference
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ops.normalization.signature import BARRIER_KEYS
@@ -284,9 +286,6 @@ def _equal_parameters(
     Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
     the name in the result. Arrays are compared piece by piece.
     """
-    from graphshare.formats.params.arrays import ArrayReader  # start-up: only this path needs it
-    from graphshare.formats.params.lookup import RecordsByName, describe_difference
-
     records = [RecordsByName(file) if file is not None else None for file in params]
     first: dict[str, Place] = {}
     equal: dict[Place, Place] = {}

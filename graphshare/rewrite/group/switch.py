@@ -15,11 +15,12 @@ from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, pla
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import BUG, Capability, StaticType, find_format
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.lookup import RecordsByName, describe_difference
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.ir.bodies import Body
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
-from graphshare.ir.walk import topological
+from graphshare.ir.walk import Body, topological
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.group.plan import Member, find_incompatibilities
 from graphshare.text.format import format_names
@@ -126,7 +127,7 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
         switches = [switch for node in graph.nodes if (switch := format_.find_switch(node)) is not None]
         known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches if entry.node.is_variable))
         hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
-        raise RefusedError(Fault(f"`branch` {name!r} names no input that an If switches on", hint=hint))
+        raise RefusedError(Fault(f"`branch` {name!r} is not an input that an If switches on", hint=hint))
     images: dict[Node, Node] = {}
     taken: dict[tuple[Node, int], Entry] = {}
     nodes: list[Node] = []
@@ -219,9 +220,7 @@ def _has_rank_of(left: StaticType, right: StaticType) -> bool:
 
 def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, bool]]) -> dict[Node, Node]:
     """Return the parameters of the second graph that are equal to one of the first byte for byte, with that one."""
-    from graphshare.formats.params.arrays import ArrayReader  # start-up: it loads numpy
-    from graphshare.formats.params.equal import hash_array
-    from graphshare.formats.params.lookup import RecordsByName, describe_difference
+    from graphshare.formats.params.equal import hash_array  # start-up: hashlib loads OpenSSL
 
     files = [member.params for member in members]
     if files[0] is None or files[1] is None:

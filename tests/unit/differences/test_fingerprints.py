@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import helper
 
+from graphshare.differences.alignment import Fingerprints, KeyNumbers, list_places
 from graphshare.differences.changes import diff_graphs
-from graphshare.differences.fingerprints import Fingerprints, KeyNumbers, list_places
 from graphshare.formats.onnx import values
 from graphshare.formats.onnx.decode import read_model
 from graphshare.ir.graph import Graph

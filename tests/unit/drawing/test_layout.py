@@ -9,9 +9,8 @@ import pytest
 import graphshare
 from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
-from graphshare.drawing.layout.columns import fit_in_order
 from graphshare.drawing.layout.levels import Layout, build_levels
-from graphshare.drawing.layout.placement import Rect, VertexPlacement, place
+from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
 from graphshare.drawing.picture import Picture
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.duplicate import plan_duplicate

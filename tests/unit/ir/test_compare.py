@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from graphshare.ir.bodies import list_bodies
 from graphshare.ir.compare import compare_images, compare_structure, find_content_changes, make_content_key
 from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 from graphshare.ir.rebuild import prefix_node, rebuild
+from graphshare.ir.walk import list_bodies
 
 
 def layers(**changes: object) -> tuple[Node, ...]:

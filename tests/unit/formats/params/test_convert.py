@@ -17,7 +17,7 @@ from graphshare.formats.params import mxnet_params, registry
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.registry import read_index
-from graphshare.inspection.params_list import list_params
+from graphshare.inspection.params import list_params
 from tests import params_bytes as build
 
 FORMATS = tuple(registry.FORMATS)
