@@ -145,10 +145,11 @@ class _Process:
                 raise
             if answer is None or answer[0] == "memory":
                 self._end()
-        if answer is None and (code := self._process.wait()) != _FULL:
+        code = _FULL if answer is not None else self._process.wait()
+        if code != _FULL:
             ending = f"signal {-code}" if code < 0 else f"exit code {code}"
             raise MemoryLimitError(Fault(f"onnxruntime ended without an answer ({ending})", hint=MORE_MEMORY))
-        outcome, value = answer or ("memory", None)
+        outcome, value = ("memory", ()) if answer is None else answer
         if outcome == "memory":
             allowed = "is available" if limit is None else f"the limit of {format_bytes(limit)} allows"
             raise MemoryLimitError(Fault(f"the model takes more memory in onnxruntime than {allowed}", hint=MORE_MEMORY))
