@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.files.open_source import read_file
 from graphshare.formats.model_format import find_format
-from graphshare.formats.open_source import read_file
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import format_count
@@ -104,7 +104,7 @@ def parse_map(data: bytes, where: str) -> MapFile:
         if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
             return msgspec.structs.replace(msgspec.json.decode(data, type=MapFile), by_name=False, where=where)
         msgspec.json.decode(data, type=dict[str, str])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
         raise InputError(Fault(f"is not a map: {error}", where=where, hint=hint)) from None
     pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)

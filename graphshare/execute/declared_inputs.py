@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
-from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.session_model import SessionPart
 from graphshare.execute.variable_values import convert_feed
@@ -59,12 +59,12 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
     return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
 
 
-def find_dtype(session: Session, name: str) -> str:
+def find_dtype(session: OnnxSession, name: str) -> str:
     """Return numpy's dtype of an input; an empty text where it has none."""
     return _DTYPES.get(session.dtypes[name], "")
 
 
-def convert_inputs(session: Session, values: Mapping[str, Array]) -> dict[str, Array]:
+def convert_inputs(session: OnnxSession, values: Mapping[str, Array]) -> dict[str, Array]:
     """Return ``values`` by input in the dtypes that a session declares. Raises RefusedError as :func:`convert_feed`."""
     return {
         name: array if array.dtype.kind == "O" else convert_feed(name, array, find_dtype(session, name) or None)
@@ -91,7 +91,7 @@ class InputDrawer:
 
     def __init__(
         self,
-        session: Session,
+        session: OnnxSession,
         feeds: Mapping[str, Array],
         shapes: Mapping[str, GivenShape] = EMPTY,
         seed: int = 0,

@@ -22,7 +22,7 @@ from graphshare.resources import can_limit_process
 
 if TYPE_CHECKING:
     from graphshare.execute.engines.confined_session import ConfinedSession
-    from graphshare.execute.engines.onnx_session import Session
+    from graphshare.execute.engines.onnx_session import OnnxSession
 
 _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
 _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
@@ -31,11 +31,11 @@ _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or valu
 class OpenModel(ABC):
     """A model in a session of onnxruntime; ``where`` is what messages call it."""
 
-    session: Session
+    session: OnnxSession
     where: str = ""
 
     @abstractmethod
-    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+    def open_inner(self) -> tuple[Sequence[Entry], OnnxSession]:
         """Return the outputs of operators in topological order, and a session that has them as its outputs."""
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
@@ -116,7 +116,7 @@ class SessionPart(OpenModel):
             check_memory(nodes, self.graph.heads, inference, EMPTY)
         self._checked = shapes
 
-    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+    def open_inner(self) -> tuple[Sequence[Entry], OnnxSession]:
         entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
         session = self.open(entries)
         if session.unreadable:

@@ -18,10 +18,10 @@ import graphshare as gs
 from graphshare.cli.captured import run_captured
 from graphshare.cli.fleet import make_template
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
+from graphshare.files.schema import explain
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import Result, Run, Task
 from graphshare.fleet.work import work
-from graphshare.formats.schema import explain
 from tests.processes import ROOT, done, environment, graphshare, refused
 
 DUPLICATE = ("duplicate", "{}", "--prefix", "sha-")
@@ -256,6 +256,11 @@ def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Pat
         with pytest.raises(InputError, match="is not one of a manifest"):
             gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
         assert (tmp_path / "notes.txt").read_text() == text
+    for data in (b'{"sou\xee": 1}\n', b'{"source":"\xee","command":[],"result":"no"}\n', b'{"a": ' + b"[" * 100_000 + b"\n"):
+        (tmp_path / "notes.txt").write_bytes(data)
+        with pytest.raises(InputError, match="is not one of a manifest"):
+            gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
+        assert (tmp_path / "notes.txt").read_bytes() == data
     with pytest.raises(OutputError):
         gs.foreach("models/*", ["check", "{}"], manifest="nowhere/run.jsonl")
 

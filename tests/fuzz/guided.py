@@ -23,6 +23,8 @@ STARTED = time.monotonic()
 
 with atheris.instrument_imports(
     include=[
+        "graphshare.files",
+        "graphshare.fleet.manifest",
         "graphshare.formats",
         "graphshare.checkpoint",
         "graphshare.rewrite.rules",

@@ -172,6 +172,17 @@ def test_an_annotation_that_is_broken_is_refused_when_it_is_read(tmp_path: Path)
         assert ": byte " in read(path)
 
 
+def test_a_type_that_is_broken_is_not_known(tmp_path: Path) -> None:
+    model = MADE["dense"]()
+    before, stated, after = model.SerializeToString().rpartition(model.graph.value_info[0].type.SerializeToString())
+    (tmp_path / "net.onnx").write_bytes(before + stated.replace(b"\x08\x01", b"\x0a\x00") + after)
+    shaped = gs.inspect(tmp_path / "net.onnx", shapes={}).shaped
+    assert shaped is not None
+    assert {value.name: value.dtype for value in shaped.outputs} == {
+        "data": "float32", "w": "float32", "h": None, "r": "float32", "out": "float32"
+    }  # fmt: skip
+
+
 @pytest.mark.large
 def test_changed_files_are_read_or_refused_in_little_memory() -> None:
     reader, chance, seeds = READERS["onnx"], random.Random(7), list(write_made().values())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from graphshare.api.fold import fold
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
@@ -33,7 +34,7 @@ EXAMPLES = {
 )
 @options.max_memory
 @options.time_limit
-def command(graph: str, epoch: int | None, params: str | None, verify: bool, tolerance: float | None, **output: Any) -> None:
+def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
     """Work BatchNorm into the weights before it, for inference.
 
     Convolution, FullyConnected and Deconvolution (in ONNX models Conv, Gemm and ConvTranspose) take in the BatchNorm that
@@ -47,7 +48,7 @@ def command(graph: str, epoch: int | None, params: str | None, verify: bool, tol
 
     --max-memory and --time-limit hold for the weights that are folded and for the proof: what would pass them is an error.
     """
-    result = fold(load(graph, epoch=epoch, params=params), verify=verify, tolerance=tolerance)
+    result = fold(source, **settings)
     outputs = write_result(result, output, report={"folding": result.report})
     if outputs is not None:
         _say_folding(result.report)

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
-from graphshare.execute.engines.onnx_session import Session, load_runtime, require_runtime
+from graphshare.execute.engines.onnx_session import OnnxSession, load_runtime, require_runtime
 from graphshare.ops.kernel import Array
 from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, chosen_memory
 from graphshare.text.format import format_bytes
@@ -46,11 +46,11 @@ _FULL = 75  # the exit code where a message does not fit below the limit
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Cannot allocate memory")
 
 
-class ConfinedSession(Session):
-    """A :class:`Session` in another process, which all of them share: what they take together counts against a limit."""
+class ConfinedSession(OnnxSession):
+    """A :class:`OnnxSession` in another process, which all of them share: what they take together counts against a limit."""
 
     def __init__(self, model: bytes, folder: str = "", *, merge_equal: bool = True, awake: bool = True) -> None:
-        """Load a model as :class:`Session` does.
+        """Load a model as :class:`OnnxSession` does.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -86,9 +86,9 @@ class ConfinedSession(Session):
             self._process.closed.append(self._number)
 
 
-def open_session(model: bytes, folder: str = "", *, merge_equal: bool = True) -> Session:
+def open_session(model: bytes, folder: str = "", *, merge_equal: bool = True) -> OnnxSession:
     """Return a session on a model that was translated here: in this process, unless the user limits memory."""
-    kind = Session if chosen_memory() is None else ConfinedSession
+    kind = OnnxSession if chosen_memory() is None else ConfinedSession
     return kind(model, folder, merge_equal=merge_equal)
 
 
@@ -197,7 +197,7 @@ def serve() -> None:
     os.dup2(2, 1)  # native code prints what it likes
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_listen, args=(messages,), daemon=True).start()
-    sessions: dict[int, Session] = {}
+    sessions: dict[int, OnnxSession] = {}
     numbers = count()
     held = _measure_data()
     while True:
@@ -231,13 +231,13 @@ def _answer(compute: Callable[[], Any]) -> tuple[str, Any]:
         return ("memory", None) if any(text in str(error) for text in _NO_MEMORY) else ("error", faults)
 
 
-def _open(sessions: dict[int, Session], number: int, model: bytes, options: dict[str, Any]) -> tuple[Any, ...]:
-    session = sessions[number] = Session(model, **options)
+def _open(sessions: dict[int, OnnxSession], number: int, model: bytes, options: dict[str, Any]) -> tuple[Any, ...]:
+    session = sessions[number] = OnnxSession(model, **options)
     own = session.inputs, session.defaults, session.dtypes, session.outputs, session.unreadable
     return number, session.version, *own
 
 
-def _run(sessions: Mapping[int, Session], number: int, feeds: Mapping[str, Any]) -> list[Any]:
+def _run(sessions: Mapping[int, OnnxSession], number: int, feeds: Mapping[str, Any]) -> list[Any]:
     return [_pack(value) for value in sessions[number].run({name: _unpack(array) for name, array in feeds.items()})]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from graphshare.errors import Fault
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, SaveOptions
 from graphshare.formats.model_names import PACKED, PARAMETER_ENDINGS, split_params
@@ -32,6 +32,7 @@ class MxnetFormat(ModelFormat):
     is_text = True
     missing: ClassVar[Mapping[Capability, str]] = {
         Capability.FOLD_PROOF: "`graphshare verify FOLDED --against MODEL --values-only` proves it, with `shapes`",
+        Capability.SWITCH: "`graphshare export` writes it as ONNX",
         Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
     }
 

@@ -12,7 +12,7 @@ import pytest
 import graphshare as gs
 from graphshare.checkpoint.outputs import Outputs, resolve_outputs
 from graphshare.checkpoint.save import write_outputs
-from graphshare.formats.output_paths import is_stem
+from graphshare.files.output_paths import is_stem
 from graphshare.resources import time_limit
 from tests.processes import files_in
 from tests.processes import graphshare as command

@@ -1,0 +1,382 @@
+"""Outputs that appear whole or not at all, several files as one act.
+
+Each output is written to a temporary file beside its target. ``commit`` brings all of them to the disk, then puts them in place
+one after the other; when anything fails, the old files are put back. Recovery is promised for errors, full disks and
+signals that become exceptions, not for a power cut between two renames.
+
+Outputs at URLs follow when all local files are in place (:mod:`graphshare.files.remote.upload`).
+
+An output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written directly, and flushed
+before any file is put in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphshare.errors import Fault, OutputError, RefusedError
+from graphshare.files.descriptors import find_descriptor
+from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
+from graphshare.files.staged_file import StagedFile, note_output, output_error
+from graphshare.text.urls import is_url, local_path
+
+if TYPE_CHECKING:
+    from graphshare.files.remote.upload import Uploads
+
+# SIGINT comes last, so that an interrupt while the handlers are put back finds the others in place.
+_SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
+
+_NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
+
+
+class OutputTransaction:
+    """Several outputs as one. A context manager: left without ``commit``, or on any exception, nothing has changed."""
+
+    def __init__(self) -> None:
+        self._outputs: list[_PlacedOutput] = []
+        self._streams: dict[tuple[int, int], str] = {}  # files, pipes and sockets that are written directly
+        self._temporaries: dict[str, list[str]] = {}  # those in a directory, before the first of this transaction
+        self._uploads: Uploads | None = None
+
+    def __enter__(self) -> OutputTransaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self._outputs or self._uploads is not None:
+            with _hold_signals():
+                self._roll_back(value)
+
+    def open(self, path: str | os.PathLike[str], *, last: bool = False) -> StagedFile:
+        """Open a binary file whose content becomes ``path`` on :meth:`commit`; among URLs, ``last`` ones come last.
+
+        Keeps the mode of a file that is replaced, and writes through symbolic links. Its other hard links keep the old content.
+        What a killed run has left beside ``path`` is removed. Raises OutputError when ``path`` cannot be written (a directory,
+        no permission, a missing directory), RefusedError when it was opened already.
+        """
+        target = local_path(os.fspath(path))
+        try:
+            return self._open_url(target, last) if is_url(target) else self._open(target)
+        except OSError as error:
+            raise output_error(error, target) from error
+        except ValueError as error:  # a NUL in the path
+            raise OutputError(Fault(f"cannot be written: {error}", where=target)) from error
+
+    def _open_url(self, url: str, last: bool) -> StagedFile:
+        _refuse_name(url, is_folder=url.endswith("/"))
+        if self._uploads is None:
+            from graphshare.files.remote.upload import Uploads  # start-up: only URLs need it
+
+            self._uploads = Uploads()
+        if url in self._uploads.urls():
+            raise _refuse_two_outputs(url)
+        return self._uploads.open(url, last=last)
+
+    def claim_stdout(self) -> None:
+        """Note that stdout gets an output too, so that no other one goes to the same place. Raises RefusedError."""
+        with contextlib.suppress(OSError):  # it is closed
+            self._claim("stdout", os.fstat(1))
+
+    def _open(self, target: str) -> StagedFile:
+        descriptor = find_descriptor(target)
+        if descriptor is not None:
+            return self._direct(target, os.dup(descriptor))
+        place = os.path.realpath(target)
+        self._remove_leftovers(place)
+        status = _status(target)
+        _refuse_name(target, is_folder=target.endswith(os.sep) or (status is not None and stat.S_ISDIR(status.st_mode)))
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            return self._direct(target, os.open(target, os.O_WRONLY))
+        self._refuse_same_place(target, place, status)
+        if status is not None and not os.access(place, os.W_OK):
+            raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {target}"))
+        output = _PlacedOutput(target, place, existed=status is not None)
+        self._outputs.append(output)
+        fd, output.lock = create_locked(place, 0o666 if status is None else 0o600, output.note_temporary)
+        output.file = StagedFile(fd, output.temporary, target)
+        if status is not None:
+            _keep_mode(fd, status)
+        return output.file
+
+    def _direct(self, target: str, fd: int) -> StagedFile:
+        try:
+            self._claim(target, os.fstat(fd))
+        except BaseException:
+            os.close(fd)
+            raise
+        output = _PlacedOutput(target, "")
+        self._outputs.append(output)
+        output.file = StagedFile(fd, target, target, direct=True)
+        return output.file
+
+    def _claim(self, target: str, status: os.stat_result) -> None:
+        """Refuse a stream that gets another output already; devices take several."""
+        if stat.S_ISCHR(status.st_mode):
+            return
+        key = (status.st_dev, status.st_ino)
+        others = [_identity(path) for output in self._outputs for path in (output.place, output.temporary) if path]
+        if key in self._streams or key in others:
+            raise _refuse_two_outputs(target)
+        self._streams[key] = target
+
+    def _refuse_same_place(self, target: str, place: str, status: os.stat_result | None) -> None:
+        if any(output.place == place for output in self._outputs):
+            raise _refuse_two_outputs(target)
+        if status is None:
+            return
+        key = (status.st_dev, status.st_ino)
+        if key in self._streams:
+            raise _refuse_two_outputs(target)
+        for number, stream in ((1, "stdout"), (2, "stderr")):
+            with contextlib.suppress(OSError):
+                if key == _key(os.fstat(number)):
+                    hint = "give each its own path"
+                    raise RefusedError(Fault(f"is also where {stream} goes", where=target, hint=hint))
+
+    def _remove_leftovers(self, place: str) -> None:
+        folder = os.path.dirname(place)
+        if folder not in self._temporaries:
+            self._temporaries[folder] = list_temporaries(folder)
+        remove_leftovers(place, self._temporaries[folder])
+
+    def complete(self) -> None:
+        """Bring every output to the disk and close it; nothing is in place yet. Raises OutputError."""
+        for output in self._outputs:
+            try:
+                _complete(output)
+            except OSError as error:
+                raise output_error(error, output.target) from error
+        if self._uploads is not None:
+            self._uploads.complete()
+
+    def place(self) -> None:
+        """Put all outputs in place; they are put back if the block is left without ``commit``. Raises OutputError."""
+        self.complete()
+        with _hold_signals():
+            self._place()
+        if self._uploads is not None:
+            self._uploads.place()
+
+    def commit(self) -> None:
+        """Bring every output to the disk, then put all in place. Raises OutputError, and then everything is as it was.
+
+        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after all are there; while objects are
+        written to URLs, at once. What the error of an object store leaves is named.
+        """
+        if self._uploads is not None:
+            self.place()
+        self.complete()
+        with _hold_signals():
+            self._place()
+            self._end_uploads()
+            outputs, self._outputs = self._outputs, []
+            for output in outputs:
+                remove(output.backup)
+                close(output.lock)
+                note_output(output.target, True)
+
+    def _end_uploads(self) -> None:
+        uploads, self._uploads = self._uploads, None
+        if uploads is not None:
+            uploads.close()
+            for url in uploads.urls():
+                note_output(url, True)
+
+    def _place(self) -> None:
+        staged = [output for output in self._outputs if output.place and not output.placed]
+        try:
+            for output in staged:
+                try:
+                    _put_in_place(output)
+                except OSError as error:
+                    raise output_error(error, output.target) from error
+            for directory in dict.fromkeys(os.path.dirname(output.place) for output in staged):
+                _sync_directory(directory)
+        except BaseException as error:
+            self._roll_back(error)
+            raise
+
+    def _roll_back(self, cause: BaseException | None) -> None:
+        """Put everything back. Raises OutputError where that is not possible, and the old file is kept as it is named there."""
+        outputs, self._outputs = self._outputs, []
+        lost = []
+        for output in reversed(outputs):
+            if output.file is not None:
+                # The rest of the buffer may fail to be written once more; the descriptor is closed anyway.
+                with contextlib.suppress(OSError, OutputError, ValueError):
+                    output.file.close()
+            if output.place and not _restore(output):
+                lost.append(output)
+        for output in outputs:
+            if output not in lost:
+                remove(output.backup)
+            close(output.lock)
+        faults = [_explain_lost(output) for output in lost]
+        uploads, self._uploads = self._uploads, None
+        remaining = uploads.roll_back() if uploads is not None else []
+        if remaining and isinstance(cause, OutputError):
+            faults = [*cause.faults, *faults]
+        if faults or remaining:
+            raise OutputError([*faults, *remaining]) from cause
+
+
+def _refuse_name(target: str, *, is_folder: bool) -> None:
+    if is_folder:
+        raise OutputError(Fault("is a directory", where=target, hint="give the path of a file"))
+    if target.endswith(".gz"):
+        hint = f"write {target.removesuffix('.gz')} (`out`), and compress that with gzip"
+        raise OutputError(Fault("ends in .gz, but outputs are written without compression", where=target, hint=hint))
+
+
+def _refuse_two_outputs(target: str) -> RefusedError:
+    return RefusedError(Fault("is named for two outputs", where=target, hint="give each output its own path"))
+
+
+def _key(status: os.stat_result) -> tuple[int, int] | None:
+    """Return what identifies a regular file; None for others."""
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    status = _status(path)
+    return None if status is None else _key(status)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _keep_mode(fd: int, status: os.stat_result) -> None:
+    if hasattr(os, "fchown") and (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+        with contextlib.suppress(OSError):  # only the superuser may give files away
+            os.fchown(fd, status.st_uid, status.st_gid)
+    if hasattr(os, "fchmod"):
+        os.fchmod(fd, stat.S_IMODE(status.st_mode))
+
+
+class _PlacedOutput(msgspec.Struct, eq=False):
+    """An output, the temporary file that has its content, and the backup of what was there."""
+
+    target: str  # as asked for, for messages
+    place: str  # where it goes, symbolic links followed; empty when written directly
+    temporary: str = ""
+    backup: str = ""
+    existed: bool = False
+    placed: bool = False
+    file: StagedFile | None = None
+    lock: int = -1  # a descriptor that keeps the lock of the new content
+
+    def note_temporary(self, path: str) -> None:
+        """Note the path of the new content."""
+        self.temporary = path
+
+
+def _complete(output: _PlacedOutput) -> None:
+    """Bring the content to the disk and close the file. Raises OSError."""
+    assert output.file is not None
+    if output.file.closed:
+        return
+    output.file.flush()
+    try:
+        os.fsync(output.file.fileno())
+    except OSError as error:
+        if output.place or error.errno not in _NO_FSYNC:
+            raise
+    output.file.close()
+
+
+def _put_in_place(output: _PlacedOutput) -> None:
+    """Keep what was there as a backup, and give the new content its name. Raises OSError."""
+    if output.existed:
+        backup = temporary_path(output.place, ".old")
+        output.backup = backup
+        try:
+            os.link(output.place, backup)
+        except OSError:
+            os.replace(output.place, backup)  # a file system without hard links
+    os.replace(output.temporary, output.place)
+    output.placed = True
+
+
+def _restore(output: _PlacedOutput) -> bool:
+    """Put back the old file of ``output``; return False when that fails, and then the backup is kept."""
+    restored = True
+    placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
+    if output.backup and os.path.lexists(output.backup):
+        restored = _put_back(output)
+        if restored:
+            remove(output.backup)  # still there when both were names of one file
+    elif placed and not output.existed:
+        remove(output.place)
+    remove(output.temporary)
+    return restored
+
+
+def _put_back(output: _PlacedOutput) -> bool:
+    for _ in range(3):  # an error may pass
+        with contextlib.suppress(OSError):
+            os.replace(output.backup, output.place)
+            return True
+    return False
+
+
+def _explain_lost(output: _PlacedOutput) -> Fault:
+    """Return the fault of an output that could not be put back."""
+    return Fault("could neither be written nor put back", where=output.target, hint=f"the old file is in {output.backup}")
+
+
+def _sync_directory(directory: str) -> None:
+    """Bring the names in a directory to the disk, where the file system can."""
+    if os.name != "posix":
+        return
+    with contextlib.suppress(OSError):  # not every file system lets a directory be synchronised
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@contextmanager
+def _hold_signals() -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP take effect after the block instead of inside it.
+
+    Handlers are replaced, not masks: a process has threads (of BLAS) that would take a masked signal for the main thread. In
+    another thread than the main one nothing is held, because a signal does not interrupt that thread.
+    """
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+
+    replaced: dict[int, Any] = {}
+    try:
+        for name in _SIGNALS:
+            number = getattr(signal, name, None)
+            handler = signal.getsignal(number) if number is not None else None
+            if number is None or handler in (None, signal.SIG_IGN):  # None: not installed by Python
+                continue
+            replaced[number] = handler
+            try:
+                signal.signal(number, note)
+            except ValueError:  # not the main thread
+                replaced.clear()
+                break
+        yield
+    finally:
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+        for number in dict.fromkeys(received):  # after an exception too, which becomes the context of KeyboardInterrupt
+            signal.raise_signal(number)

@@ -1,0 +1,187 @@
+"""Where bytes are read from. A format sees no path: it reads ranges of a :class:`ByteSource`.
+
+A source is a local file (:mod:`graphshare.files.open_source`), or a file at a URL (:mod:`graphshare.files.remote.source`).
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn, overload
+
+import msgspec
+
+from graphshare.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+Identity = tuple[int | str, ...]
+"""Equal for as long as the content of a source is the same."""
+
+BUSY = "another process is writing this file"
+_BLOCK = 1 << 16
+SAMPLE = 1 << 16
+"""How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
+_PIECE = 8 << 20
+
+
+class ByteSource(ABC):
+    """Bytes that are read by ranges. A context manager.
+
+    ``name`` is what messages call the source (the path of a file), ``size`` its number of bytes, ``identity`` what changes with
+    its content. ``window`` is how many bytes of headers are worth reading at once, ``piece`` how many of a stream of elements.
+    """
+
+    window = 16 * 1024  # many small headers at once, little waste where records are large
+    piece = 1 << 20
+    name: str
+    size: int
+    identity: Identity
+
+    @abstractmethod
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return the ``length`` bytes from ``offset`` on. Raises InputError when they are not there or cannot be read."""
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill ``buffer``, one of bytes, with the bytes from ``offset`` on. Raises InputError as :meth:`read_at` does."""
+        buffer[:] = self.read_at(offset, len(buffer))
+
+    def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:  # noqa: B027  # a local file is near enough
+        """Get ready for reads between these offsets, where it is faster to ask for all of them at the same time."""
+
+    @abstractmethod
+    def check_unchanged(self) -> None:
+        """Raise InputError when the content has changed since the source was opened."""
+
+    def descriptor(self) -> int | None:
+        """Return a file descriptor from which the system can copy ranges by itself; None where there is none."""
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the source holds."""
+
+    def __enter__(self) -> ByteSource:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class HeldBytes(ByteSource):
+    """Bytes in memory: what came from a pipe, or what gzip had packed."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        self.name, self.content, self.size = name, content, len(content)
+        self.identity: Identity = ()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if offset + length > self.size:
+            raise_shrunk(self.name, self.size)
+        return self.content[offset : offset + length]
+
+    def check_unchanged(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class ListedFile(msgspec.Struct, frozen=True):
+    """A file in a listing: its path or URL, its bytes (-1: unknown) and what changes with its content (may be empty)."""
+
+    path: str
+    size: int
+    version: str
+
+
+class SourceBytes:
+    """A source that is indexed and sliced like ``bytes``, read block by block when it is looked at; it is never mapped.
+
+    A mapped file that is cut short kills the process; here a source that changes is an InputError.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._start = 0
+        self._block = b""
+
+    def __len__(self) -> int:
+        return self._source.size
+
+    @overload
+    def __getitem__(self, key: int) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> bytes: ...
+    def __getitem__(self, key: int | slice) -> int | bytes:
+        if isinstance(key, int):
+            if not self._start <= key < self._start + len(self._block):
+                self._read_block(key)
+            return self._block[key - self._start]
+        start, stop, _ = key.indices(self._source.size)
+        if start >= stop:
+            return b""
+        if stop - start > _BLOCK:
+            return self._read(start, stop - start)
+        if not (self._start <= start and stop <= self._start + len(self._block)):
+            self._read_block(start)
+        return self._block[start - self._start : stop - self._start]
+
+    def _read_block(self, start: int) -> None:
+        if start >= self._source.size:
+            raise IndexError(start)
+        self._start, self._block = start, self._read(start, min(_BLOCK, self._source.size - start))
+
+    def _read(self, start: int, length: int) -> bytes:
+        content = self._source.read_at(start, length)
+        self._source.check_unchanged()
+        return content
+
+
+class SourceFile(io.RawIOBase):
+    """A source as a file object, for libraries that read from one."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._source.size}[whence]
+        if start + offset < 0:
+            raise OSError(errno.EINVAL, f"the position {start + offset} is before the start")
+        self._position = start + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        count = max(0, min(len(view), self._source.size - self._position))
+        view[:count] = self._source.read_at(self._position, count)
+        self._position += count
+        return count
+
+
+def read_whole(source: ByteSource) -> bytes:
+    """Return all bytes of a source, which is known to be small enough. Raises InputError when it changes meanwhile."""
+    starts = range(0, source.size, _PIECE)
+    data = b"".join([source.read_at(start, min(_PIECE, source.size - start)) for start in starts])
+    source.check_unchanged()
+    return data
+
+
+def raise_shrunk(name: str, at: int) -> NoReturn:
+    """Raise InputError for a source that ends at byte ``at`` and was longer when it was opened."""
+    raise InputError(Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY))

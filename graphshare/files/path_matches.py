@@ -1,0 +1,97 @@
+"""The files that a glob matches, on this machine or at a URL.
+
+``*``, ``?`` and ``[...]`` match within a name, ``**`` stands for any folders; hidden names match only a written dot.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from functools import lru_cache
+
+from graphshare.errors import Fault, InputError
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.paths import exists, extend
+from graphshare.text.patterns import Matcher, compile_pattern
+from graphshare.text.urls import is_url, split_url
+
+
+def is_pattern(path: str, *, stem_end: str = "") -> bool:
+    """Return whether a path is a glob, and not the path, or without ``stem_end`` the stem, of a file with such characters."""
+    if is_url(path):
+        head, name, _ = split_url(path)
+        return any(mark in head + name for mark in "*[?")
+    return glob.has_magic(path) and not exists(path) and not exists(extend(path, stem_end))
+
+
+def match_paths(pattern: str) -> list[str]:
+    """Return the paths of the files that a glob matches, sorted. Raises InputError when there is none."""
+    if is_url(pattern):
+        paths = [file.path for file in list_matches(pattern)]
+    else:
+        paths = sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
+    if not paths:
+        raise InputError(Fault("matches no file", where=pattern, hint="name symbol files, stems, folders or globs"))
+    return paths
+
+
+def list_matches(pattern: str) -> list[ListedFile]:
+    """Return the files at URLs that a glob matches, by path. Raises InputError when they cannot be listed."""
+    head, name, _ = split_url(pattern)
+    matches = []
+    for file in list_candidates(pattern):
+        own, last, _ = split_url(file.path)
+        if match_path(own + last, head + name):
+            matches.append(file)
+    return matches
+
+
+def list_candidates(pattern: str) -> list[ListedFile]:
+    """Return the files below the folder before the first wildcard of a URL, as many levels down as the pattern has."""
+    from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
+
+    root = find_root(pattern)
+    head, name, _ = split_url(pattern)
+    rest = (head + name)[len(split_url(root)[0]) :]
+    depth = rest.count("/") + 1
+    # A store lists a thousand objects with a request, of any folders; a web server lists folder by folder.
+    return find_files(root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None)
+
+
+def find_root(pattern: str) -> str:
+    """Return the folder of a URL before its first wildcard, with a slash at its end."""
+    head, name, tail = split_url(pattern)
+    folder, slash, _ = re.split(r"[*?\[]", head + name, maxsplit=1)[0].rpartition("/")
+    return f"{folder}{slash}{tail}"
+
+
+def match_path(path: str, pattern: str) -> bool:
+    """Return whether a glob matches a whole path, in time that grows with the product of their lengths at most."""
+    names, globs = path.split("/"), pattern.split("/")
+    at = wanted = 0
+    retry = (-1, -1)  # the last ** and how many names it stands for, up to here
+    while at < len(names):
+        if wanted < len(globs) and globs[wanted] == "**":
+            retry = wanted, at
+            wanted += 1
+        elif wanted < len(globs) and _match_name(names[at], globs[wanted]):
+            at, wanted = at + 1, wanted + 1
+        elif retry[0] >= 0 and not names[retry[1]].startswith("."):
+            retry = retry[0], retry[1] + 1
+            at, wanted = retry[1], retry[0] + 1
+        else:
+            return False
+    return all(glob == "**" for glob in globs[wanted:])
+
+
+def _match_name(name: str, glob: str) -> bool:
+    if not glob or (name.startswith(".") and not glob.startswith(".")):
+        return name == glob
+    return _compile(glob)(name)
+
+
+@lru_cache(maxsize=64)
+def _compile(glob: str) -> Matcher:
+    marked = f"[{glob[0]}]{glob[1:]}" if glob.startswith(("=", "re:")) else glob  # elsewhere these begin other patterns
+    return compile_pattern(marked)

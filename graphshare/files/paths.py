@@ -1,0 +1,127 @@
+"""Paths and URLs alike: what is there, how it is called, and what lies beside it.
+
+Everything that looks at a path that a user gave asks here, so that a URL can stand wherever a path may.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from graphshare.files.byte_source import ListedFile
+from graphshare.text.urls import extend_url, is_url, join_url, redact, split_url
+
+_FILE_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors", ".onnx", ".data")
+
+
+def exists(path: str) -> bool:
+    """Return whether a file or folder is there. Raises InputError for a URL of which that cannot be known."""
+    return _find_kind(path) != "" if is_url(path) else os.path.exists(path)
+
+
+def is_file(path: str) -> bool:
+    """Return whether a file is there, of any kind: a regular one, a pipe, a device."""
+    return _find_kind(path) == "file" if is_url(path) else os.path.exists(path) and not os.path.isdir(path)
+
+
+def is_folder(path: str) -> bool:
+    """Return whether a folder is there."""
+    if not is_url(path):
+        return os.path.isdir(path)
+    from graphshare.files.remote.listing import is_remote_folder  # start-up: only URLs need it
+
+    return not is_surely_file(path) and is_remote_folder(path)
+
+
+def is_surely_file(url: str) -> bool:
+    """Return whether a URL ends as files of models do: a request that asks whether it is a stem or a folder can be saved."""
+    return split_url(url)[1].lower().endswith(_FILE_ENDINGS)
+
+
+def split(path: str) -> tuple[str, str]:
+    """Return the folder of a path and its name in it; ``join`` gives the path again."""
+    if not is_url(path):
+        return os.path.split(path)
+    head, name, tail = split_url(path)
+    return head + tail, name
+
+
+def base_name(path: str) -> str:
+    """Return the last name of a path."""
+    return split(path)[1]
+
+
+def join(folder: str, name: str) -> str:
+    """Return the path of ``name`` in a folder."""
+    return join_url(folder, name) if is_url(folder) else os.path.join(folder, name)
+
+
+def extend(path: str, ending: str) -> str:
+    """Return a path whose name has a further ending: the file of a stem. The query of a URL stays behind it."""
+    return extend_url(path, ending) if is_url(path) else f"{path}{ending}"
+
+
+def describe_file(path: str) -> ListedFile:
+    """Return the size of a file and what changes with its content. Raises InputError when a file at a URL cannot be read."""
+    if not is_url(path):
+        status = os.stat(path)
+        return ListedFile(path, status.st_size, str(status.st_mtime_ns))
+    from graphshare.files.remote.source import open_url  # start-up: only URLs need it
+
+    with open_url(path) as source:
+        return ListedFile(path, source.size, str(source.identity[-1]))
+
+
+def list_names(folder: str, *, prefix: str = "") -> list[str]:
+    """Return the names in a folder (of a URL, those of files) that begin with ``prefix``, sorted.
+
+    Raises:
+        OSError: a local folder cannot be read.
+        InputError: a folder at a URL cannot be read.
+    """
+    if not is_url(folder):
+        return sorted(name for name in os.listdir(folder or ".") if name.startswith(prefix))
+    from graphshare.files.remote.listing import list_folder  # start-up: only URLs need it
+
+    return [split(file.path)[1] for file in list_folder(folder, prefix=prefix)]
+
+
+def is_listed_file(folder: str, name: str) -> bool:
+    """Return whether one of the names in a folder is a regular file; at a URL all of them are."""
+    return is_url(folder) or os.path.isfile(os.path.join(folder, name))
+
+
+def relative_path(path: str, folder: str) -> str:
+    """Return a path relative to a folder, with slashes; a URL as it is, and any path where the folder is a URL."""
+    if is_url(path) or is_url(folder):
+        return redact(path)
+    return os.path.relpath(os.path.abspath(path), folder or ".").replace(os.sep, "/")
+
+
+def real_path(path: str) -> str:
+    """Return a path with its links followed; a URL as it is."""
+    return path if is_url(path) else os.path.realpath(path)
+
+
+Identity = tuple[int | str, ...]
+"""Equal for two paths of one file."""
+
+
+def find_identity(path: str | int) -> Identity | None:
+    """Return what the paths of one regular file (or a descriptor) have in common; None for other kinds and for no file.
+
+    A URL is its own identity, but for its credentials.
+    """
+    if isinstance(path, str) and is_url(path):
+        return (redact(path),)
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):  # a NUL in the path
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def _find_kind(url: str) -> str:
+    from graphshare.files.remote.listing import find_kind  # start-up: only URLs need it
+
+    return find_kind(url)

@@ -1,0 +1,172 @@
+"""fsspec's file system for a URL, and its failures as errors that say what to do. Only this module imports fsspec.
+
+fsspec and what speaks ``http`` and ``s3`` are installed by the extra ``remote``, packages for other protocols by the user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any, BinaryIO, Protocol, TypeVar
+
+from graphshare.errors import Fault, GraphshareError, InputError, OutputError, install_command
+from graphshare.files.remote.patience import describe_timeout, s3_options
+from graphshare.text.format import shorten
+from graphshare.text.urls import find_scheme, hide_secrets, redact
+
+T = TypeVar("T")
+
+INSTALL = install_command("remote")
+_STATUSES = {
+    401: "the server wants a name and a password (401)",
+    403: "the server refuses access (403)",
+    404: "does not exist",
+    412: "changed while it was being read",
+    429: "the server has too many requests (429)",
+}
+_DOWNLOADS = {"http": "curl -LO {url}", "https": "curl -LO {url}", "ftp": "curl -O {url}", "s3": "aws s3 cp {url} .",
+              "gs": "gcloud storage cp {url} .", "hdfs": "hdfs dfs -get {url}"}  # fmt: skip
+_CREDENTIALS = "is the address complete, and are the credentials set? Those of s3:// come from the AWS profile or environment"
+
+
+class FileSystem(Protocol):
+    """What is used of fsspec's ``AbstractFileSystem``; an asynchronous one has a ``loop`` too."""
+
+    def info(self, path: str) -> Mapping[str, Any]: ...
+    def ls(self, path: str, detail: bool = ...) -> list[Mapping[str, Any]]: ...
+    def find(self, path: str, detail: bool = ..., **options: Any) -> Mapping[str, Mapping[str, Any]]: ...
+    def cat_file(self, path: str, start: int | None = ..., end: int | None = ...) -> bytes: ...
+    def open(self, path: str, mode: str) -> BinaryIO: ...
+    def put_file(self, lpath: str, rpath: str, **options: Any) -> None: ...
+    def rm_file(self, path: str) -> None: ...
+    def invalidate_cache(self, path: str | None = ...) -> None: ...
+
+
+class RemotePath:
+    """A URL with the file system that reads it: ``path`` is what that one calls it."""
+
+    __slots__ = ("filesystem", "path", "scheme", "url")
+
+    def __init__(self, url: str) -> None:
+        self.url, self.scheme = url, find_scheme(url)
+        fsspec = _import_fsspec(url)
+        try:
+            found = _open_filesystem(fsspec, url)
+        except ImportError as error:
+            raise InputError(_refuse_missing_package(error, url)) from error
+        except ValueError as error:
+            known = "s3://, http://, https://, and whatever else fsspec knows"
+            raise InputError(
+                Fault(f"cannot be read: {hide_secrets(_reason(error), url)}", where=url, hint=f"URLs start with {known}")
+            ) from error
+        except Exception as error:  # an archive is opened here, by code that may raise anything
+            raise explain(error, url) from error
+        self.filesystem: FileSystem = found[0]
+        self.path: str = found[1]
+
+    @property
+    def is_web(self) -> bool:
+        """Whether ranges are requested by HTTP."""
+        return self.scheme in ("http", "https")
+
+    @property
+    def is_s3(self) -> bool:
+        """Whether ranges are requested from an object store that speaks S3."""
+        return self.scheme in ("s3", "s3a") and not self.url.startswith(("simplecache::", "filecache::", "blockcache::"))
+
+    def run(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        """Run a coroutine function in the thread in which fsspec runs those of its file systems."""
+        from fsspec.asyn import sync  # an optional package
+
+        result: T = sync(self.filesystem.loop, function, *arguments)  # type: ignore[attr-defined]
+        return result
+
+
+def _import_fsspec(url: str) -> Any:
+    try:
+        import fsspec  # an optional package
+        import fsspec.core
+    except ImportError:
+        from shlex import quote  # start-up: only this path needs it
+
+        command = _DOWNLOADS.get(find_scheme(url), "").replace("{url}", quote(url))
+        hint = f"{INSTALL}, or download it first: `{command}`" if command else INSTALL
+        raise InputError(Fault("is a URL, and graphshare reads and writes those with fsspec", where=url, hint=hint)) from None
+    return fsspec
+
+
+def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
+    """Return the file system of a URL and its path there. What speaks S3 gets limits on how long it waits."""
+    schemes = {link.partition("://")[0].lower() for link in url.split("::")} & {"s3", "s3a"}
+    if not schemes:
+        return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
+    configured = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}
+    options = {scheme: s3_options(configured) for scheme in schemes}
+    for scheme in schemes:
+        fsspec.filesystem(scheme, **options[scheme]).retries = 1  # botocore repeats requests, and knows which
+    return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def translate_errors(url: str, *, writes: bool = False) -> Iterator[None]:
+    """Raise InputError, or OutputError, for whatever a file system raises in the block."""
+    try:
+        yield
+    except GraphshareError:
+        raise
+    except Exception as error:  # file systems are plug-ins, which may raise anything
+        raise explain(error, url, writes=writes) from error
+
+
+def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareError:
+    """Return the error of a file system as one that names the URL, without credentials."""
+    if isinstance(error, ImportError):
+        fault = _refuse_missing_package(error, url)
+    elif isinstance(error, FileNotFoundError):
+        fault = Fault("does not exist", where=url)
+    else:
+        status = find_status(error)
+        denied = isinstance(error, PermissionError) or status in (401, 403) or "Credentials" in type(error).__name__
+        known = _STATUSES.get(status, f"the server answered {status}" if status else describe_timeout(error))
+        reason = known or f"cannot be {'written' if writes else 'read'}: {hide_secrets(_reason(error), url)}"
+        fault = Fault(reason, where=url, hint=_CREDENTIALS if denied else "")
+    return OutputError(fault) if writes else InputError(fault)
+
+
+def _refuse_missing_package(error: ImportError, url: str) -> Fault:
+    """Return the fault of a protocol whose package is not installed, with the command that installs it."""
+    named = re.search(r"[Ii]nstall (?!aiohttp|s3fs|requests)[\"'`]*([a-z][\w-]*)", str(error))
+    hint = f"pip install {named[1]}" if named else INSTALL
+    return Fault(f"needs a package that is not installed: {error}", where=url, hint=hint)
+
+
+def find_status(error: BaseException) -> int:
+    """Return the status with which a server refused a request; 0 for any other error."""
+    status = getattr(error, "status", None)  # aiohttp
+    response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)  # botocore
+    if status is None and isinstance(response, Mapping):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status if isinstance(status, int) else 0
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether a request that failed like this may succeed when it is repeated."""
+    status = find_status(error)
+    if status:
+        return status == 429 or status >= 500
+    kind = type(error).__name__
+    if "DNS" in kind or "Certificate" in kind or isinstance(error, (FileNotFoundError, PermissionError)):
+        return False
+    return isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError, asyncio.IncompleteReadError)) or kind in (
+        *("ClientPayloadError", "ServerDisconnectedError", "ClientOSError", "ClientConnectorError", "ClientConnectionError"),
+        *("IncompleteRead", "ResponseStreamingError", "EndpointConnectionError", "ServerTimeoutError", "SocketTimeoutError"),
+        *("ReadTimeoutError", "ConnectionClosedError", "HTTPClientError", "ConnectionTimeoutError"),
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an error on one line, without credentials; its name where it has none."""
+    text = getattr(error, "strerror", None) or str(error)
+    return redact(shorten(" ".join(str(text).split()), 300)) or type(error).__name__

@@ -1,0 +1,154 @@
+"""What lies at a URL: a file, a folder, and the files below a folder.
+
+Folders of ``http`` are pages of links, as web servers make them for a directory; links to elsewhere do not count.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from html import unescape
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+from graphshare.errors import Fault, InputError
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.remote import patience
+from graphshare.files.remote.filesystem import RemotePath, translate_errors
+from graphshare.files.remote.ranges import choose_fetch
+from graphshare.files.remote.source import RemoteFile, describe_version, read_url
+from graphshare.text.urls import join_url, leaves_folder, split_url
+
+_LINK = re.compile(rb"""[\s"']href\s*=\s*["']([^"'?#]{1,2048})["']""", re.IGNORECASE)
+_MAX_PAGE = 4 << 20  # bytes of a page of links
+_MAX_PAGES = 1000
+
+
+def find_kind(url: str) -> Literal["file", "folder", ""]:
+    """Return what is at a URL; an empty text for nothing. Raises InputError when that cannot be known."""
+    place = RemotePath(url)
+    if place.is_web:
+        if split_url(url)[1] == "":
+            return "folder"
+        fetch = choose_fetch(place)
+        assert fetch is not None
+        try:
+            RemoteFile(url, fetch)
+        except InputError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return ""
+            raise
+        return "file"
+    try:
+        place.filesystem.invalidate_cache()
+        kind = place.filesystem.info(place.path).get("type")
+    except (FileNotFoundError, KeyError):
+        return ""
+    except Exception:
+        with translate_errors(url):
+            raise
+    return "folder" if kind == "directory" else "file"
+
+
+def is_remote_folder(url: str) -> bool:
+    """Return whether a URL is a folder."""
+    return split_url(url)[1] == "" or find_kind(url) == "folder"
+
+
+def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
+    """Return the files right in a folder whose names begin with ``prefix``, by name. Raises InputError when it is not there."""
+    place = RemotePath(folder)
+    if place.is_web:
+        files = [ListedFile(url, -1, "") for url in _list_links(folder) if not url.endswith("/")]
+        return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
+    with translate_errors(folder):
+        place.filesystem.invalidate_cache()
+        if prefix and place.is_s3:  # of a million objects only those are listed
+            found: Iterable[Mapping[str, Any]] = place.filesystem.find(place.path, detail=True, prefix=prefix).values()
+        else:
+            found = place.filesystem.ls(place.path, detail=True)
+    depth = len(_parts(place.path)) + 1
+    files = [_describe(folder, _parts(facts["name"])[-1], facts) for facts in found if _is_file(facts, depth)]
+    return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
+
+
+def find_files(folder: str, *, depth: int | None = None) -> list[ListedFile]:
+    """Return the files below a folder, at most ``depth`` levels down, by path. Raises InputError when it is not there."""
+    place = RemotePath(folder)
+    if place.is_web:
+        return sorted(_follow_links(folder, depth), key=_by_path)
+    with translate_errors(folder):
+        place.filesystem.invalidate_cache()
+        found = place.filesystem.find(place.path, detail=True, maxdepth=depth)
+    start = len(_parts(place.path))
+    files = [_describe(folder, "/".join(_parts(name)[start:]), facts) for name, facts in found.items() if _is_file(facts)]
+    return sorted(files, key=_by_path)
+
+
+def _by_path(file: ListedFile) -> str:
+    return file.path
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _is_file(facts: Mapping[str, Any], depth: int | None = None) -> bool:
+    parts = _parts(facts["name"])
+    return facts.get("type") != "directory" and bool(parts) and (depth is None or len(parts) == depth)
+
+
+def _describe(folder: str, name: str, facts: Mapping[str, Any]) -> ListedFile:
+    size = facts.get("size")
+    return ListedFile(join_url(folder, name), -1 if size is None else int(size), describe_version(facts))
+
+
+def _list_links(folder: str) -> list[str]:
+    """Return the files and the folders (with a slash at their end) to which the page of a folder links."""
+    head, name, tail = split_url(folder)
+    base = f"{head}{name}/" if name else head
+    links = dict.fromkeys(find_links(read_url(f"{base}{tail}", _MAX_PAGE)))
+    found = dict.fromkeys(_join_link(base, link.decode("utf-8", "replace")) for link in links)
+    names = [url[len(base) :] for url in found if url.startswith(base)]
+    return [f"{base}{name}{tail}" for name in names if name and "/" not in name[:-1] and not leaves_folder(name)]
+
+
+def find_links(page: bytes) -> Iterator[bytes]:
+    """Yield what each ``<a href="...">`` of a page refers to, in time proportional to the page."""
+    for piece in page.split(b"<"):
+        if piece[:1] in b"aA" and piece[1:2].isspace() and (match := _LINK.search(piece.partition(b">")[0])):
+            yield match[1]
+
+
+def _join_link(base: str, link: str) -> str:
+    """Return the URL of a link; an empty text for what is not one."""
+    try:
+        return urljoin(base, unescape(link))
+    except ValueError:  # a bracket without its other one, or a number of thousands of digits
+        return ""
+
+
+def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
+    """Return the files below a folder of a web server. Raises InputError when there are too many folders."""
+    files: list[ListedFile] = []
+    level, pages, started = [folder], 0, time.monotonic()
+    for _ in range(depth if depth is not None else _MAX_PAGES):
+        below: list[str] = []
+        for url in level:
+            pages += 1
+            if pages > _MAX_PAGES:
+                hint = "name a folder further down"
+                raise InputError(Fault(f"has more than {_MAX_PAGES:,} folders below it", where=folder, hint=hint))
+            if (elapsed := time.monotonic() - started) > patience.SILENCE + pages * patience.PER_PAGE:
+                message = f"its folders come too slowly: {pages - 1:,} in {elapsed:.0f} s"
+                raise InputError(Fault(message, where=folder, hint="name a folder further down"))
+            for found in _list_links(url):
+                if split_url(found)[1] == "":
+                    below.append(found)
+                else:
+                    files.append(ListedFile(found, -1, ""))
+        if not below:
+            break
+        level = below
+    return files

@@ -1,0 +1,87 @@
+"""How long a server is waited for. Each attempt of a request ends within the limits here, whatever the server does.
+
+A server may be dead, accept connections and say nothing, or send a byte now and then: a limit on silence alone would not end
+the last of these, so that what is sent must also come at a pace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from typing import Any
+
+CONNECT = 10.0
+"""Seconds until a connection must be there."""
+SILENCE = 30.0
+"""Seconds until the next byte, and until the whole head of an answer, must be there."""
+PACE = 10_000
+"""Bytes per second that must come on average after the first ``SILENCE`` seconds."""
+PER_PAGE = 2.0
+"""Seconds that the page of a folder may take on average, after the first ``SILENCE`` seconds."""
+DELAYS = (0.1, 0.4, 1.5)
+"""Seconds before a request is repeated."""
+AT_ONCE = 32
+"""Requests that are under way at the same time."""
+_PIECE = 1 << 20
+
+
+async def read_paced(read: Callable[[int], Awaitable[bytes]], size: int) -> bytes:
+    """Return up to ``size`` bytes, fewer at the end of what is sent. Raises TimeoutError when they come too slowly."""
+    started, pieces, left = time.monotonic(), list[bytes](), size
+    # a limit of its own: aiohttp waits without one after a chunk whose size is none
+    while left > 0 and (piece := await asyncio.wait_for(read(min(left, _PIECE)), SILENCE)):
+        pieces.append(piece)
+        left -= len(piece)
+        if time.monotonic() - started > allow_seconds(size - left):
+            raise TimeoutError
+    return b"".join(pieces)
+
+
+def allow_seconds(size: int) -> float:
+    """Return the seconds that a request may take until ``size`` bytes are there."""
+    return SILENCE + size / PACE
+
+
+def describe_timeout(error: Exception) -> str:
+    """Return what a server did not do in time; an empty text for another error."""
+    kind = type(error).__name__
+    if not isinstance(error, (TimeoutError, asyncio.TimeoutError)) and kind not in ("ReadTimeoutError", "ConnectTimeoutError"):
+        return ""
+    pace = f"{PACE // 1000} kB per second"
+    return f"Timeout: no connection in {CONNECT:g} s, no answer or no further byte in {SILENCE:g} s, or less than {pace}"
+
+
+def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of s3fs with these limits; ``configured`` are those of the user's configuration, which win."""
+    from inspect import signature  # start-up: only S3 needs it
+
+    from aiobotocore.config import AioConfig  # an optional package
+
+    settings: dict[str, Any] = {"connect_timeout": CONNECT, "read_timeout": SILENCE, "max_pool_connections": AT_ONCE}
+    if not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & set(os.environ):
+        settings["retries"] = {"total_max_attempts": 1 + len(DELAYS), "mode": "standard"}
+    if "http_session_cls" in signature(AioConfig).parameters:  # older versions have none
+        settings["http_session_cls"] = _make_session_class()
+    return {**configured, "config_kwargs": {**settings, **configured.get("config_kwargs", {})}}
+
+
+@cache
+def _make_session_class() -> type:
+    """Return the class of connections to S3: each answer without a stream is there in time."""
+    from aiobotocore.httpsession import AIOHTTPSession  # an optional package
+
+    class PacedSession(AIOHTTPSession):  # type: ignore[misc]
+        async def send(self, request: Any) -> Any:
+            from botocore.exceptions import ReadTimeoutError  # an optional package
+
+            sizes = [request.headers.get(name) for name in ("Content-Length", "X-Amz-Decoded-Content-Length")]
+            size = max(int(size) if size and size.isdigit() else 0 for size in sizes)
+            try:
+                return await asyncio.wait_for(super().send(request), allow_seconds(size))
+            except asyncio.TimeoutError as error:
+                raise ReadTimeoutError(endpoint_url=request.url, error=error) from error
+
+    return PacedSession

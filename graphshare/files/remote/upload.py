@@ -1,0 +1,153 @@
+"""Outputs at URLs: written to temporary files on this machine, then put in place one object after the other.
+
+An object is there as a whole or not at all: an object store shows it when its last part has arrived, with the checksums that
+its protocol has; elsewhere it is written under a temporary name and moved. Several objects are not one act: parameters come
+first, then the map, and last the graph, which readers open first. When one cannot be written, those before it that replaced
+nothing are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from typing import Any
+
+from graphshare.errors import Fault, OutputError
+from graphshare.files.paths import exists
+from graphshare.files.remote import patience
+from graphshare.files.remote.filesystem import RemotePath, explain, find_status, may_pass, translate_errors
+from graphshare.files.staged_file import StagedFile, may_overwrite
+from graphshare.text.format import format_count
+from graphshare.text.urls import split_url
+
+_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"})
+"""Where an object becomes visible when it is complete."""
+_WEB, _ARCHIVE = "a web server", "an archive"
+_READ_ONLY = {"http": _WEB, "https": _WEB, "zip": _ARCHIVE, "tar": _ARCHIVE, "libarchive": _ARCHIVE}
+_OVERWRITE = "add --overwrite (in Python: graphshare.overwriting()); a reader may meanwhile see old and new files together"
+
+
+class Upload:
+    """One output: its bytes are in ``file`` until :meth:`place` puts them at the URL."""
+
+    def __init__(self, url: str, folder: str, *, last: bool) -> None:
+        self.url, self.last = url, last
+        self._place = RemotePath(url)
+        self.is_placed = False
+        self.existed = exists(url)
+        if self.existed and not may_overwrite():
+            raise OutputError(Fault("is there already", where=url, hint=_OVERWRITE))
+        path = os.path.join(folder, split_url(url)[1])
+        if os.path.lexists(path):  # another output has this name, in another folder
+            path = os.path.join(tempfile.mkdtemp(dir=folder), split_url(url)[1])
+        self.file = StagedFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), path, url)
+
+    def place(self) -> None:
+        """Write the object. Raises OutputError, and then the object is as it was."""
+        path = self.file.name
+        size = os.path.getsize(path)
+        delays = () if self._place.is_s3 else patience.DELAYS  # requests to S3 are repeated below
+        for delay in (*delays, None):
+            try:
+                self._put(path)
+                break
+            except Exception as error:  # file systems are plug-ins, which may raise anything
+                if find_status(error) == 412 or isinstance(error, FileExistsError):
+                    fault = Fault("was written by another process meanwhile", where=self.url, hint=_OVERWRITE)
+                    raise OutputError(fault) from error
+                if delay is None or not may_pass(error):
+                    raise explain(error, self.url, writes=True) from error
+                time.sleep(delay)
+        self.is_placed = True
+        with translate_errors(self.url, writes=True):
+            self._place.filesystem.invalidate_cache()
+            written = self._place.filesystem.info(self._place.path)["size"]
+        if written != size:
+            message = f"has {format_count(written, 'byte')} after {size:,} were written"
+            raise OutputError(Fault(message, where=self.url, hint="does another process write it?"))
+
+    def _put(self, path: str) -> None:
+        filesystem: Any = self._place.filesystem
+        target = self._place.path
+        if self._place.is_s3:
+            filesystem.put_file(path, target, mode="overwrite" if self.existed else "create")
+        elif self._place.scheme == "memory":
+            with open(path, "rb") as file:
+                filesystem.pipe_file(target, file.read())
+        elif self._place.scheme in _STORES:
+            filesystem.put_file(path, target)
+        else:
+            folder, slash, name = target.rpartition("/")
+            temporary = f"{folder}{slash}.graphshare-{os.urandom(8).hex()}-{name}"
+            try:
+                filesystem.put_file(path, temporary)
+                filesystem.mv(temporary, target)
+            except BaseException:
+                with contextlib.suppress(Exception):  # the first error is the one to report
+                    filesystem.rm_file(temporary)
+                raise
+
+    def remove(self) -> bool:
+        """Remove the object unless it replaced another one; return whether things are as they were."""
+        if self.is_placed and not self.existed:
+            with contextlib.suppress(Exception):  # a plug-in; the caller reports that it is still there
+                self._place.filesystem.rm_file(self._place.path)
+                return True
+        return not self.is_placed
+
+
+class Uploads:
+    """The outputs at URLs of one transaction."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="graphshare-")
+        self._uploads: list[Upload] = []
+
+    def open(self, url: str, *, last: bool) -> StagedFile:
+        """Open a file whose content becomes that of ``url``. Raises OutputError when that cannot be written."""
+        refuse_read_only(url)
+        upload = Upload(url, self._folder, last=last)
+        self._uploads.append(upload)
+        return upload.file
+
+    def complete(self) -> None:
+        """Close all files."""
+        for upload in self._uploads:
+            upload.file.close()
+
+    def place(self) -> None:
+        """Write all objects, the graph last. Raises OutputError."""
+        for upload in sorted(self._uploads, key=lambda upload: upload.last):
+            if not upload.is_placed:
+                upload.place()
+
+    def urls(self) -> list[str]:
+        """Return where the outputs go."""
+        return [upload.url for upload in self._uploads]
+
+    def roll_back(self) -> list[Fault]:
+        """Remove what replaced nothing; return the faults of objects that are not as they were."""
+        lost = []
+        for upload in self._uploads:
+            with contextlib.suppress(OSError, OutputError, ValueError):
+                upload.file.close()
+            if not upload.remove():
+                hint = "an object store keeps no old content unless it has versions" if upload.existed else "remove it"
+                lost.append(Fault("was written before the error", where=upload.url, hint=hint))
+        self.close()
+        return lost
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def refuse_read_only(url: str) -> None:
+    """Raise OutputError for a URL that nothing can be written to."""
+    kind = _READ_ONLY.get(url.partition("://")[0].rpartition("::")[2].lower())
+    if kind is not None:
+        hint = "write to a path or an object store (s3://), and copy it from there"
+        raise OutputError(Fault(f"cannot be written: {kind} is only read", where=url, hint=hint))
