@@ -123,6 +123,7 @@ WIDER: tuple[tuple[str, str, str], ...] = (
     ("RNN", "use_sequence_length option is only available for cuDNN", "a projection of samples of several lengths"),
     ("Dropout", r"index = -?\d+ must be in range", "where nothing is dropped axes of its mask have no meaning"),
     ("_contrib_MultiBoxTarget", "negative_mining_thresh > 0", "a threshold below which no score is"),
+    ("sum", r"Exceeds input dimensions \[\]", "an array without axes may be reduced along its first, as in numpy"),
     ("_npi_percentile", r"qshape.ndim\(\) <= 1U", "a matrix of percentiles, as in numpy"),
     ("_histogram", "cnt and range should both or neither", "where there are bins the range has no meaning"),
     ("amp_cast|amp_multicast", "unknown type for MKLDNN", "oneDNN has no such dtype, and the cast is one"),
