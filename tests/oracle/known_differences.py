@@ -68,6 +68,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ("_image_crop", "refused .*is not inside", "a part that begins before the image reads the memory before it"),
     ("_npi_tensorsolve", r"refused .*axis -?\d+ of an array", "an axis beyond the array is taken for none"),
     ("_npi_solve", r"e-1\d\) instead of .*e-0[5-9]\)", "0 but for the rounding of the factors"),
+    ("BatchNorm", "refused .*length of gamma, beta and statistics", "it takes the number of channels for the length of each"),
     ("_contrib_BatchNormWithReLU", "refused .*has 2 axes, expected 1", "it takes the number of channels for the shape of each"),
     (
         "_contrib_interleaved_matmul_.*",
