@@ -37,7 +37,6 @@ _OPERATORS = {
         "_contrib_MultiBoxTarget _contrib_MultiProposal _contrib_Proposal _contrib_bipartite_matching _contrib_box_decode "
         "_contrib_box_encode _contrib_box_iou _contrib_box_nms"
     ),
-    "dynamic_shape": "_CrossDeviceCopy _npi_bincount _npi_share_memory _npi_unique _npx_constraint_check _npx_nonzero",
     "foreign": "ChannelwiseConvolution QActivation QConvolution QConvolution_v1 QFullyConnected WarpCTC",
     "image": (
         "_cvcopyMakeBorder _cvimdecode _cvimread _cvimresize _image_adjust_lighting _image_crop _image_flip_left_right "
@@ -124,11 +123,10 @@ _OPERATORS = {
         "_npi_tril _npx_reshape depth_to_space diag expand_dims reshape_like reverse space_to_depth squeeze transpose"
     ),
     "resize": "UpSampling _contrib_AdaptiveAvgPooling2D _contrib_BilinearResize2D",
-    "rnn": "RNN",
+    "rnn": "RNN SequenceLast SequenceMask SequenceReverse",
     "roi": "ROIPooling _contrib_PSROIPooling _contrib_ROIAlign _contrib_RROIAlign",
-    "sequence": "SequenceLast SequenceMask SequenceReverse",
     "slice": "_slice_assign _slice_assign_scalar slice slice_axis slice_like",
-    "sorting": "argsort sort topk",
+    "sorting": "_npi_unique _npx_nonzero argsort sort topk",
     "sparse": (
         "_contrib_dgl_adjacency _contrib_dgl_csr_neighbor_non_uniform_sample _contrib_dgl_csr_neighbor_uniform_sample "
         "_contrib_dgl_graph_compact _contrib_dgl_subgraph _contrib_edge_id _contrib_getnnz _scatter_elemwise_div "
@@ -136,14 +134,14 @@ _OPERATORS = {
     ),
     "spatial_transform": "BilinearSampler Correlation GridGenerator SpatialTransformer",
     "statistics": (
-        "_contrib_allclose _histogram _np_all _np_any _npi_average _npi_diff _npi_ediff1d _npi_norm _npi_percentile _npi_std "
-        "_npi_var"
+        "_contrib_allclose _histogram _np_all _np_any _npi_average _npi_bincount _npi_diff _npi_ediff1d _npi_norm "
+        "_npi_percentile _npi_share_memory _npi_std _npi_var _npx_constraint_check"
     ),
     "unary": (
-        "BlockGrad _contrib_gradientmultiplier _contrib_quadratic _contrib_round_ste _contrib_sign_ste _copy _copyto abs "
-        "arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil clip cos cosh degrees erf erfinv exp expm1 fix floor gamma "
-        "gammaln hard_sigmoid log log10 log1p log2 logical_not make_loss negative ones_like radians rcbrt reciprocal rint "
-        "round rsqrt shape_array sign sin sinh size_array smooth_l1 sqrt square tan trunc zeros_like"
+        "BlockGrad _CrossDeviceCopy _contrib_gradientmultiplier _contrib_quadratic _contrib_round_ste _contrib_sign_ste "
+        "_copy _copyto abs arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil clip cos cosh degrees erf erfinv exp expm1 "
+        "fix floor gamma gammaln hard_sigmoid log log10 log1p log2 logical_not make_loss negative ones_like radians rcbrt "
+        "reciprocal rint round rsqrt shape_array sign sin sinh size_array smooth_l1 sqrt square tan trunc zeros_like"
     ),
 }
 _ALIASES = (

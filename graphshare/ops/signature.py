@@ -1,13 +1,23 @@
-"""What an operator is: its inputs, outputs, attributes, auxiliary slots and initializers, as MXNet 1.9.1 registers them."""
+"""What an operator is: its inputs, outputs, attributes, auxiliary slots and initializers, as MXNet 1.9.1 registers them.
+
+The tables state them in a notation, which is read when an operator is first looked up.
+
+Parameters: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an enumeration in braces, bounds in brackets:
+``kernel:shape=!; num_filter:uint[1:]=!; p:float[0:1]=0.5; mode:{clip/wrap}=clip``. An enumeration that lists None is optional.
+
+Inputs and output labels: names in order. A name may depend on attributes: ``bias[!no_bias]``, ``gamma[act_type=prelu]``,
+``a[flag&key=value]``; ``arg*num_args`` is ``arg0``, ``arg1``, ... up to the attribute's count.
+"""
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from graphshare.ops.attributes import describe_spellings, read_value
-from graphshare.ops.notation import Condition, FormalName, Parameter, read_parameters, read_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_COUNT", "AttributeFault", "OutputList", "Parameter", "Signature"]
 
+
 # An attribute is text, and a file of a hundred bytes can say a thousand million inputs; no list is made of more than these.
 MAX_COUNT = 1 << 16
 
@@ -28,6 +39,79 @@ MAX_COUNT = 1 << 16
 PARAMETER_FORMALS = frozenset(
     ("weight", "bias", "gamma", "beta", "parameters", "mean", "var", "moving_mean", "moving_var", "moving_avg")
 )
+
+_PARAMETER = r"(\w+):(?:\{([^}]*)\}|(\w+\??))(?:\[([^:\]]*):([^\]]*)\])?=(.*)"
+_TERM = r"(\w+)(?:\*(\w+))?(?:\[([^\]]+)\])?"
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One typed attribute of an operator.
+
+    ``kind`` is one of :data:`graphshare.ops.attributes.KINDS`. ``default`` is the text that means the default, None where
+    the attribute is required. ``choices`` are the spellings of an enumeration, ``bounds`` the least and greatest number.
+    """
+
+    name: str
+    kind: str
+    default: str | None
+    required: bool
+    choices: tuple[str, ...] = ()
+    bounds: tuple[float | None, float | None] = (None, None)
+
+
+class Condition(NamedTuple):
+    """``key`` has the value ``expected`` (True for a plain flag), or another one if ``negated``."""
+
+    key: str
+    expected: str | bool
+    negated: bool
+
+
+class FormalName(NamedTuple):
+    """One name, or as many numbered names as the attribute ``counted_by`` says, if all conditions hold."""
+
+    name: str
+    counted_by: str
+    conditions: tuple[Condition, ...]
+
+
+@cache
+def read_parameters(text: str) -> tuple[Parameter, ...]:
+    """Return the parameters that a table row declares, in order."""
+    return tuple(_parameter(part.strip()) for part in text.split(";") if part.strip())
+
+
+def _parameter(text: str) -> Parameter:
+    match = re.fullmatch(_PARAMETER, text, re.DOTALL)
+    if match is None:
+        raise AssertionError(f"not a parameter: {text!r}")
+    name, choices, kind, low, high, default = match.groups()
+    members = tuple(choices.split("/")) if choices is not None else ()
+    if members:
+        kind = "enum?" if members[0] == "None" else "enum"
+        members = members[1:] if kind == "enum?" else tuple(member.strip("'") for member in members)
+    required = default == "!"
+    bounds = (float(low) if low else None, float(high) if high else None)
+    return Parameter(name, kind, None if required else default, required, members, bounds)
+
+
+@cache
+def read_terms(text: str) -> tuple[FormalName, ...]:
+    """Return the inputs or labels that a table row declares, in order."""
+    return tuple(_term(part) for part in text.split())
+
+
+def _term(text: str) -> FormalName:
+    match = re.fullmatch(_TERM, text)
+    if match is None:
+        raise AssertionError(f"not a name: {text!r}")
+    name, count, conditions = match.groups()
+    return FormalName(name, count or "", tuple(map(_condition, conditions.split("&"))) if conditions else ())
+
+
+def _condition(text: str) -> Condition:
+    key, equals, value = text.lstrip("!").partition("=")
+    return Condition(key, value if equals else True, text.startswith("!"))
 
 
 class OutputList(NamedTuple):
@@ -72,7 +156,7 @@ class AttributeFault(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One operator. The texts are in the tables' notation (:mod:`graphshare.ops.notation`).
+    """One operator. The texts are in the notation of the tables.
 
     ``couples_batch`` says whether one sample's result depends on other samples when axis 0 of the first input counts samples:
 

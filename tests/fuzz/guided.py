@@ -25,6 +25,7 @@ with atheris.instrument_imports(
     include=[
         "graphshare.files",
         "graphshare.fleet.manifest",
+        "graphshare.files",
         "graphshare.formats",
         "graphshare.checkpoint",
         "graphshare.rewrite.rules",

@@ -55,7 +55,8 @@ COMMANDS = tuple(
     share GRAPH --doctor tie -o out.onnx
     group GRAPH OTHER --prefix a_ --prefix b_ -o out.onnx
     extract GRAPH --target TARGET -o out.onnx
-    fold GRAPH -o out.onnx
+    group GRAPH OTHER --switch exact -o out.onnx
+    fold GRAPH -o out.onnx {LIMITS}
     fold GRAPH --no-verify -o out.onnx
     upgrade GRAPH -o out.json
     format GRAPH --check
@@ -73,7 +74,6 @@ COMMANDS = tuple(
     params diff GRAPH OTHER
     params convert GRAPH out.npz
     params convert GRAPH out.safetensors --dtype float16
-    foreach GRAPH OTHER -- check {{}} --isolated
     rules explain TARGET --graph GRAPH
     """.strip().splitlines()
 )

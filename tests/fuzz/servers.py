@@ -25,8 +25,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from graphshare.api.params import convert as convert_params
 from graphshare.files.remote import patience, ranges
-from graphshare.formats.params.convert import convert_params
 from tests.fuzz import graphs
 from tests.fuzz.collect import Collector
 from tests.fuzz.readers import READERS

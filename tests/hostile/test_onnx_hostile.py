@@ -6,20 +6,22 @@ import os
 import random
 import resource
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, defs, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.execute import session_model
 from graphshare.execute.engines import confined_session
+from graphshare.formats.onnx import value_types
 from tests.fuzz.readers import READERS
 from tests.fuzz.reads import change
-from tests.fuzz.sandbox import run_one
+from tests.fuzz.sandbox import run_numbers, run_one
 from tests.onnx_files.made import MADE, write_made
 
 MEMORY = 256 << 20
@@ -181,6 +183,97 @@ def test_a_type_that_is_broken_is_not_known(tmp_path: Path) -> None:
     assert {value.name: value.dtype for value in shaped.outputs} == {
         "data": "float32", "w": "float32", "h": None, "r": "float32", "out": "float32"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op", "domain", "attributes"),
+    [
+        ("EyeLike", "", {"dtype": 1}),
+        ("RegexFullMatch", "", {"pattern": "x"}),
+        ("LabelEncoder", "ai.onnx.ml", {"keys_floats": [1.0], "values_int64s": [1]}),
+        ("DictVectorizer", "ai.onnx.ml", {"string_vocabulary": ["a"]}),
+        ("TreeEnsemble", "ai.onnx.ml", {"nodes_splits": numpy_helper.from_array(np.ones(1, np.float32))}),
+    ],
+)
+@pytest.mark.parametrize("where", ["graph", "body", "function", "blank", "earlier"])
+def test_operators_of_unknown_types_do_not_end_the_process(
+    op: str, domain: str, attributes: dict[str, object], where: str, tmp_path: Path
+) -> None:
+    """ONNX's inference reads the type of an input that has none."""
+    strange = helper.make_node("Strange", ["data"], ["f"], domain="x")
+    node = helper.make_node(op, ["" if where == "blank" else "f"], ["y"], "node", domain=domain, **attributes)
+    data, flag = (helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("data", "flag"))
+    ends = [helper.make_tensor_value_info("y", TensorProto.INT64, None)]
+    nodes, functions = [strange, node], []
+    imports = [helper.make_opsetid(name, version) for name, version in (("", 22), ("x", 1), ("ai.onnx.ml", 5), ("own", 1))]
+    if where == "body":
+        body = helper.make_graph([node], "body", [], ends)
+        nodes = [strange, helper.make_node("If", ["flag"], ["y"], then_branch=body, else_branch=body)]
+    elif where == "function":
+        functions = [helper.make_function("own", "Own", ["data"], ["y"], nodes, imports)]
+        nodes = [helper.make_node("Own", ["data"], ["y"], domain="own")]
+    elif where == "earlier":
+        nodes = [node, strange]
+    graph = helper.make_graph(nodes, "main", [data, flag], ends)
+    model = helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=10)
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+
+    def look(number: int) -> tuple[str, str]:
+        with suppress(gs.GraphshareError):
+            gs.inspect(tmp_path / "net.onnx", shapes={})
+            gs.check(tmp_path / "net.onnx")
+        return "done", ""
+
+    assert run_one(look, 0, memory=4 << 30).status == "done"
+
+
+_EXAMPLES = {
+    defs.OpSchema.AttrType.INT: 1, defs.OpSchema.AttrType.FLOAT: 1.0, defs.OpSchema.AttrType.STRING: "x",
+    defs.OpSchema.AttrType.INTS: [1], defs.OpSchema.AttrType.FLOATS: [1.0], defs.OpSchema.AttrType.STRINGS: ["x"],
+    defs.OpSchema.AttrType.TENSOR: numpy_helper.from_array(np.ones(1, np.float32)),
+}  # fmt: skip
+
+
+@pytest.mark.large
+def test_no_operator_of_unknown_types_ends_the_process() -> None:
+    """Every operator with each of its attributes alone, and with all: the list of those to hide is complete."""
+    cases = []
+    for schema in defs.get_all_schemas_with_history():
+        known = {name: _EXAMPLES[each.type] for name, each in schema.attributes.items() if each.type in _EXAMPLES}
+        cases += [(schema, chosen) for chosen in ({}, known, *({name: value} for name, value in known.items()))]
+
+    def infer(number: int) -> tuple[str, str]:
+        schema, attributes = cases[number]
+        inputs = [f"in{i}" for i in range(schema.min_input)]
+        outputs = [f"out{i}" for i in range(max(1, schema.min_output))]
+        node = helper.make_node(schema.name, inputs, outputs, domain=schema.domain, **attributes)
+        graph = helper.make_graph([helper.make_node("Strange", [], inputs, domain="x"), node], "main", [], [])
+        imports = [helper.make_opsetid(schema.domain, schema.since_version), helper.make_opsetid("x", 1)]
+        with suppress(Exception):  # errors of inference
+            value_types._infer_proto(helper.make_model(graph, opset_imports=imports).SerializeToString())
+        return "done", ""
+
+    failed = [
+        cases[each.number][0].name for each in run_numbers(infer, range(len(cases)), memory=4 << 30) if each.status == "failed"
+    ]
+    assert len(cases) > 2000
+    assert failed == []
+
+
+def test_what_was_hidden_from_inference_is_inferred_once_its_inputs_are_known() -> None:
+    """One after the other: each type is known only when that before it is."""
+    floats, numbers = [1.0, 2.0], [3, 4]
+    nodes = [
+        helper.make_node("LabelEncoder", ["x"], ["a"], domain="ai.onnx.ml", keys_floats=floats, values_int64s=numbers),
+        helper.make_node("LabelEncoder", ["a"], ["b"], domain="ai.onnx.ml", keys_int64s=numbers, values_floats=floats),
+        helper.make_node("EyeLike", ["b"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in "xy")
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(helper.make_graph(nodes, "main", [x], [y]), opset_imports=imports, ir_version=8)
+    inferred, hidden = value_types._infer_proto(model.SerializeToString())
+    assert {info.name: info.type.tensor_type.elem_type for info in inferred.value_info} == {"a": 7, "b": 1}
+    assert hidden == 0
 
 
 @pytest.mark.large

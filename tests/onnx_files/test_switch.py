@@ -167,7 +167,7 @@ def test_what_cannot_be_one_model_is_refused_with_all_reasons(tmp_path: Path) ->
 def test_a_branch_that_is_not_there_is_refused(decoders: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "both.onnx"
     gs.save(gs.group(decoders, switch="use_cache"), out)
-    with pytest.raises(RefusedError, match="no input that an If switches on") as error:
+    with pytest.raises(RefusedError, match="names no input that an If switches on") as error:
         gs.extract(out, branch=("x", True))
     assert error.value.faults[0].hint == "inputs that an If switches on: use_cache"
     with pytest.raises(RefusedError, match="nothing is asked for"):

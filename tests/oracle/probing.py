@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.notation import Parameter
 from graphshare.ops.registry import lookup
+from graphshare.ops.signature import Parameter
 from tests.kernels.recordings import FAMILIES, cases_of, recorded_inputs
 
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "int8", "uint8", "bool")

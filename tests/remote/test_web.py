@@ -217,6 +217,22 @@ def test_a_server_that_says_nothing_is_left(
     assert "Timeout" in capsys.readouterr().err
 
 
+def test_another_server_gets_no_credentials(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A redirect is followed, without the name, the password and the query of the URL."""
+    heard: list[str | None] = []
+
+    def hear(handler: web_server.Handler) -> bool:
+        heard.append(handler.headers.get("Authorization"))
+        return False
+
+    with web_server.serve(lenet) as other:
+        other.faults.append(hear)
+        site.faults.append(lambda handler: handler.answer(302, b"", {"Location": f"{other.url}/lenet-symbol.json"}) or True)
+        assert inspect(site.url.replace("//", "//me:secret@") + "/net-symbol.json?token=hidden") == 0
+        assert [path for _, path, _ in other.requests] == ["/lenet-symbol.json"]
+    assert heard == [None]
+
+
 OUTSIDE = (
     "%2e%2e/private/w.bin",
     ".%2e/private/w.bin",

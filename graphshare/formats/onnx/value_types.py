@@ -6,7 +6,7 @@ ONNX's checker wants the dtype and the rank of each input and output of a model;
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
@@ -46,6 +46,10 @@ _TEXT = 8  # the dtype of texts, which cannot be in another file
 _LISTED = 4
 _NOT_INSTALLED = "the onnx package, which infers types, is not installed"
 _MODEL, _DATA = "model.onnx", "data"
+# Operators that ONNX infers by the type of an input, absent or not.
+_FRAGILE = ("DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble")
+_HIDDEN = " (hidden)"
+_ROUNDS = 8  # of inference, each on what the one before has found
 
 
 def find_head_types(graph: Graph) -> Mapping[str, bytes]:
@@ -126,12 +130,13 @@ def find_refusal(graph: Graph) -> str:
     """Return why ONNX's checker, its inference included, refuses a model, with large data left out; empty if it does not."""
     from onnx import checker  # optional, and slow to import
 
+    model = b"".join(_encode_without_data(graph, _DATA).pieces())
     with TemporaryDirectory(prefix="graphshare-") as folder:
         path = os.path.join(folder, _MODEL)
         with open(path, "wb") as file, open(os.path.join(folder, _DATA), "wb"):
-            file.writelines(_encode_without_data(graph, _DATA).pieces())
+            file.write(model)
         try:
-            checker.check_model(path, full_check=True)
+            checker.check_model(path, full_check=not _has_fragile(model) or not _infer_proto(model)[1])
         except Exception as error:  # it raises errors of the checker, of inference and of protobuf
             return str(error)
     return ""
@@ -170,18 +175,63 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
     """Return the TypeProtos that ONNX infers by name; none where it is not installed or fails. Large data is left out."""
     if not is_installed():
         return EMPTY
-    from onnx import ModelProto, shape_inference  # optional, and slow to import
-
     model = b"".join(_encode_without_data(_state_loops(graph)).pieces())
     try:
-        proto = ModelProto.FromString(model)
-        _open_sizes((*proto.graph.input, *proto.graph.value_info, *proto.graph.output))
-        inferred = shape_inference.infer_shapes(proto.SerializeToString(), data_prop=True).graph
+        inferred, _ = _infer_proto(model)
     except Exception:  # it raises errors of inference and of protobuf; without it values have no type, as before
         return EMPTY
     own = {size.dim_param for info in inferred.input for size in info.type.tensor_type.shape.dim}
     types = {info.name: info.type for info in (*inferred.input, *inferred.value_info, *inferred.output)}
     return {name: _encode_type(kind, own) for name, kind in types.items() if kind.ByteSize()}
+
+
+def _infer_proto(model: bytes) -> tuple[Any, int]:
+    """Return the GraphProto with what ONNX infers, and how many nodes were hidden from its inference.
+
+    It ends the process at some operators whose input has no type. These have other names until it has one, for good where they
+    are in bodies and functions.
+    """
+    from onnx import ModelProto, shape_inference  # optional, and slow to import
+
+    proto = ModelProto.FromString(model)
+    _open_sizes((*proto.graph.input, *proto.graph.value_info, *proto.graph.output))
+    hidden = [node for node in _walk_nodes(proto) if node.op_type in _FRAGILE] if _has_fragile(model) else []
+    for node in hidden:
+        node.op_type += _HIDDEN
+    for _ in range(_ROUNDS):
+        inferred = shape_inference.infer_shapes(proto.SerializeToString(), data_prop=True).graph
+        if not hidden or not (typed := _list_typed(proto.graph, inferred)):
+            break
+        for node in typed:
+            node.op_type = node.op_type.removesuffix(_HIDDEN)
+    return inferred, sum(node.op_type.endswith(_HIDDEN) for node in hidden)
+
+
+def _has_fragile(model: bytes) -> bool:
+    return any(operator.encode() in model for operator in _FRAGILE)
+
+
+def _walk_nodes(proto: Any) -> Iterator[Any]:
+    """Yield the nodes of a ModelProto, those of bodies and functions too."""
+    owners = [proto.graph, *proto.functions]
+    while owners:
+        for node in owners.pop().node:
+            yield node
+            for attribute in node.attribute:
+                owners += (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs)
+
+
+def _list_typed(graph: Any, inferred: Any) -> list[Any]:
+    """Return the hidden nodes of a GraphProto whose inputs have types before them."""
+    infos = (*inferred.input, *inferred.value_info, *inferred.output)
+    types = {info.name for info in infos if info.type.WhichOneof("value")} | {each.name for each in graph.initializer}
+    before = {each.name for each in (*graph.input, *graph.initializer)}
+    typed = []
+    for node in graph.node:
+        if node.op_type.endswith(_HIDDEN) and before & types >= set(node.input):
+            typed.append(node)
+        before.update(node.output)
+    return typed
 
 
 def _encode_without_data(graph: Graph, location: str = "") -> Message:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from graphshare.ops.formulas import Functions
 
 
-class Sides(NamedTuple):
+class BoxSides(NamedTuple):
     """The corners of boxes and their areas, each ``(...)``."""
 
     left: Any
@@ -20,10 +20,10 @@ class Sides(NamedTuple):
     area: Any
 
 
-def measure_sides(f: Functions, boxes: Any, pixels: bool = False) -> Sides:
+def measure_sides(f: Functions, boxes: Any, pixels: bool = False) -> BoxSides:
     """Return the corners and areas of boxes; with ``pixels`` the last pixel is part of a box."""
     left, top, right, bottom = (f.column(boxes, i) for i in range(4))
-    return Sides(left, top, right, bottom, _measure_area(f, left, top, right, bottom, pixels))
+    return BoxSides(left, top, right, bottom, _measure_area(f, left, top, right, bottom, pixels))
 
 
 def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pixels: bool) -> Any:
@@ -35,7 +35,7 @@ def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pi
     return width * height
 
 
-def measure_overlap(f: Functions, a: Sides, b: Sides, pixels: bool = False) -> tuple[Any, Any]:
+def measure_overlap(f: Functions, a: BoxSides, b: BoxSides, pixels: bool = False) -> tuple[Any, Any]:
     """Return the intersections of boxes that broadcast, and these over the unions (NaN where both are 0)."""
     low = f.maximum(a.left, b.left), f.maximum(a.top, b.top)
     high = f.minimum(a.right, b.right), f.minimum(a.bottom, b.bottom)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from graphshare.ops.detection.geometry import Sides, measure_overlap, measure_sides
+from graphshare.ops.detection.geometry import BoxSides, measure_overlap, measure_sides
 from graphshare.ops.onnx_terms import TERMS, Term
 from graphshare.ops.translation import Translation, Value
 
@@ -81,11 +81,11 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
     return t.emit_several("Loop", 2, *initial, body=body)[1]
 
 
-def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: Sides, rule: Suppression, best: str) -> str:
+def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: Suppression, best: str) -> str:
     """Return which boxes the one at ``best`` ``(B, 1)`` overlaps too much."""
     hits = t.number(True, "bool")
     if rule.limit >= 0:  # otherwise boxes that have nothing in common overlap too much already
-        this = Sides(*(Term(t, t.emit("GatherElements", x.name, best, axis=1), candidates.dtype) for x in boxes))
+        this = BoxSides(*(Term(t, t.emit("GatherElements", x.name, best, axis=1), candidates.dtype) for x in boxes))
         _, share = measure_overlap(TERMS, this, boxes, rule.pixels)
         hits = (share >= rule.limit if rule.inclusive else share > rule.limit).name
     if candidates.classes:

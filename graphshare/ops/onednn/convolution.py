@@ -20,7 +20,7 @@ from graphshare.ops.convolution.kernel import convolution_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.onednn.filters import Filters, Inner, attributes_of, per_unit, quantize_filters
 from graphshare.ops.onednn.products import sum_by_channel, sum_products
-from graphshare.ops.quantization.ranges import ENDS, range_end, round_to, with_ranges
+from graphshare.ops.quantization.ranges import ENDS, product_range, range_end, reach_of, round_to, with_ranges
 from graphshare.ops.unification import infer_nothing
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -129,7 +129,7 @@ def _prepare_layer(
     data_unit, dtype = per_unit(str(data), *ends[:2]), _output_dtype(attrs, inner)
     filters = quantize_filters(attrs, inner, weights, data_unit, data, by_filter=dtype != "int32")
     if dtype == "int32":
-        low, high = _products_range(data, ends[:2], filters.reach)
+        low, high = product_range(reach_of(*ends[:2]), 127 if data == np.int8 else 255, float(filters.reach), 127)
         unit, scale = data_unit * filters.units[0], None
     else:
         low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
@@ -194,12 +194,6 @@ def activate(operators: Sequence[tuple[str, Attrs]], x: Array) -> Array:
             assert isinstance(result, np.ndarray)
             x = result
     return x
-
-
-def _products_range(dtype: Any, ends: Sequence[Array], reach: Any) -> tuple[Any, Any]:
-    data = np.float32(max(abs(float(x.ravel()[0])) for x in ends)) / np.float32(127 if dtype == np.int8 else 255)
-    high = reach / np.float32(127) * data * np.float32(1 << 31)
-    return -high, high
 
 
 def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:

@@ -15,7 +15,7 @@ from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, Shapes,
 from graphshare.ops.matmul.kernel import fully_connected_cost
 from graphshare.ops.onednn.convolution import activate, is_calibrated, refusal, run_body
 from graphshare.ops.onednn.filters import Inner, attributes_of, per_unit, quantize_bias, quantize_weight, weight_units
-from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
+from graphshare.ops.quantization.ranges import product_range, range_end, reach_of, round_to, with_ranges
 from graphshare.ops.roi.kernel import round_half_away
 from graphshare.ops.unification import infer_nothing
 
@@ -66,8 +66,9 @@ def _integer_dense(attrs: Attrs, inner: Inner, inputs: Sequence[Array]) -> Array
         sums += term.astype(np.float32)
     follow = [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
     if dtype == "int32":
-        low, high = _products_range(x.dtype, rest)
-        return round_to(_apply_activations(follow, sums), dtype), range_end(low), range_end(high)
+        # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
+        ends = product_range(reach_of(*rest[:2]), 127, reach_of(*rest[2:4]), 127 if x.dtype == np.int8 else 255)
+        return round_to(_apply_activations(follow, sums), dtype), *ends
     if dtype == "float32" and not is_calibrated(attrs):
         return _apply_activations(follow, sums * (np.float32(1) / data_unit / units))
     low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
@@ -102,14 +103,6 @@ def _scale_weights(
         whole = round_half_away(whole * np.float64(smaller))
         unit = unit * smaller
     return whole, np.array([unit], np.float32), round_half_away(bias * factor)
-
-
-def _products_range(dtype: Any, ends: Sequence[Array]) -> tuple[Any, Any]:
-    # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
-    data, weight = (np.float32(max(abs(float(x.ravel()[0])) for x in pair)) for pair in (ends[:2], ends[2:4]))
-    levels = np.float32(127 if dtype == np.int8 else 255)
-    high = data / np.float32(127) * (weight / levels) * np.float32(1 << 31)
-    return -high, high
 
 
 def _apply_activations(operators: Inner, x: Array) -> Array:

@@ -17,7 +17,7 @@ from graphshare.ops.onednn.convolution import KERNELS as CONVOLUTION_KERNELS
 from graphshare.ops.onednn.convolution import is_calibrated, run_body
 from graphshare.ops.onednn.dense import KERNELS as DENSE_KERNELS
 from graphshare.ops.onednn.filters import per_unit
-from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
+from graphshare.ops.quantization.ranges import product_range, range_end, reach_of, round_to, with_ranges
 from graphshare.ops.unification import infer_nothing
 
 
@@ -56,9 +56,8 @@ def _requantize(attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: 
     elif attrs["enable_float_output"]:
         return np.asarray(products * np.float32(np.float32(1) / unit * factor))
     else:
-        steps = [max(abs(float(end.ravel()[0])) for end in ends) / (127 if x.dtype == np.int8 else 255) for x, *ends in ranged]
-        high = np.float32(np.float32(steps[0]) * np.float32(steps[1]) * np.float32(1 << 31))
-        low, scaled, dtype = -high, products * factor, "int32"
+        reaches = [(reach_of(*ends), 127 if x.dtype == np.int8 else 255) for x, *ends in ranged]
+        (low, high), scaled, dtype = product_range(*reaches[0], *reaches[1]), products * factor, "int32"
     if attrs["enable_float_output"]:
         return np.asarray(scaled)
     return round_to(scaled, dtype), range_end(low), range_end(high)

@@ -32,6 +32,7 @@ from graphshare.ops.quantization.ranges import (
     WHOLE_RANGES,
     Ranged,
     calibration_range,
+    product_range,
     range_end,
     reach_of,
     round_to,
@@ -136,12 +137,6 @@ def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
     return np.concatenate(scaled, axis=attrs["dim"]), range_end(low), range_end(high)
 
 
-def _product_range(data_levels: float, data: float, weight: float) -> tuple[Array, Array]:
-    """Return the range of 32-bit sums of products."""
-    reach = np.float32(data / data_levels) * np.float32(weight / 127) * np.float32(_LEVELS["int32"])
-    return range_end(-reach), range_end(reach)
-
-
 def _int32(sums: Array) -> Array:
     """Return whole numbers in float64, which holds sums of products below 2**53 exactly, as int32 modulo 2**32."""
     return np.asarray(sums.astype(np.int64).astype(np.int32))
@@ -154,7 +149,7 @@ def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
     epilogue = Epilogue(term=bias)
     wide = correlate(x.astype(np.float64), weight.astype(np.float64), epilogue, window_of(attrs), attrs["num_group"])
-    return (_int32(wide), *_product_range(127, reach_of(*ends[:2]), reach_of(*ends[2:4])))
+    return (_int32(wide), *product_range(reach_of(*ends[:2]), 127, reach_of(*ends[2:4]), 127))
 
 
 def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
@@ -167,7 +162,7 @@ def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: A
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
         scale = per_unit * np.float32(reach_of(*ends[4:6])) / np.float32(_LEVELS["int8"])  # in MXNet's order
         wide += np.trunc(bias * scale)
-    return (_int32(wide), *_product_range(127 if x.dtype == np.int8 else 255, data, other))
+    return (_int32(wide), *product_range(data, 127 if x.dtype == np.int8 else 255, other, 127))
 
 
 def _flatten_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -26,6 +26,12 @@ def reach_of(low: Array, high: Array) -> float:
     return max(abs(float(low.ravel()[0])), abs(float(high.ravel()[0])))
 
 
+def product_range(data: float, data_levels: float, weight: float, weight_levels: float) -> tuple[Array, Array]:
+    """Return the range of 32-bit sums of products; the levels are the integers that represent the largest numbers."""
+    reach = np.float32(data / data_levels) * np.float32(weight / weight_levels) * np.float32(1 << 31)
+    return range_end(-reach), range_end(reach)
+
+
 def round_to(x: Array, dtype: str) -> Array:
     """Return ``x`` rounded half to even, within the limits of a dtype; NaN becomes the upper one, or 0 in uint8."""
     wide = x.astype(np.float64) if dtype == "int32" else x  # float32 cannot hold the limits of int32

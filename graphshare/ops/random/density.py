@@ -21,7 +21,7 @@ from graphshare.ops.unification import same_dtypes, unify
 from graphshare.text.format import format_count, format_shape
 
 
-class Functions(NamedTuple):
+class DensityFunctions(NamedTuple):
     """The functions of a formula, for what it is computed with: arrays, or terms of an ONNX graph."""
 
     log: Callable[[Any], Any]
@@ -32,37 +32,37 @@ Density = Callable[..., Any]
 """The logarithm of a density, for arrays and for terms alike, from the functions, the samples and the parameters."""
 
 
-def _uniform(f: Functions, x: Any, low: Any, high: Any) -> Any:
+def _uniform(f: DensityFunctions, x: Any, low: Any, high: Any) -> Any:
     return -f.log(high - low) + x * 0
 
 
-def _normal(f: Functions, x: Any, mu: Any, sigma: Any) -> Any:
+def _normal(f: DensityFunctions, x: Any, mu: Any, sigma: Any) -> Any:
     distance = (x - mu) / sigma
     return distance * distance * -0.5 - f.log(sigma * math.sqrt(2 * math.pi))
 
 
-def _gamma(f: Functions, x: Any, alpha: Any, beta: Any) -> Any:
+def _gamma(f: DensityFunctions, x: Any, alpha: Any, beta: Any) -> Any:
     return alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha)
 
 
-def _exponential(f: Functions, x: Any, rate: Any) -> Any:
+def _exponential(f: DensityFunctions, x: Any, rate: Any) -> Any:
     return f.log(rate) - rate * x
 
 
-def _poisson(f: Functions, x: Any, rate: Any) -> Any:
+def _poisson(f: DensityFunctions, x: Any, rate: Any) -> Any:
     return x * f.log(rate) - f.gammaln(x + 1) - rate
 
 
-def _negative_binomial(f: Functions, x: Any, limit: Any, chance: Any) -> Any:
+def _negative_binomial(f: DensityFunctions, x: Any, limit: Any, chance: Any) -> Any:
     combinations = f.gammaln(x + limit) - f.gammaln(x + 1) - f.gammaln(limit)
     return combinations + limit * f.log(chance) + x * f.log(1 - chance)
 
 
-def _generalized_negative_binomial(f: Functions, x: Any, mu: Any, alpha: Any) -> Any:
+def _generalized_negative_binomial(f: DensityFunctions, x: Any, mu: Any, alpha: Any) -> Any:
     return _negative_binomial(f, x, 1 / alpha, 1 / (mu * alpha + 1))
 
 
-_ARRAYS = Functions(np.log, gammaln)
+_ARRAYS = DensityFunctions(np.log, gammaln)
 
 
 def _forward(density: Density) -> Forward:

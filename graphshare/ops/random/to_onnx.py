@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.random.density import DENSITIES, Functions
+from graphshare.ops.random.density import DENSITIES, DensityFunctions
 from graphshare.ops.translation import NoTranslation, Translation, Translator
 from graphshare.ops.unary.onnx_special import gammaln_of_double
 
@@ -105,7 +105,7 @@ def _log(x: Term) -> Term:
 
 
 _PREFIX = "_random_pdf_"
-_TERMS = Functions(_log, gammaln_of_double)
+_TERMS = DensityFunctions(_log, gammaln_of_double)
 
 
 def _finish(t: Translation, logarithm: Term) -> str:

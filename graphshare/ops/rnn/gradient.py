@@ -13,6 +13,7 @@ import numpy as np
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
 from graphshare.ops.rnn.kernel import Cell, cells, directions, project_inputs, sigmoid
+from graphshare.ops.rnn.sequence import GRADIENTS as SEQUENCE_GRADIENTS
 
 
 class Trace(NamedTuple):
@@ -27,8 +28,6 @@ class Trace(NamedTuple):
 
 
 Forward = Callable[[Cell, Array, Array, Array], Trace]
-
-
 Backward = Callable[[Cell, Cell, Trace, Array, Array, Array], "tuple[Array, Array, Array]"]
 
 
@@ -202,4 +201,4 @@ def _masks(entry: TapeEntry) -> dict[int, Any]:
     return {0: lambda x: ((rng.random(x.shape) >= p) / (1 - p)).astype(x.dtype)}
 
 
-GRADIENTS = (Gradient("RNN", rnn, reads_outputs=False),)
+GRADIENTS = (*SEQUENCE_GRADIENTS, Gradient("RNN", rnn, reads_outputs=False))

@@ -17,6 +17,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes, Types
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
+from graphshare.ops.rnn.sequence import KERNELS as SEQUENCE_KERNELS
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count
 
@@ -245,7 +246,10 @@ def rnn_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return steps * batch * (prod(inputs[1]) - biases)
 
 
-KERNELS = with_limits(
-    Limits(dtypes=FLOATS, elements=True, positive=("state_size",)),
-    Kernel("RNN", rnn, rnn_shapes, _types, cost=rnn_cost),
+KERNELS = (
+    *SEQUENCE_KERNELS,
+    *with_limits(
+        Limits(dtypes=FLOATS, elements=True, positive=("state_size",)),
+        Kernel("RNN", rnn, rnn_shapes, _types, cost=rnn_cost),
+    ),
 )

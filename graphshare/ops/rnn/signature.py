@@ -19,6 +19,20 @@ OPERATORS = (
         results="output state_output[state_outputs] statecell_output[state_outputs&mode=lstm]",
         couples_batch="always",
     ),
+    *define(
+        "SequenceLast SequenceReverse",
+        "data sequence_length[use_sequence_length]",
+        "use_sequence_length:bool=False; axis:int=0",
+        couples_batch="always",
+        is_operator_property=True,
+    ),
+    *define(
+        "SequenceMask(_npx_sequence_mask)",
+        "data sequence_length[use_sequence_length]",
+        "use_sequence_length:bool=False; value:float=0; axis:int=0",
+        couples_batch="always",
+        is_operator_property=True,
+    ),
 )
 
 
@@ -33,6 +47,16 @@ def _rnn(use: Use) -> Outcome:
     return At(1, 3) if "data" in names else "has states that depend on the batch, and data that do not"
 
 
+def _sequence(use: Use) -> Outcome:
+    axis = use.value("axis")
+    samples = 1 - (axis or 0)
+    data, lengths = use.input(0), use.input(1)
+    if data is None or data.axis != samples or (lengths is not None and lengths.axis):
+        return f"takes axis {samples} for the samples and axis {1 - samples} for time"
+    return data.with_axis(0, -1) if use.signature.name == "SequenceLast" else data
+
+
 RULES: dict[str, Rule] = {
     "RNN": _rnn,
+    **dict.fromkeys(("SequenceLast", "SequenceMask", "SequenceReverse"), _sequence),
 }

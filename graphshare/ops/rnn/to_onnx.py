@@ -1,8 +1,8 @@
-"""Recurrent layers in ONNX: ``RNN``, ``LSTM`` and ``GRU``, one node for each layer.
+"""Sequences in ONNX: recurrent layers, and operators on padded sequences.
 
-An LSTM with a projection, which ONNX does not have, and layers in float64, for which onnxruntime has no kernel, are computed
-step by step: ``Scan`` with a cell of matrix products. Weights are parts of the flat parameter vector, constants where the
-vector can be read.
+Layers are ``RNN``, ``LSTM`` and ``GRU``, one node for each. An LSTM with a projection, which ONNX does not have, and layers in
+float64, for which onnxruntime has no kernel, are computed step by step: ``Scan`` with a cell of matrix products. Weights are
+parts of the flat parameter vector, constants where the vector can be read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array
 from graphshare.ops.rnn.kernel import GATES, cells, directions, output_width
 from graphshare.ops.translation import Translation, Translator, Value
@@ -109,6 +110,7 @@ def _slice_vector(t: Translation, vector: Value, width: int) -> list[CellParts]:
 
 
 _OPERATORS = {"rnn_relu": "RNN", "rnn_tanh": "RNN", "lstm": "LSTM", "gru": "GRU"}
+
 _GATE_ORDER = {"rnn_relu": (0,), "rnn_tanh": (0,), "lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
 """The places in MXNet's order of the gates that ONNX has first, second...: i, o, f, c of an LSTM and z, r, n of a GRU."""
 
@@ -261,4 +263,43 @@ _STEPS: dict[str, Callable[[Translation, CellParts], Step]] = {
     "gru": _gru,
 }
 
-TRANSLATIONS = (Translator("RNN", translate_rnn),)
+
+def translate_mask(t: Translation) -> str:
+    """Emit ``Where`` with a comparison of steps and lengths."""
+    if len(t.inputs) == 1:
+        return t.emit("Identity", t.inputs[0])
+    data, length = t.widen(t.inputs[0]), t.inputs[1]
+    axis, narrow = t.attrs["axis"], t.outputs[0].dtype
+    ones = (1,) * (data.rank - 2)
+    steps, samples = data.shape[axis], data.shape[1 - axis]
+    numbers = np.arange(steps).reshape((steps, 1, *ones) if axis == 0 else (1, steps, *ones))
+    counts = t.reshape(t.cast(length, "int64"), (1, samples, *ones) if axis == 0 else (samples, 1, *ones))
+    inside = t.emit("Less", t.constant(numbers, "int64"), counts)
+    value = t.constant(convert(np.asarray(t.attrs["value"]), np.dtype(narrow)), data.dtype)
+    return t.cast(t.emit("Where", inside, data, value), narrow, data.dtype)
+
+
+def translate_last(t: Translation) -> str:
+    """Emit ``Gather`` of the last step, or ``GatherND`` of each sample's own."""
+    data, axis = t.inputs[0], t.attrs["axis"]
+    if len(t.inputs) == 1:
+        return t.emit("Gather", data, t.constant(-1, "int64"), axis=axis)
+    last = t.emit("Sub", t.cast(t.inputs[1], "int64"), t.constant(1, "int64"))
+    by_sample = t.transpose(data, (1, 0, *range(2, data.rank)) if axis == 0 else range(data.rank))
+    return t.emit("GatherND", by_sample, t.emit("Unsqueeze", last, t.integers([1])), batch_dims=1)
+
+
+def translate_reverse(t: Translation) -> str:
+    """Emit ``ReverseSequence``, or a slice backwards where all steps count."""
+    if len(t.inputs) == 1:
+        return t.emit("Slice", t.inputs[0], *map(t.integers, ([-1], [-(1 << 63)], [0], [-1])))
+    lengths = t.cast(t.inputs[1], "int64")
+    return t.emit("ReverseSequence", t.inputs[0], lengths, time_axis=0, batch_axis=1)
+
+
+TRANSLATIONS = (
+    Translator("RNN", translate_rnn),
+    Translator("SequenceMask", translate_mask),
+    Translator("SequenceLast", translate_last),
+    Translator("SequenceReverse", translate_reverse),
+)

@@ -1,4 +1,4 @@
-"""Sorting. Equal values keep their order.
+"""Sorting and searching. Equal values keep their order.
 
 In MXNet they do so up to 16 values; beyond, their order depends on its C++ library.
 
@@ -11,7 +11,17 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.unification import axis_of, dtype_from_attribute, same_dtypes, size_of, unify
+from graphshare.ops.limits import Limits
+from graphshare.ops.unification import (
+    axis_of,
+    dtype_from_attribute,
+    dtype_rule,
+    output_rule,
+    same_dtypes,
+    size_of,
+    unify,
+    with_dim,
+)
 
 
 def _order(x: Array, axis: int, ascending: bool) -> Array:
@@ -90,10 +100,41 @@ def _topk_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
     return inputs, results[: len(outputs)]
 
 
+def unique(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
+    """Return the sorted unique values; then, if requested, first indices, inverse indices and counts."""
+    flags = {key: attrs[key] for key in ("return_index", "return_inverse", "return_counts")}
+    axis = None if attrs["axis"] is None else axis_of(attrs["axis"], x.ndim)
+    result = np.unique(x, axis=axis, **flags)
+    values, *more = result if isinstance(result, tuple) else (result,)
+    return (values, *(np.ravel(part).astype(np.int64) for part in more))
+
+
+def nonzero(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Return the indices ``(n, axes)`` of all numbers that are not 0."""
+    return np.argwhere(x).astype(np.int64)
+
+
+def _infer_unique_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    x = inputs[0]
+    if x is None:
+        return inputs, outputs
+    axis = attrs["axis"]
+    values = (None,) if axis is None else with_dim(x, axis % len(x), None)
+    return inputs, [unify(values, outputs[0]), *(unify((None,), y) for y in outputs[1:])]
+
+
+def _infer_unique_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, [inputs[0], *["int64"] * (len(outputs) - 1)]
+
+
 KERNELS = (
     Kernel("sort", sort, _sort_shapes, same_dtypes),
     Kernel("argsort", argsort, _sort_shapes, dtype_from_attribute),
     Kernel("topk", topk, _topk_shapes, _topk_types),
+    Kernel("_npi_unique", unique, _infer_unique_shapes, _infer_unique_dtypes, limits=Limits(ranks=(1,))),
+    Kernel(
+        "_npx_nonzero", nonzero, output_rule(lambda attrs, x: (None, len(x))), dtype_rule("int64"), limits=Limits(ranks=(1,))
+    ),
 )
 
 
@@ -122,4 +163,5 @@ GRADIENTS = (
     Gradient("topk", topk_gradient, reads_outputs=False),
     Gradient("sort", sort_gradient, reads_outputs=False),
     *no_gradient("an index has no derivative", "argsort"),
+    *no_gradient("the result is counted, compared or constant", "_npi_unique", "_npx_nonzero"),
 )

@@ -18,7 +18,20 @@ def top_k(signature: Signature, attrs: Attributes) -> OutputList:
     return number_outputs(2, 2 if kind == "both" else 1) if kind in ("both", "value") else number_outputs(1)
 
 
+def unique(signature: Signature, attrs: Attributes) -> OutputList:
+    """Return the values and one output for each flag that is set."""
+    flags = ("return_index", "return_inverse", "return_counts")
+    return number_outputs(1 + sum(bool(signature.value(attrs, flag)) for flag in flags))
+
+
 OPERATORS = (
+    *define(
+        "_npi_unique",
+        "data",
+        "return_index:bool=False; return_inverse:bool=False; return_counts:bool=False; axis:int?=None",
+        results=unique,
+    ),
+    *define("_npx_nonzero(_npi_nonzero)", "x"),
     *define(
         "argsort(_npi_argsort)",
         "data",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
 from graphshare.ops.unification import axis_of
 
 
@@ -60,4 +60,5 @@ TRANSLATIONS = (
     Translator("sort", translate_sort),
     Translator("argsort", translate_argsort),
     Translator("topk", translate_topk),
+    *(NoTranslation(name, "the shape of its output depends on values") for name in ("_npi_unique", "_npx_nonzero")),
 )

@@ -1,4 +1,4 @@
-"""The numpy interface's means, deviations, norms, counts and differences, and their gradients."""
+"""The numpy interface's means, deviations, norms, counts, differences and checks, and their gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
-from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, size_of, unify, with_dim
+from graphshare.ops.unification import (
+    attribute_rule,
+    axis_of,
+    dtype_rule,
+    is_known,
+    output_rule,
+    same_dtypes,
+    size_of,
+    unify,
+    with_dim,
+)
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count
 
@@ -256,6 +266,34 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return inputs, [result, *outputs[1:]]
 
 
+def bincount(context: Context, attrs: Attrs, x: Array, weights: Array | None = None) -> Array:
+    """Return the count, or the sum of the weights, of each number from 0; at least ``minlength`` numbers."""
+    if x.size and x.min() < 0:
+        raise KernelError(f"numbers must be 0 or more, not {x.min()}")
+    limit = attrs["minlength"] + 16 * x.size + (1 << 24)  # a single large number could request any length
+    if x.size and x.max() > limit:
+        raise KernelError(f"the largest number is {x.max()}, expected at most {limit} for {format_count(x.size, 'number')}")
+    with refuse_invalid_call():
+        counts = np.bincount(x.astype(np.int64), weights, attrs["minlength"])
+    return counts.astype(x.dtype if weights is None else weights.dtype)
+
+
+def _infer_bincount_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, [inputs[-1]]
+
+
+def constraint_check(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Return True, or raise KernelError with the message ``msg`` unless all of ``x`` is true."""
+    if not x.all():
+        raise KernelError(attrs["msg"])
+    return np.asarray(True)
+
+
+def shares_memory(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
+    """Return False: arrays of a graph do not share memory."""
+    return np.asarray(False)
+
+
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=1, elements=True, not_negative=("n",), positive=("bin_cnt",)),
     Kernel("_np_all", _reduce_truth(np.all), np_shapes, _boolean),
@@ -269,6 +307,12 @@ KERNELS = with_limits(
     Kernel("_npi_ediff1d", ediff1d, _ediff1d_shapes, same_dtypes),
     Kernel("_histogram", histogram, _histogram_shapes, _histogram_types),
     Kernel("_contrib_allclose", allclose, _allclose_shapes, _allclose_types),
+    *with_limits(
+        Limits(not_negative=("minlength",), ranks=(1,)),
+        Kernel("_npi_bincount", bincount, attribute_rule(lambda attrs: (None,)), _infer_bincount_dtypes),
+        Kernel("_npx_constraint_check", constraint_check, attribute_rule(lambda attrs: ()), dtype_rule("bool")),
+        Kernel("_npi_share_memory", shares_memory, attribute_rule(lambda attrs: ()), dtype_rule("bool")),
+    ),
 )
 
 
@@ -385,4 +429,5 @@ GRADIENTS = (
         "its result is a count, a comparison or a constant",
         *"_contrib_allclose _histogram _np_all _np_any _npi_percentile".split(),
     ),
+    *no_gradient("the result is counted, compared or constant", "_npi_bincount", "_npi_share_memory", "_npx_constraint_check"),
 )

@@ -17,6 +17,9 @@ def average_outputs(signature: Signature, attrs: Attributes) -> OutputList:
 
 
 OPERATORS = (
+    *define("_npi_share_memory", "a b"),
+    *define("_npi_bincount", "data weights[has_weights]", "minlength:int=0; has_weights:bool=False"),
+    *define("_npx_constraint_check", "input", "msg:string=Constraint violated."),
     *define("_np_all _np_any(_np_sometrue)", "data", "axis:tuple32?=None; keepdims:bool=False"),
     *define(
         "_npi_average",

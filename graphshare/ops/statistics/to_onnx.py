@@ -13,7 +13,7 @@ import numpy as np
 from graphshare.ops.onnx_terms import Term, term, terms
 from graphshare.ops.reduction.kernel import np_axes_of
 from graphshare.ops.statistics.kernel import matrix_order, norm_axes
-from graphshare.ops.translation import FAR, Translation, Translator
+from graphshare.ops.translation import FAR, NoTranslation, Translation, Translator
 from graphshare.ops.unification import axis_of
 
 
@@ -211,6 +211,11 @@ def _at(ordered: Term, places: Term) -> Term:
     return ordered.apply("Gather", places.cast("int64"), axis=1)
 
 
+def translate_shares_memory(t: Translation) -> str:
+    """Return a constant: arrays of a graph do not share memory."""
+    return t.number(False, "bool")
+
+
 TRANSLATIONS = (
     Translator("_np_all", partial(translate_truth, op_type="ReduceMin")),
     Translator("_np_any", partial(translate_truth, op_type="ReduceMax")),
@@ -225,4 +230,7 @@ TRANSLATIONS = (
     Translator("_npi_ediff1d", translate_ediff1d),
     Translator("_histogram", translate_histogram, "without bins, and without bin_cnt or range"),
     Translator("_contrib_allclose", translate_allclose),
+    Translator("_npi_share_memory", translate_shares_memory),
+    NoTranslation("_npi_bincount", "the shape of its output depends on values"),
+    NoTranslation("_npx_constraint_check", "ONNX has no operator that stops where a value is false"),
 )

@@ -78,6 +78,7 @@ FACTORS = {
     "radians": math.pi / 180,
     "_copy": 1.0,
     "_copyto": 1.0,
+    "_CrossDeviceCopy": 1.0,
     "_contrib_round_ste": 1.0,
     "_contrib_sign_ste": 1.0,
 }

@@ -267,6 +267,7 @@ def _bounds_of(attrs: Attrs) -> Operation | None:
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(unary_kernel(name, name) for name in FORWARD),
+    Kernel("_CrossDeviceCopy", _identity, same_shapes, same_dtypes),  # there is only one device
     Kernel("clip", clip, same_shapes, same_dtypes, epilogue=_bounds_of),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_dtypes),
     Kernel("_contrib_quadratic", quadratic, same_shapes, same_dtypes),

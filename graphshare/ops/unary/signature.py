@@ -15,6 +15,7 @@ OPERATORS = (
     ),
     *define("ones_like zeros_like(_sparse_zeros_like)", "data", registers_inputs=False, couples_batch="elementwise"),
     *define("shape_array(_npx_shape_array) size_array", "data", registers_inputs=False),
+    *define("_CrossDeviceCopy", "data"),
     *define("_contrib_quadratic", "data", "a:float=0; b:float=0; c:float=0", couples_batch="elementwise"),
     *define(
         (

@@ -15,7 +15,7 @@ import numpy as np
 from graphshare.ir.onnx import Tensor
 from graphshare.ops import conversion
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.translation import Translation, Translator, keep_input
+from graphshare.ops.translation import Translation, Translator, copy_input, keep_input
 from graphshare.ops.unary import onnx_double as double
 from graphshare.ops.unary.onnx_special import erf, erfinv, gamma, gammaln
 
@@ -279,6 +279,7 @@ _IDENTITIES = ("_copy", "_copyto", "BlockGrad", "make_loss", "_contrib_gradientm
 TRANSLATIONS = (
     *(Translator(name, partial(translate_function, name=name)) for name in FUNCTIONS),
     *(Translator(name, keep_input) for name in _IDENTITIES),
+    Translator("_CrossDeviceCopy", copy_input),
     Translator("zeros_like", _translate_filled),
     Translator("ones_like", _translate_filled),
     Translator("clip", translate_clip),

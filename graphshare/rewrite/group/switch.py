@@ -126,7 +126,7 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
         switches = [switch for node in graph.nodes if (switch := format_.find_switch(node)) is not None]
         known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches if entry.node.is_variable))
         hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
-        raise RefusedError(Fault(f"`branch` {name!r} is no input that an If switches on", hint=hint))
+        raise RefusedError(Fault(f"`branch` {name!r} names no input that an If switches on", hint=hint))
     images: dict[Node, Node] = {}
     taken: dict[tuple[Node, int], Entry] = {}
     nodes: list[Node] = []

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphshare.ops.attributes import describe_spellings, read_value
-from graphshare.ops.notation import read_parameters, read_terms
 from graphshare.ops.registry import lookup
-from graphshare.ops.signature import Parameter, Signature
+from graphshare.ops.signature import Parameter, Signature, read_parameters, read_terms
 
 ACCEPTED: list[tuple[str, str, Any]] = [
     *[("bool", text, True) for text in ("True", "true", "TRUE", "1")],
