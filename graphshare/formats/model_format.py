@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
+from graphshare.errors import Fault, InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
@@ -379,10 +379,13 @@ def refuse_differences(find: Callable[[], Iterable[Fault]], *, where: str) -> No
 
     Raises:
         SelfCheckError: it does not read back as that graph.
+        OutputError: the system cannot read it.
     """
     try:
         faults = list(islice(find(), _REPORTED))
     except InputError as error:
         faults = list(error.faults)
+        if isinstance(error.__cause__, OSError):  # the system fails, not this program
+            raise OutputError([Fault(f"{fault.message}; nothing was written", where=where) for fault in faults]) from error
     if faults:
         raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=BUG) for f in faults])

@@ -173,3 +173,17 @@ def test_integers_that_are_quantized_already() -> None:
 
 def test_the_mean_of_no_booleans_is_true() -> None:
     compare("mean", {"keepdims": "True"}, np.zeros((0, 2), bool))
+
+
+def test_polynomials_of_booleans() -> None:
+    for coefficients in ([True, False], [False, True], [False, False]):
+        compare("_npi_polyval", {}, np.array(coefficients), np.array([True, False]))
+
+
+def test_a_deformable_convolution_of_booleans() -> None:
+    data, offset, mask, weight = (
+        zeros(*shape, dtype="bool") for shape in ((1, 2, 3, 3), (1, 2, 3, 3), (1, 1, 3, 3), (2, 2, 1, 1))
+    )
+    attrs = {"kernel": "(1, 1)", "num_filter": "2", "no_bias": "1"}
+    assert "its data is bool" in refusal("_contrib_ModulatedDeformableConvolution", attrs, data, offset, mask, weight)
+    assert "its data is bool" in refusal("_contrib_DeformableConvolution", attrs, data, offset, weight)

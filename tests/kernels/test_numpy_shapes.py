@@ -149,3 +149,34 @@ def test_a_scalar_keeps_the_axes_that_it_does_not_have(op: str) -> None:
     (kept,), (left_out,) = (compute(op, {"keepdims": keep}, 3.0, np_shape=True) for keep in ("True", "False"))
     assert (kept.shape, left_out.shape) == ((), (1,))
     assert kept == left_out == 3
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("_npi_hsplit", {"indices": "()", "sections": "2"}),
+        ("_split_v2", {"indices": "(0, 1)", "axis": "0"}),
+        ("SliceChannel", {"num_outputs": "2", "axis": "0"}),
+    ],
+)
+def test_parts_of_the_only_axis_have_none(op: str, attrs: dict[str, str]) -> None:
+    for np_shape, shape in ((True, ()), (False, (1,))):
+        parts = compute(op, attrs | {"squeeze_axis": "True"}, [3.0, 4.0], np_shape=np_shape)
+        assert [(part.shape, part.item()) for part in parts] == [(shape, 3.0), (shape, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("op", "known", "stacked"),
+    [
+        ("_npi_dstack", (2, 3, 2), (2, 3, None)),
+        ("_npi_dstack", (2, 3), (2, 3, None)),
+        ("_npi_hstack", (4,), (None,)),
+        ("_npi_hstack", (2, 4), (2, None)),
+        ("_npi_vstack", (4,), (None, 4)),
+    ],
+)
+def test_a_stack_has_the_sizes_of_one_input_but_for_the_axis(op: str, known: tuple[int, ...], stacked: Any) -> None:
+    nodes = [variable("a"), variable("b"), operator(op, "y", [0, 1], attrs={"num_args": "2"})]
+    graph = read_symbol(json.dumps(document(nodes, [2])).encode())
+    assert infer(graph, {graph.nodes[0]: known}, {}).shapes[graph.nodes[2]] == [stacked]
+    assert infer(graph, {graph.nodes[1]: known}, {}).shapes[graph.nodes[2]] == [stacked]

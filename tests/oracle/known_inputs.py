@@ -171,11 +171,12 @@ def _has_one_axis(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 
 def _is_beyond_double(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Powers of whole numbers beyond 2**53: the last digits are those of the C library's ``pow``, or of no whole number."""
+    """Powers of whole numbers beyond 2**53, of bytes 2**24: the last digits are those of the C library's ``pow``."""
     if inputs[0].dtype.kind == "f":
         return False
+    largest = 2.0**24 if inputs[0].dtype.itemsize == 1 else 2.0**53
     with np.errstate(all="ignore"):
-        return bool((np.abs(np.power(inputs[0].astype(np.float64), inputs[-1].astype(np.float64))) > 2.0**53).any())
+        return bool((np.abs(np.power(inputs[0].astype(np.float64), inputs[-1].astype(np.float64))) > largest).any())
 
 
 def _has_close_eigenvalues(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -226,6 +227,21 @@ def _is_nuclear(case: dict[str, Any], inputs: list[Any]) -> bool:
 def _takes_lengths(case: dict[str, Any], inputs: list[Any]) -> bool:
     """Lengths have a gradient, which is not written."""
     return len(inputs) > 2
+
+
+def _has_sequence_lengths(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Lengths have a gradient, which is not written."""
+    return case["attrs"].get("use_sequence_length") == "True"
+
+
+def _repeats_nothing(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """The output has no elements, and the gradient of the input is not written."""
+    return "0" in re.findall(r"\d+", case["attrs"].get("reps", case["attrs"].get("repeats", "")))
+
+
+def _is_beyond_integers(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """A whole scalar that no int64 holds: MXNet takes its last 64 bits."""
+    return case["attrs"].get("is_int") == "True" and abs(float(case["attrs"]["scalar"])) >= 2.0**63
 
 
 def _has_more_inputs(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -306,6 +322,11 @@ def _splits_beyond(case: dict[str, Any], inputs: list[Any]) -> bool:
 def _is_infinite(case: dict[str, Any], inputs: list[Any]) -> bool:
     """A determinant that is not finite has the sign, and the gradient, of the order of its products."""
     return not np.isfinite(inputs[0]).all() or not np.isfinite(np.linalg.det(inputs[0].astype(np.float32))).all()
+
+
+def _has_unit_determinant(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """A determinant of 1 or -1 but for rounding, which is all that its logarithm holds."""
+    return bool((np.abs(np.linalg.slogdet(inputs[0].astype(np.float64))[1]) < 1e-6).any())
 
 
 def _is_less_than_a_pixel(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -390,6 +411,9 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("_split_v2|_npi_hsplit", _splits_beyond, "values|not finite"),
     ("_linalg_(det|slogdet)", _leaves_no_axis, "shape"),
     ("_linalg_(det|slogdet)", _is_infinite, "values"),
+    ("_linalg_(det|slogdet)", _is_ill_conditioned, "output [01]: values|gradient 0: values"),
+    ("_linalg_slogdet", _has_unit_determinant, "output 1: values"),
+    ("_npi_rldexp_scalar", _is_beyond_integers, "values"),
     ("_contrib_Proposal|_contrib_MultiProposal", _is_less_than_a_pixel, "values"),
     ("_random_pdf_.*negative_binomial", _has_large_counts, "values"),
     ("_npi_pad", _pads_less, "gradient"),
@@ -427,6 +451,8 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("_npi_ediff1d", _has_more_inputs, "in graphs: gradient"),
     ("_contrib_BilinearResize2D", _has_more_inputs, "in graphs: gradient"),
     ("_npi_diff", _has_no_differences, "in graphs: gradient"),
+    ("tile|repeat", _repeats_nothing, "in graphs: gradient"),
+    ("RNN", _has_sequence_lengths, "in graphs: gradient"),
     ("amp_cast|Cast", _casts_to_whole, "in graphs: gradient"),
 )
 """Operators that differ for some inputs only: for which, and how the answers differ; "in graphs" only the graph's gradients."""

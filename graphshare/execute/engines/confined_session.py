@@ -145,7 +145,8 @@ class _Process:
                 raise
             if answer is None or answer[0] == "memory":
                 self._end()
-        if answer is None and (code := self._process.wait()) != _FULL:
+        code = _FULL if answer is not None else self._process.wait()
+        if code != _FULL:
             ending = f"signal {-code}" if code < 0 else f"exit code {code}"
             raise MemoryLimitError(Fault(f"onnxruntime ended without an answer ({ending})", hint=MORE_MEMORY))
         outcome, value = ("memory", ()) if answer is None else answer

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import axis_of, dims_of_rank, is_known, same_dtypes, same_shapes, size_of, unify, with_dim
@@ -116,19 +116,20 @@ def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool) -> Array:
+def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool, single: tuple[int, ...]) -> Array:
     index: list[slice | int] = [slice(None)] * x.ndim
     if squeeze and end - begin != 1:
         raise KernelError(f"axis {axis} of a part has size {end - begin}, expected 1 to squeeze it")
     index[axis] = begin if squeeze else slice(begin, end)
     part: Array = x[tuple(index)]
-    return part if part.ndim else part.reshape(1)
+    return part if part.ndim else part.reshape(single)
 
 
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return parts along ``axis``: ``sections`` equal ones, or beginning at ``indices`` (the first is 0)."""
     axis = axis_of(attrs["axis"], x.ndim)
-    return tuple(_take_part(x, axis, *span, squeeze=attrs["squeeze_axis"]) for span in part_spans(attrs, x.shape[axis]))
+    options = {"squeeze": attrs["squeeze_axis"], "single": () if context.shapes and context.shapes[0] == () else (1,)}
+    return tuple(_take_part(x, axis, *span, **options) for span in part_spans(attrs, x.shape[axis]))
 
 
 def slice_channel(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
@@ -164,7 +165,8 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     sizes: list[Dim] = [None] * count if size is None else [end - begin for begin, end in part_spans(attrs, size)]
     if squeeze and any(d not in (1, None) for d in sizes):
         raise KernelError(f"axis {at} of a part of {format_shape(x)} has size {sizes[0]}, expected 1 to squeeze it")
-    expected = [x[:at] + x[at + 1 :] or (1,) if squeeze else with_dim(x, at, d) for d in sizes]
+    single: Shape = () if attrs.get(NP_SHAPE) else (1,)
+    expected = [x[:at] + x[at + 1 :] or single if squeeze else with_dim(x, at, d) for d in sizes]
     return [x], [unify(a, b) for a, b in zip(expected, parts, strict=True)]
 
 

@@ -15,7 +15,7 @@ from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradi
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import joint_permutation_vjp, permutation_vjp
-from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, size_of, unify
+from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, size_of, unify, with_dim
 from graphshare.text.format import format_count
 
 Lift = Callable[[Shape], Shape]
@@ -55,9 +55,12 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         lifted = [lift(shape) for shape in inputs]
-        if not all(is_known(shape) for shape in lifted):
+        known = [shape for shape in lifted if shape is not None and is_known(shape)]
+        if not known:
             return inputs, outputs
-        along = axis if axis is not None else 0 if len(lifted[0] or ()) == 1 else 1
+        along = axis if axis is not None else 0 if len(known[0]) == 1 else 1
+        if len(known) < len(lifted):  # the size along the axis is open, the others are known
+            return inputs, [unify(with_dim(known[0], along, None), outputs[0])]
         return inputs, concatenate_shapes({"axis": along}, lifted, outputs)[1]
 
     return shapes

@@ -26,8 +26,8 @@ def translate_modulated_convolution(t: Translation) -> str:
 
 def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -> str:
     x, offset = t.inputs[:2]
-    if 0 in x.shape:
-        t.refuse("its data has no elements")
+    if 0 in x.shape or x.dtype == "bool":
+        t.refuse("its data is bool" if x.dtype == "bool" else "its data has no elements")
     wide = "float32" if x.dtype == "float16" else x.dtype
     count, channels, *_ = x.shape
     places, shifts, groups = offset.shape[2] * offset.shape[3], t.attrs["num_deformable_group"], t.attrs["num_group"]

@@ -252,12 +252,12 @@ def translate_nan_to_num(t: Translation) -> str:
 
 def translate_polyval(t: Translation) -> str:
     """Emit Horner's scheme, a coefficient at a time."""
-    p, x = terms(t)
+    p, x = (each.cast("int32") if each.dtype == "bool" else each for each in terms(t))
     total = x * 0
     for i in range(t.inputs[0].shape[0]):
         coefficient = p.apply("Gather", Term(t, t.number(i, "int64"), "int64"))
         total = total * x + coefficient if i else total + coefficient
-    return total.name
+    return (total.cast("bool") if t.inputs[1].dtype == "bool" else total).name
 
 
 def translate_scalar_where(t: Translation, keys: Sequence[str | None]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import graphshare as gs
 from graphshare.checkpoint.outputs import Outputs, resolve_outputs
 from graphshare.checkpoint.save import write_outputs
 from graphshare.files.output_paths import is_stem
+from graphshare.formats.model_format import refuse_differences
 from graphshare.resources import time_limit
 from tests.processes import files_in
 from tests.processes import graphshare as command
@@ -98,3 +100,16 @@ def test_a_time_limit_does_not_end_what_is_written(lenet: gs.Checkpoint, tmp_pat
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
         gs.save(lenet, tmp_path / "same")
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_a_written_file_that_the_system_cannot_read_is_an_error_of_the_output() -> None:
+    """It is not a fault of the program, which a file is that reads back as something else."""
+
+    def fail(cause: Exception | None) -> Iterator[gs.Fault]:
+        raise gs.InputError("cannot be read: Input/output error") from cause
+        yield
+
+    with pytest.raises(gs.OutputError, match=r"out\.onnx: cannot be read: Input/output error; nothing was written"):
+        refuse_differences(lambda: fail(OSError(5, "Input/output error")), where="out.onnx")
+    with pytest.raises(gs.SelfCheckError, match="this is a bug of graphshare"):
+        refuse_differences(lambda: fail(None), where="out.onnx")
