@@ -1,0 +1,387 @@
+"""Many models on one file of weights: an array of equal bytes is there once, and every model points into it.
+
+The file only grows: what is in it keeps its place, so that models which point into it from before never lose their bytes, also
+where a run is killed between the file of the weights and a model. Arrays that it has already are pointed into.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+
+import msgspec
+
+from graphshare.errors import Fault, GraphshareError, InputError, SelfCheckError
+from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.model_format import BUG
+from graphshare.formats.onnx.compose import add_metadata
+from graphshare.formats.onnx.decode import decode_model, read_model
+from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside
+from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
+from graphshare.formats.onnx.messages import ExternalRange, replace_data
+from graphshare.formats.onnx.protobuf import Blob, Message
+from graphshare.formats.onnx.staging import check_written
+from graphshare.formats.onnx.stored import METADATA, FileRange, OnnxFile, OnnxSource, TensorPlace, find_stored
+from graphshare.formats.onnx.tensors import data_size
+from graphshare.formats.onnx.wire import scan, text_at
+from graphshare.formats.onnx.write import encode_graph_file
+from graphshare.formats.open_source import open_source, reopen_source
+from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
+from graphshare.formats.params.byte_ranges import copy_ranges, write_all
+from graphshare.formats.params.records import Origin, ParameterFile, Record
+from graphshare.formats.paths import base_name, find_identity, join, list_names
+from graphshare.ir.graph import Graph, Node
+from graphshare.progress import task
+
+LEAST = 1024
+"""Bytes from which on an array goes into the file of the weights; shapes and axes must be in the model."""
+_LARGE = 1 << 20
+_ALIGNMENTS = (1 << 16, 4096, 64, 8)
+_PADDING = 100  # at most a hundredth of the arrays is padding
+_KEY = "graphshare.pool."
+_PIECE = 1 << 20
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What two arrays of equal bytes have in common: the SHA-256 of these, and their number."""
+
+    digest: str
+    size: int
+
+
+class Weight(msgspec.Struct, frozen=True, eq=False):
+    """An array of a model: an initializer or Constant ``node``, or the tensor in an operator whose data is in ``range``."""
+
+    name: str
+    record: Record
+    node: Node | None = None
+    range: FileRange | None = None
+    place: TensorPlace | None = None
+
+
+class Member:
+    """A model that is pooled: where it goes, the arrays that go into the pool, and those that go into the model itself."""
+
+    def __init__(self, graph: Graph, parameters: ParameterFile | None, target: str, *, embeds: bool = False) -> None:
+        self.graph, self.target = graph, target
+        self.file = parameters or ParameterFile("", 0, "onnx", (), named=True)
+        weights = list(list_weights(graph, parameters))
+        self.pooled = [] if embeds else [weight for weight in weights if weight.record.dense_size >= LEAST]
+        pooled = set(self.pooled)
+        self.embedded = [weight for weight in weights if weight not in pooled and _is_outside(weight)]
+        self.contents: dict[Weight, Content] = {}
+
+    @property
+    def kept(self) -> int:
+        """Bytes of weights that stay in the model although they are large enough for a pool."""
+        return sum(weight.record.dense_size for weight in self.pooled if weight not in self.contents)
+
+
+def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[Weight]:
+    """Yield the arrays of a model whose bytes can be elsewhere: all of known size but sparse ones."""
+    records = {} if parameters is None else parameters.by_key()
+    variables = set(graph.variables())
+    files: dict[str, ParameterFile] = {}
+    for node in list_initializers(graph):
+        place = find_stored(node.details).place
+        record = records.get(node.name) if node in variables else None
+        if place is None or data_size(place) is None:
+            continue
+        if record is None and place.path:
+            record = _make_record(node.name, place, files)
+        if record is not None and record.shape is not None:
+            yield Weight(node.name, record, node, place=place)
+    for tensor in list_inner_tensors(graph):
+        place = tensor.place
+        where = FileRange(place.path, place.start, place.end)
+        yield Weight(tensor.name, _make_record(tensor.name, place, files), range=where, place=place)
+
+
+def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile]) -> Record:
+    """Return the record of external data, which is raw."""
+    if place.path not in files:
+        with open_source(place.path) as data:
+            files[place.path] = ParameterFile(place.path, data.size, "onnx", (), named=True, identity=data.identity)
+    size, start = place.end - place.start, place.start
+    return Record(name, (size,), "uint8", "onnx", start, size, start, size, origin=Origin(name, files[place.path]))
+
+
+def _is_outside(weight: Weight) -> bool:
+    return weight.place is not None and bool(weight.place.path)
+
+
+class Pool:
+    """The file of the weights at ``path``: ``known`` arrays that it has already, and ``new`` ones with their offsets.
+
+    ``grows`` tells that new arrays can be added. ``old_size`` counts the bytes that are there.
+    """
+
+    def __init__(self, path: str, location: str, known: Mapping[Content, int], old_size: int, *, grows: bool) -> None:
+        self.path, self.location, self.old_size, self._grows = path, location, old_size, grows
+        self.places = dict(known)
+        self.new: list[tuple[int, Member, Weight]] = []
+        self.size = old_size
+
+    def add(self, members: Sequence[Member]) -> None:
+        """Give a place to every array of ``members``, those of equal bytes the same; without ``grows`` to none that is new."""
+        sources: dict[Content, tuple[Member, Weight]] = {}
+        for member in members:
+            for weight, content in [*member.contents.items()]:
+                if content in self.places:
+                    continue
+                if self._grows:
+                    sources.setdefault(content, (member, weight))
+                else:
+                    del member.contents[weight]
+        left = sum(content.size for content in sources) // _PADDING
+        for content in sorted(sources, key=lambda content: _class_of(content.size)):
+            for alignment in _ALIGNMENTS[_class_of(content.size) :]:
+                padding = -self.size % alignment
+                if padding <= left or alignment == _ALIGNMENTS[-1]:
+                    break
+            left -= padding
+            self.places[content] = self.size + padding
+            self.new.append((self.size + padding, *sources[content]))
+            self.size += padding + content.size
+
+    def locate(self, content: Content, name: str) -> ExternalRange:
+        """Return where the models point, with another ``name`` for a file that is not in place."""
+        start = self.places[content]
+        return name, start, start + content.size
+
+
+def _class_of(size: int) -> int:
+    """Return the first alignment that is wanted for an array; large arrays come first in the file."""
+    return 0 if size >= _LARGE else 2
+
+
+def hash_members(members: Sequence[Member]) -> None:
+    """Note the content of every array that may go into a pool. Raises InputError for one that cannot be read."""
+    with task("reading", sum(weight.record.dense_size for one in members for weight in one.pooled), "B") as advance:
+        for member in members:
+            with ArrayReader(member.file) as reader:
+                for weight in member.pooled:
+                    member.contents[weight] = Content(_hash(reader.chunks(weight.record)), weight.record.dense_size)
+                    advance(weight.record.dense_size)
+
+
+def _hash(pieces: Iterable[bytes | memoryview]) -> str:
+    from hashlib import sha256  # start-up: it takes 3 MB, and few commands hash anything
+
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
+    return (source.read_at(place, min(_PIECE, end - place)) for place in range(start, end, _PIECE))
+
+
+def open_pool(path: str, location: str, members: Sequence[Member]) -> Pool:
+    """Return the pool at ``path``, with the arrays that are there: by its index, or where other models beside it point.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    from graphshare.formats.params.registry import SUFFIXES, read_index  # start-up: most pools are no parameter file
+
+    is_indexed = path.lower().endswith(tuple(SUFFIXES))
+    if not os.path.exists(path):
+        return Pool(path, location, {}, 0, grows=True)
+    if is_indexed:
+        plain = [r for r in read_index(path).records if r.data_offset is not None and r.storage == "default"]
+        ranges = [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
+    else:
+        ranges = [(start, end - start) for start, end in list_ranges(path)]
+    sizes = {content.size for member in members for content in member.contents.values()}
+    known: dict[Content, int] = {}
+    with open_source(path) as source:
+        for start, size in ranges:
+            if size in sizes and start + size <= source.size:
+                known.setdefault(Content(_hash(_read_range(source, start, start + size)), size), start)
+        return Pool(path, location, known, source.size, grows=not is_indexed)
+
+
+def list_ranges(path: str) -> list[tuple[int, int]]:
+    """Return the ranges of a file of weights that models beside it point into, sorted."""
+    folder, identity = os.path.dirname(path) or ".", find_identity(path)
+    ranges: set[tuple[int, int]] = set()
+    for name in list_names(folder):
+        if name.endswith(".onnx"):
+            try:
+                places = [place for _, _, place in list_outside(read_model(join(folder, name)))]
+            except GraphshareError:
+                continue  # it cannot be read before or after
+            ranges.update((place.start, place.end) for place in places if find_identity(place.path) == identity)
+    return sorted(ranges)
+
+
+class StagedMember(msgspec.Struct, frozen=True, eq=False):
+    """A model that is written beside its target; ``size`` counts its bytes, ``encode`` gives them with files not in place."""
+
+    member: Member
+    size: int
+    content: Blob
+
+
+def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransaction) -> list[StagedMember]:
+    """Write the file of the weights and the models beside their targets, and compare all of them with their sources.
+
+    Without a pool the models get their data into their own files.
+
+    Raises:
+        SelfCheckError: a model does not read back as it was, or an array has other bytes.
+    """
+    written = "" if pool is None else pool.path
+    if pool is not None and pool.new:
+        out = stage.open(pool.path)
+        written = out.name
+        with task("copying", pool.size, "B") as advance:
+            if pool.old_size:
+                with open_source(pool.path) as source:
+                    copy_ranges(source, [(0, pool.old_size)], out, advance=advance)
+            end = pool.old_size
+            with ExitStack() as stack:
+                readers = {member: stack.enter_context(ArrayReader(member.file)) for _, member, _ in pool.new}
+                for offset, member, weight in pool.new:
+                    write_all(out, bytes(offset - end))
+                    _copy(weight.record, member.file, readers[member], out)
+                    end = offset + weight.record.dense_size
+                    advance(weight.record.dense_size)
+        out.flush()
+    staged = []
+    with ExitStack() as stack:
+        data = stack.enter_context(open_source(written)) if written else None
+        for member in members:
+            reader = stack.enter_context(ArrayReader(member.file))
+            graph, content = _encode(member, pool, reader, "" if pool is None else pool.location)
+            out = stage.open(member.target, last=True)
+            for piece in content.pieces():
+                write_all(out, piece)
+            out.flush()
+            # Numbers that are stored one by one have another size in the model than in the pool.
+            decoded = {weight.name for weight in member.contents if weight.record.data_offset is None}
+            check_written(out.name, graph, where=member.target, changed=decoded)
+            if pool is not None and data is not None:
+                _compare(member, pool, reader, out.name, data)
+            if pool is not None and os.path.dirname(written) == os.path.dirname(pool.path) and pool.new:
+                _, content = _encode(member, pool, reader, os.path.join(os.path.dirname(pool.location), base_name(written)))
+            staged.append(StagedMember(member, content.size, content))
+    return staged
+
+
+def _encode(member: Member, pool: Pool | None, reader: ArrayReader, location: str) -> tuple[Graph, Blob]:
+    """Return the graph of a pooled model, and the bytes of its file."""
+    places: dict[Node | FileRange, ExternalRange | Blob] = {}
+    for weight in member.embedded:
+        places[weight.node or weight.range or FileRange("", 0, 0)] = RecordData(reader, weight.record)
+    for weight, content in member.contents.items() if pool is not None else ():
+        assert pool is not None
+        places[weight.node or weight.range or FileRange("", 0, 0)] = pool.locate(content, location)
+    graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
+    source = graph.source
+    assert isinstance(source, OnnxSource)
+    fields = tuple([field for field in source.fields if not _read_pool_digest(*field)[0]])
+    source = msgspec.structs.replace(source, fields=fields)
+    if pool is not None and member.contents:
+        ranges = {(pool.places[content], content) for content in member.contents.values()}
+        source = add_metadata(source, {_KEY + pool.location: _digest_of([(s, s + c.size, c.digest) for s, c in ranges])})
+    graph = msgspec.structs.replace(graph, source=source)
+
+    def encode(node: Node, name: str) -> Message | None:
+        place, tensor = places.get(node), find_stored(node.details).tensor
+        return None if place is None or tensor is None else replace_data(tensor.span, place, name)
+
+    return graph, encode_graph_file(graph, encode)
+
+
+def _digest_of(ranges: Iterable[tuple[int, int, str]]) -> str:
+    """Return the digest of ranges of a file with the digests of their bytes: that of lines ``START END SHA256``."""
+    return _hash(f"{start} {end} {digest}\n".encode() for start, end, digest in sorted(ranges))
+
+
+def _read_pool_digest(number: int, span: object) -> tuple[str, str]:
+    """Return the file of weights and the digest that a field of a model states; empty texts where it is another field."""
+    from graphshare.formats.onnx.stored import Span
+
+    if number != METADATA or not isinstance(span, Span):
+        return "", ""
+    ((_, _, _, start, end),) = scan(span.file.data, span.start, span.end)
+    texts = {field[0]: text_at(span.file.data, field) for field in scan(span.file.data, start, end) if field[0] in (1, 2)}
+    key = texts.get(1, "")
+    return (key.removeprefix(_KEY), texts.get(2, "")) if key.startswith(_KEY) else ("", "")
+
+
+def check_pools(graph: Graph) -> None:
+    """Compare the weights that a model has in a pool with the digest in its metadata. Raises InputError where they changed."""
+    source = graph.source
+    assert isinstance(source, OnnxSource)
+    stated = dict(pair for field in source.fields if (pair := _read_pool_digest(*field))[0])
+    if not stated:
+        return
+    places = {(place.path, place.start, place.end): dict(place.external)["location"] for _, _, place in list_outside(graph)}
+    faults = []
+    for location, digest in stated.items():
+        own = [key for key, name in places.items() if name == location]
+        hashes = []
+        for path, start, end in own:
+            with open_source(path) as data:
+                hashes.append((start, end, _hash(_read_range(data, start, end))))
+        if own and _digest_of(hashes) != digest:
+            message = f"its weights in {location} are not those that it was pooled with"
+            faults.append(Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again"))
+    if faults:
+        raise InputError(faults)
+
+
+def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: object) -> None:
+    from graphshare.formats.staged_file import StagedFile
+
+    assert isinstance(out, StagedFile)
+    holder = file if record.origin is None else record.origin.file
+    if holder is not None and record.data_offset is not None:
+        with reopen_source(holder.path, holder.identity, holder.held) as source:
+            copy_ranges(source, [(record.data_offset, record.dense_size)], out)
+        return
+    for piece in reader.chunks(record):
+        write_all(out, piece)
+
+
+def _compare(member: Member, pool: Pool, reader: ArrayReader, path: str, data: ByteSource) -> None:
+    """Compare where a written model points, and the bytes there, with the arrays that they came from. Raises SelfCheckError."""
+    with open_source(path) as source:
+        read = {node.name: find_stored(node.details).place for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
+    faults = []
+    for weight, content in member.contents.items():
+        location, start, end = pool.locate(content, pool.location)
+        new, old = read.get(weight.name), weight.place
+        if weight.node in member.graph.nodes and (new is None or old is None or (new.shape, new.code) != (old.shape, old.code)
+                or (dict(new.external).get("location"), new.start, new.end) != (location, start, end)):
+            faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
+        elif not have_equal_bytes(reader.chunks(weight.record), _read_range(data, start, end)):
+            message = f"has other bytes in {pool.location} than in its source"
+            faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
+    if faults:
+        raise SelfCheckError(faults[:20])
+
+
+def list_orphans(path: str) -> int:
+    """Return how many bytes of a file of weights no model beside it points into."""
+    end, orphans = 0, 0
+    with open_source(path) as source:
+        for start, stop in [*list_ranges(path), (source.size, source.size)]:
+            orphans += max(0, start - end)
+            end = max(end, stop)
+    return orphans
+
+
+def list_contents(members: Collection[Member]) -> dict[Content, list[Member]]:
+    """Return the models that have each array, by content."""
+    users: dict[Content, list[Member]] = {}
+    for member in members:
+        for content in dict.fromkeys(member.contents.values()):
+            users.setdefault(content, []).append(member)
+    return users
