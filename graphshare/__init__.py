@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphshare.api.inspect import inspect_folder as inspect_folder
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
+    from graphshare.api.pool import pool as pool
     from graphshare.api.rename import rename as rename
     from graphshare.api.rules import check_rules as check_rules
     from graphshare.api.rules import explain as explain
@@ -115,6 +116,7 @@ _HOMES = {
     "measure_params": "inspection.params_show",
     "open_images": "api.images",
     "overwriting": "formats.staged_file",
+    "pool": "api.pool",
     "rank_classes": "execute.classes",
     "rename": "api.rename",
     "run": "api.run",

@@ -220,11 +220,18 @@ def list_ranges(path: str) -> list[tuple[int, int]]:
 
 
 class StagedMember(msgspec.Struct, frozen=True, eq=False):
-    """A model that is written beside its target; ``size`` counts its bytes, ``encode`` gives them with files not in place."""
+    """A model that is written beside its target, with ``size`` bytes; its weights are in the file ``location`` for now."""
 
     member: Member
     size: int
-    content: Blob
+    pool: Pool | None
+    location: str
+
+    def read(self) -> tuple[bytes, str]:
+        """Return the bytes of the model with the place that its weights have for now, and the directory of that place."""
+        with ArrayReader(self.member.file) as reader:
+            _, content = _encode(self.member, self.pool, reader, self.location)
+            return b"".join(content.pieces()), os.path.dirname(self.member.target) or "."
 
 
 def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransaction) -> list[StagedMember]:
@@ -267,9 +274,7 @@ def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransa
             check_written(out.name, graph, where=member.target, changed=decoded)
             if pool is not None and data is not None:
                 _compare(member, pool, reader, out.name, data)
-            if pool is not None and os.path.dirname(written) == os.path.dirname(pool.path) and pool.new:
-                _, content = _encode(member, pool, reader, os.path.join(os.path.dirname(pool.location), base_name(written)))
-            staged.append(StagedMember(member, content.size, content))
+            staged.append(StagedMember(member, content.size, pool, base_name(written)))
     return staged
 
 
@@ -292,8 +297,10 @@ def _encode(member: Member, pool: Pool | None, reader: ArrayReader, location: st
     graph = msgspec.structs.replace(graph, source=source)
 
     def encode(node: Node, name: str) -> Message | None:
-        place, tensor = places.get(node), find_stored(node.details).tensor
-        return None if place is None or tensor is None else replace_data(tensor.span, place, name)
+        place, stored = places.get(node), find_stored(node.details)
+        if place is None or stored.tensor is None:
+            return None
+        return replace_data(stored.tensor.span, place, name if stored.node is None else None)  # a Constant's needs none
 
     return graph, encode_graph_file(graph, encode)
 
@@ -358,14 +365,24 @@ def _compare(member: Member, pool: Pool, reader: ArrayReader, path: str, data: B
     for weight, content in member.contents.items():
         location, start, end = pool.locate(content, pool.location)
         new, old = read.get(weight.name), weight.place
-        if weight.node in member.graph.nodes and (new is None or old is None or (new.shape, new.code) != (old.shape, old.code)
-                or (dict(new.external).get("location"), new.start, new.end) != (location, start, end)):
+        if weight.node in member.graph.nodes and (
+            new is None
+            or old is None
+            or (new.shape, new.code) != (old.shape, old.code)
+            or (dict(new.external).get("location"), new.start, new.end) != (location, start, end)
+        ):
             faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
         elif not have_equal_bytes(reader.chunks(weight.record), _read_range(data, start, end)):
             message = f"has other bytes in {pool.location} than in its source"
             faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
     if faults:
         raise SelfCheckError(faults[:20])
+
+
+def find_size(path: str) -> int:
+    """Return the number of bytes of a file. Raises InputError."""
+    with open_source(path) as source:
+        return source.size
 
 
 def list_orphans(path: str) -> int:
