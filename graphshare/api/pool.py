@@ -21,7 +21,7 @@ from graphshare.formats.onnx.pool import (
     Member,
     Pool,
     StagedMember,
-    check_pools,
+    find_changed_pools,
     find_size,
     hash_members,
     list_orphans,
@@ -109,7 +109,8 @@ def pool(
     location = "" if embed else _place_data(data, targets)
     outputs = [UsedFile(target, "graph") for target in targets]
     refuse_inputs_as_outputs(outputs, [file for source in sources for file in input_files(source)], in_place=in_place)
-    _check_sources(sources)
+    if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:
+        raise InputError(faults)
     before = _count_bytes(sources)
     with hold_folder(folder), OutputTransaction() as stage:
         members = [
@@ -140,7 +141,7 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     faults = []
     for source in sources:
         where = source.where or "a graph"
-        faults += find_format(source.graph).find_lacks(Capability.POOL, ["`pool`"], where=where)
+        faults += find_format(source.graph).find_lacks(Capability.POOL, [""], where=where)
         if not source.where or source.where.startswith("<") or source.rewrite is not None or source.needs_params:
             faults.append(Fault("is not in a file", where=where, hint="save it first: a model is pooled from its file"))
     names = [base_name(source.where) for source in sources]
@@ -161,18 +162,6 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
     if data in map(base_name, targets) or data.endswith(".onnx"):
         raise UsageError(Fault(f"`data={data!r}` is the name of a model", hint=f"name the weights otherwise, as in {DATA}"))
     return data
-
-
-def _check_sources(sources: Iterable[Checkpoint]) -> None:
-    """Compare weights that are in a pool with the digests that models have of them. Raises InputError with all that differ."""
-    faults: list[Fault] = []
-    for source in sources:
-        try:
-            check_pools(source.graph)
-        except InputError as error:
-            faults += error.faults
-    if faults:
-        raise InputError(faults)
 
 
 def _count_bytes(sources: Iterable[Checkpoint]) -> int:

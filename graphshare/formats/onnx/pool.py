@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import msgspec
 
-from graphshare.errors import Fault, GraphshareError, InputError, SelfCheckError
+from graphshare.errors import Fault, GraphshareError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.model_format import BUG
@@ -23,7 +23,16 @@ from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner
 from graphshare.formats.onnx.messages import ExternalRange, replace_data
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.staging import check_written
-from graphshare.formats.onnx.stored import METADATA, FileRange, OnnxFile, OnnxSource, TensorPlace, find_stored
+from graphshare.formats.onnx.stored import (
+    METADATA,
+    FileRange,
+    OnnxFile,
+    OnnxSource,
+    Span,
+    TakenNames,
+    TensorPlace,
+    find_stored,
+)
 from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.wire import scan, text_at
 from graphshare.formats.onnx.write import encode_graph_file
@@ -32,8 +41,10 @@ from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.formats.paths import base_name, find_identity, join, list_names
+from graphshare.formats.staged_file import StagedFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
+from graphshare.text.format import escape_surrogates
 
 LEAST = 1024
 """Bytes from which on an array goes into the file of the weights; shapes and axes must be in the model."""
@@ -41,6 +52,7 @@ _LARGE = 1 << 20
 _ALIGNMENTS = (1 << 16, 4096, 64, 8)
 _PADDING = 100  # at most a hundredth of the arrays is padding
 _KEY = "graphshare.pool."
+_WRITTEN, _METADATA = ".safetensors", "__metadata__"
 _PIECE = 1 << 20
 
 
@@ -113,28 +125,30 @@ def _is_outside(weight: Weight) -> bool:
 
 
 class Pool:
-    """The file of the weights at ``path``: ``known`` arrays that it has already, and ``new`` ones with their offsets.
+    """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
 
-    ``grows`` tells that new arrays can be added. ``old_size`` counts the bytes that are there.
+    ``location`` is what the models call it. ``old`` is the file that is there, which a raw one keeps and goes on behind;
+    a parameter file (``is_indexed``) is written as a whole, or left as it is.
     """
 
-    def __init__(self, path: str, location: str, known: Mapping[Content, int], old_size: int, *, grows: bool) -> None:
-        self.path, self.location, self.old_size, self._grows = path, location, old_size, grows
-        self.places = dict(known)
+    def __init__(self, path: str, location: str, *, is_indexed: bool, old: ParameterFile | None = None) -> None:
+        self.path, self.location, self.is_indexed, self.old = path, location, is_indexed, old
+        self.places: dict[Content, int] = {}
         self.new: list[tuple[int, Member, Weight]] = []
-        self.size = old_size
+        self.size = 0 if old is None else old.size
 
     def add(self, members: Sequence[Member]) -> None:
-        """Give a place to every array of ``members``, those of equal bytes the same; without ``grows`` to none that is new."""
+        """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new."""
         sources: dict[Content, tuple[Member, Weight]] = {}
         for member in members:
             for weight, content in [*member.contents.items()]:
                 if content in self.places:
                     continue
-                if self._grows:
+                if self.old is None or not self.is_indexed:
                     sources.setdefault(content, (member, weight))
                 else:
                     del member.contents[weight]
+                    member.embedded += [weight] if _is_outside(weight) else []
         left = sum(content.size for content in sources) // _PADDING
         for content in sorted(sources, key=lambda content: _class_of(content.size)):
             for alignment in _ALIGNMENTS[_class_of(content.size) :]:
@@ -150,6 +164,47 @@ class Pool:
         """Return where the models point, with another ``name`` for a file that is not in place."""
         start = self.places[content]
         return name, start, start + content.size
+
+    def write(self, out: StagedFile) -> None:
+        """Write the file with its new arrays."""
+        with ExitStack() as stack:
+            readers = {member: stack.enter_context(ArrayReader(member.file)) for _, member, _ in self.new}
+            if self.is_indexed:
+                self._write_indexed(out, readers)
+                return
+            end = 0
+            if self.old is not None:
+                with reopen_source(self.path, self.old.identity) as source:
+                    copy_ranges(source, [(0, source.size)], out)
+                end = self.old.size
+            with task("copying", self.size - end, "B") as advance:
+                for offset, member, weight in self.new:
+                    write_all(out, bytes(offset - end))
+                    _copy(weight.record, member.file, readers[member], out)
+                    end = offset + weight.record.dense_size
+                    advance(weight.record.dense_size)
+        out.flush()
+
+    def _write_indexed(self, out: StagedFile, readers: Mapping[Member, ArrayReader]) -> None:
+        """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
+        from graphshare.formats.params.format import WriteOptions  # start-up: most pools are no parameter file
+        from graphshare.formats.params.registry import choose_format
+
+        names, named, holders = TakenNames([_METADATA]), {}, {}
+        for _, member, weight in self.new:
+            name = names.find_free(escape_surrogates(weight.name))
+            names.add(name)
+            named[name] = member.contents[weight]
+            holders[name] = msgspec.structs.replace(weight.record, key=name), readers[member], weight.record
+        format_ = choose_format(self.path)
+        plan = [(record, name) for name, (record, _, _) in holders.items()]
+        format_.write(
+            plan, out, lambda record: holders[record.key or ""][1].chunks(holders[record.key or ""][2]), WriteOptions()
+        )
+        out.flush()
+        with open_source(out.name) as source:
+            for record in format_.index(source).records:
+                self.places[named[record.key or ""]] = record.data_offset or 0
 
 
 def _class_of(size: int) -> int:
@@ -181,28 +236,38 @@ def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
 
 
 def open_pool(path: str, location: str, members: Sequence[Member]) -> Pool:
-    """Return the pool at ``path``, with the arrays that are there: by its index, or where other models beside it point.
+    """Return the pool at ``path``, with the arrays that are there: by its index, or where models beside it point.
 
     Raises:
         InputError: it cannot be read.
+        RefusedError: it is a link, or not there although only what is there can be used of its format.
     """
     from graphshare.formats.params.registry import SUFFIXES, read_index  # start-up: most pools are no parameter file
 
-    is_indexed = path.lower().endswith(tuple(SUFFIXES))
-    if not os.path.exists(path):
-        return Pool(path, location, {}, 0, grows=True)
-    if is_indexed:
-        plain = [r for r in read_index(path).records if r.data_offset is not None and r.storage == "default"]
+    suffix = os.path.splitext(location)[1].lower()
+    if not os.path.lexists(path):
+        if suffix in SUFFIXES and suffix != _WRITTEN:
+            hint = f"models point into such a file where it is there; name {location.removesuffix(suffix)}{_WRITTEN}, or .data"
+            raise RefusedError(Fault(f"does not exist, and no weights are written as {suffix}", where=path, hint=hint))
+        return Pool(path, location, is_indexed=suffix in SUFFIXES)
+    if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
+        raise RefusedError(
+            Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another with `data`")
+        )
+    if suffix in SUFFIXES:
+        old = read_index(path)
+        plain = [r for r in old.records if r.data_offset is not None and r.storage == "default"]
         ranges = [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
     else:
         ranges = [(start, end - start) for start, end in list_ranges(path)]
     sizes = {content.size for member in members for content in member.contents.values()}
-    known: dict[Content, int] = {}
     with open_source(path) as source:
+        old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
+        pool = Pool(path, location, is_indexed=suffix in SUFFIXES, old=old)
         for start, size in ranges:
             if size in sizes and start + size <= source.size:
-                known.setdefault(Content(_hash(_read_range(source, start, start + size)), size), start)
-        return Pool(path, location, known, source.size, grows=not is_indexed)
+                pool.places.setdefault(Content(_hash(_read_range(source, start, start + size)), size), start)
+    return pool
 
 
 def list_ranges(path: str) -> list[tuple[int, int]]:
@@ -246,19 +311,7 @@ def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransa
     if pool is not None and pool.new:
         out = stage.open(pool.path)
         written = out.name
-        with task("copying", pool.size, "B") as advance:
-            if pool.old_size:
-                with open_source(pool.path) as source:
-                    copy_ranges(source, [(0, pool.old_size)], out, advance=advance)
-            end = pool.old_size
-            with ExitStack() as stack:
-                readers = {member: stack.enter_context(ArrayReader(member.file)) for _, member, _ in pool.new}
-                for offset, member, weight in pool.new:
-                    write_all(out, bytes(offset - end))
-                    _copy(weight.record, member.file, readers[member], out)
-                    end = offset + weight.record.dense_size
-                    advance(weight.record.dense_size)
-        out.flush()
+        pool.write(out)
     staged = []
     with ExitStack() as stack:
         data = stack.enter_context(open_source(written)) if written else None
@@ -289,7 +342,7 @@ def _encode(member: Member, pool: Pool | None, reader: ArrayReader, location: st
     graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
     source = graph.source
     assert isinstance(source, OnnxSource)
-    fields = tuple([field for field in source.fields if not _read_pool_digest(*field)[0]])
+    fields = tuple([field for field in source.fields if not _read_digest(*field)[0]])
     source = msgspec.structs.replace(source, fields=fields)
     if pool is not None and member.contents:
         ranges = {(pool.places[content], content) for content in member.contents.values()}
@@ -310,44 +363,40 @@ def _digest_of(ranges: Iterable[tuple[int, int, str]]) -> str:
     return _hash(f"{start} {end} {digest}\n".encode() for start, end, digest in sorted(ranges))
 
 
-def _read_pool_digest(number: int, span: object) -> tuple[str, str]:
+def _read_digest(number: int, span: Span) -> tuple[str, str]:
     """Return the file of weights and the digest that a field of a model states; empty texts where it is another field."""
-    from graphshare.formats.onnx.stored import Span
-
-    if number != METADATA or not isinstance(span, Span):
+    if number != METADATA:
         return "", ""
-    ((_, _, _, start, end),) = scan(span.file.data, span.start, span.end)
-    texts = {field[0]: text_at(span.file.data, field) for field in scan(span.file.data, start, end) if field[0] in (1, 2)}
+    data = span.file.data
+    ((_, _, _, start, end),) = scan(data, span.start, span.end)
+    texts = {field[0]: text_at(data, field) for field in scan(data, start, end) if field[0] in (1, 2)}
     key = texts.get(1, "")
     return (key.removeprefix(_KEY), texts.get(2, "")) if key.startswith(_KEY) else ("", "")
 
 
-def check_pools(graph: Graph) -> None:
-    """Compare the weights that a model has in a pool with the digest in its metadata. Raises InputError where they changed."""
+def find_changed_pools(graph: Graph) -> Iterator[Fault]:
+    """Yield a fault for each file with weights of a model that has other bytes than the model was pooled with."""
     source = graph.source
-    assert isinstance(source, OnnxSource)
-    stated = dict(pair for field in source.fields if (pair := _read_pool_digest(*field))[0])
-    if not stated:
+    if not isinstance(source, OnnxSource):
         return
-    places = {(place.path, place.start, place.end): dict(place.external)["location"] for _, _, place in list_outside(graph)}
-    faults = []
+    stated = dict(pair for field in source.fields if (pair := _read_digest(*field))[0])
     for location, digest in stated.items():
-        own = [key for key, name in places.items() if name == location]
+        ranges = {
+            (place.start, place.end): place.path
+            for _, _, place in list_outside(graph)
+            if dict(place.external).get("location") == location
+        }
         hashes = []
-        for path, start, end in own:
+        for (start, end), path in ranges.items():
             with open_source(path) as data:
                 hashes.append((start, end, _hash(_read_range(data, start, end))))
-        if own and _digest_of(hashes) != digest:
-            message = f"its weights in {location} are not those that it was pooled with"
-            faults.append(Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again"))
-    if faults:
-        raise InputError(faults)
+        if hashes and _digest_of(hashes) != digest:
+            message = f"the weights in {location} are not those that the model was pooled with"
+            yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
 
 
-def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: object) -> None:
-    from graphshare.formats.staged_file import StagedFile
-
-    assert isinstance(out, StagedFile)
+def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
+    """Append the bytes of an array, by the system alone where they are as they are wanted."""
     holder = file if record.origin is None else record.origin.file
     if holder is not None and record.data_offset is not None:
         with reopen_source(holder.path, holder.identity, holder.held) as source:
@@ -386,11 +435,16 @@ def find_size(path: str) -> int:
 
 
 def list_orphans(path: str) -> int:
-    """Return how many bytes of a file of weights no model beside it points into."""
+    """Return how many bytes of a raw file of weights no model beside it points into."""
+    from graphshare.formats.params.registry import SUFFIXES  # start-up: most pools are no parameter file
+
     end, orphans = 0, 0
+    if path.lower().endswith(tuple(SUFFIXES)):
+        return 0
     with open_source(path) as source:
         for start, stop in [*list_ranges(path), (source.size, source.size)]:
-            orphans += max(0, start - end)
+            gap = max(0, start - end)
+            orphans += 0 if gap < start & -start and start < source.size else gap  # less is padding
             end = max(end, stop)
     return orphans
 
