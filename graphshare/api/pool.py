@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -29,7 +30,8 @@ from graphshare.formats.onnx.pool import (
     stage_pool,
 )
 from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.formats.paths import base_name, find_identity, is_folder
+from graphshare.formats.paths import base_name, exists, find_identity, is_folder
+from graphshare.formats.staged_file import output_error
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.short_repr import ShortRepr
 from graphshare.text.urls import is_url, local_path
@@ -59,8 +61,8 @@ class Pooling(ShortRepr, msgspec.Struct, frozen=True):
     """What :func:`graphshare.pool` wrote.
 
     ``data`` is the file of the weights, empty where the models have their own; ``size`` counts its bytes, ``orphans`` those
-    that no model in its folder points into. ``before`` and ``after`` count the bytes of all files, ``weights`` those of the
-    arrays in the pool, of which ``distinct`` are there once.
+    that no model in its folder points into. ``weights`` are the bytes of the arrays that models have in it, ``distinct`` those
+    of these arrays once. ``before`` counts the bytes of all files that were read, ``after`` those of the models and ``distinct``.
     """
 
     models: tuple[PooledModel, ...]
@@ -87,7 +89,7 @@ def pool(
 ) -> Pooling:
     """Write ONNX models into the folder ``out``, where they share one file of weights; arrays of equal bytes are there once.
 
-    Every array of at least 1,024 bytes goes into the file, whether it is an initializer or a Constant, in a body or not.
+    The folder is made if it is not there. Every array of at least 1,024 bytes goes into the file, whether it is an initializer or a Constant, in a body or not.
     ``data`` is the file's name in the folder. A file that is there keeps its bytes, so that models from before still find
     theirs, and grows; a parameter file (``.safetensors``, ``.params``) does not grow, and arrays that it lacks stay in the
     models. With ``embed`` the models get their weights back into their own files. ``in_place`` allows models to be replaced by
@@ -112,7 +114,7 @@ def pool(
     if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:
         raise InputError(faults)
     before = _count_bytes(sources)
-    with hold_folder(folder), OutputTransaction() as stage:
+    with _make_folder(folder), hold_folder(folder), OutputTransaction() as stage:
         members = [
             Member(source.graph, source.parameter_file, target, embeds=embed)
             for source, target in zip(sources, targets, strict=True)
@@ -136,8 +138,8 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
         raise UsageError(
             Fault("is at a URL, and models are pooled in a local folder", where=folder, hint="copy the folder there")
         )
-    if not is_folder(folder):
-        raise UsageError(Fault("is not a folder", where=folder, hint=f"create it: mkdir -p {folder}"))
+    if exists(folder) and not is_folder(folder):
+        raise UsageError(Fault("is not a folder", where=folder, hint="models are pooled in a folder, under their own names"))
     faults = []
     for source in sources:
         where = source.where or "a graph"
@@ -153,6 +155,22 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     if faults:
         raise RefusedError(faults)
     return [os.path.join(folder, name) for name in names]
+
+
+@contextmanager
+def _make_folder(folder: str) -> Iterator[None]:
+    """Create a folder if it is not there; it is gone again after an error. Raises OutputError."""
+    is_new = not exists(folder)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        yield
+    except OSError as error:
+        raise output_error(error, folder) from error
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # another run has written to it
+                os.rmdir(folder)
+        raise
 
 
 def _place_data(data: str, targets: Sequence[str]) -> str:
@@ -206,7 +224,7 @@ def _report(
         size,
         list_orphans(data) if data else 0,
         before,
-        size + sum(model.after for model in models),
+        sum(content.size for content in contents) + sum(model.after for model in models),
         sum(model.weights for model in models),
         sum(content.size for content in contents),
     )

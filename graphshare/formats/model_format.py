@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
+from graphshare.errors import Fault, InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
@@ -361,10 +361,13 @@ def refuse_differences(find: Callable[[], Iterable[Fault]], *, where: str) -> No
 
     Raises:
         SelfCheckError: it does not read back as that graph.
+        OutputError: it cannot be read back.
     """
     try:
         faults = list(islice(find(), _REPORTED))
     except InputError as error:
+        if isinstance(error.__cause__, OSError):  # the disk's fault, not that of what was written
+            raise OutputError([msgspec.structs.replace(fault, where=where) for fault in error.faults]) from error.__cause__
         faults = list(error.faults)
     if faults:
         raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=BUG) for f in faults])

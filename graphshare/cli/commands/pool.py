@@ -24,7 +24,7 @@ EXAMPLES = {
 
 @click.command("pool", cls=Command)
 @click.argument("graphs", metavar="GRAPH...", nargs=-1)
-@click.option("-o", "--out", metavar="DIR", required=True, help="The folder of the new models, which exists.")
+@click.option("-o", "--out", metavar="DIR", required=True, help="The folder of the new models.")
 @click.option("--data", metavar="NAME", default=DATA, help=f"The file of the weights, in that folder [{DATA}].")
 @click.option("--embed", is_flag=True, help="Put the weights into the models' own files again.")
 @options.in_place

@@ -49,7 +49,8 @@ from graphshare.text.format import escape_surrogates
 LEAST = 1024
 """Bytes from which on an array goes into the file of the weights; shapes and axes must be in the model."""
 _LARGE = 1 << 20
-_ALIGNMENTS = (1 << 16, 4096, 64, 8)
+_MAPPED = 1 << 16  # where an array begins that is mapped by itself, on every system
+_ALIGNMENT = 64
 _PADDING = 100  # at most a hundredth of the arrays is padding
 _KEY = "graphshare.pool."
 _WRITTEN, _METADATA = ".safetensors", "__metadata__"
@@ -140,6 +141,7 @@ class Pool:
     def add(self, members: Sequence[Member]) -> None:
         """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new."""
         sources: dict[Content, tuple[Member, Weight]] = {}
+        wanted = list(dict.fromkeys(content for member in members for content in member.contents.values()))
         for member in members:
             for weight, content in [*member.contents.items()]:
                 if content in self.places:
@@ -149,16 +151,16 @@ class Pool:
                 else:
                     del member.contents[weight]
                     member.embedded += [weight] if _is_outside(weight) else []
-        left = sum(content.size for content in sources) // _PADDING
-        for content in sorted(sources, key=lambda content: _class_of(content.size)):
-            for alignment in _ALIGNMENTS[_class_of(content.size) :]:
-                padding = -self.size % alignment
-                if padding <= left or alignment == _ALIGNMENTS[-1]:
-                    break
-            left -= padding
-            self.places[content] = self.size + padding
-            self.new.append((self.size + padding, *sources[content]))
-            self.size += padding + content.size
+        if self.old is not None and not self.is_indexed:
+            # A run that was killed before its models were in place has left the file that this one would begin with.
+            for content, start in _lay_out(wanted, 0).items():
+                if content in sources and _has(self.path, start, content):
+                    self.places[content] = start
+                    del sources[content]
+        for content, start in _lay_out(sources, self.size).items():
+            self.places[content] = start
+            self.new.append((start, *sources[content]))
+            self.size = start + content.size
 
     def locate(self, content: Content, name: str) -> ExternalRange:
         """Return where the models point, with another ``name`` for a file that is not in place."""
@@ -207,9 +209,28 @@ class Pool:
                 self.places[named[record.key or ""]] = record.data_offset or 0
 
 
-def _class_of(size: int) -> int:
-    """Return the first alignment that is wanted for an array; large arrays come first in the file."""
-    return 0 if size >= _LARGE else 2
+def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
+    """Return where arrays go in a file from ``start`` on: large ones first, to be mapped, where that costs little.
+
+    What follows are those whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their elements, without gaps.
+    """
+    left = sum(content.size for content in contents) // _PADDING
+    places: dict[Content, int] = {}
+    for content in sorted(contents, key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED))):
+        padding = -start % _MAPPED if content.size >= _LARGE else left + 1
+        if padding > left:
+            padding = -start % min(content.size & -content.size, _ALIGNMENT)
+        left -= padding
+        places[content] = start + padding
+        start += padding + content.size
+    return places
+
+
+def _has(path: str, start: int, content: Content) -> bool:
+    """Return whether a file has an array at a place."""
+    with open_source(path) as source:
+        end = start + content.size
+        return end <= source.size and _hash(_read_range(source, start, end)) == content.digest
 
 
 def hash_members(members: Sequence[Member]) -> None:
@@ -307,7 +328,7 @@ def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransa
     Raises:
         SelfCheckError: a model does not read back as it was, or an array has other bytes.
     """
-    written = "" if pool is None else pool.path
+    written = "" if pool is None or pool.old is None else pool.path
     if pool is not None and pool.new:
         out = stage.open(pool.path)
         written = out.name
