@@ -30,7 +30,7 @@ from graphshare.formats.onnx.pool import (
     stage_pool,
 )
 from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.formats.paths import base_name, exists, find_identity, is_folder
+from graphshare.formats.paths import base_name, exists, find_identity, is_folder, is_snapshot
 from graphshare.formats.staged_file import output_error
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.short_repr import ShortRepr
@@ -62,7 +62,7 @@ class Pooling(ShortRepr, msgspec.Struct, frozen=True):
 
     ``data`` is the file of the weights, empty where the models have their own; ``size`` counts its bytes, ``orphans`` those
     that no model in its folder points into. ``weights`` are the bytes of the arrays that models have in it, ``distinct`` those
-    of these arrays once. ``before`` counts the bytes of all files that were read, ``after`` those of the models and ``distinct``.
+    of these arrays once. ``before`` counts the bytes of all files that were read, ``after`` the models and ``distinct``.
     """
 
     models: tuple[PooledModel, ...]
@@ -89,11 +89,11 @@ def pool(
 ) -> Pooling:
     """Write ONNX models into the folder ``out``, where they share one file of weights; arrays of equal bytes are there once.
 
-    The folder is made if it is not there. Every array of at least 1,024 bytes goes into the file, whether it is an initializer or a Constant, in a body or not.
-    ``data`` is the file's name in the folder. A file that is there keeps its bytes, so that models from before still find
-    theirs, and grows; a parameter file (``.safetensors``, ``.params``) does not grow, and arrays that it lacks stay in the
-    models. With ``embed`` the models get their weights back into their own files. ``in_place`` allows models to be replaced by
-    their pooled selves.
+    The folder is made if it is not there. Every array of at least 1,024 bytes goes into the file, whether it is an initializer
+    or a Constant, in a body or not. ``data`` is the file's name in the folder. A file that is there keeps its bytes, so that
+    models from before still find theirs, and grows; a parameter file (``.safetensors``, ``.params``) does not grow, and arrays
+    that it lacks stay in the models. With ``embed`` the models get their weights back into their own files. ``in_place`` allows
+    models to be replaced by their pooled selves.
 
     Every array is read back and compared with its source, byte by byte. With ``verify`` onnxruntime computes each model before
     and after, on drawn inputs, and all outputs must be equal bit for bit. All files are put in place together, or none.
@@ -138,6 +138,9 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
         raise UsageError(
             Fault("is at a URL, and models are pooled in a local folder", where=folder, hint="copy the folder there")
         )
+    if is_snapshot(folder):
+        reason = "is in a model hub's cache, which is not written to"
+        raise RefusedError(Fault(reason, where=folder, hint="name another folder with `out`"))
     if exists(folder) and not is_folder(folder):
         raise UsageError(Fault("is not a folder", where=folder, hint="models are pooled in a folder, under their own names"))
     faults = []

@@ -14,7 +14,7 @@ from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.model_format import BUG, SaveOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model
-from graphshare.formats.onnx.external import Placement, list_external
+from graphshare.formats.onnx.external import Placement, list_external, list_outside
 from graphshare.formats.onnx.protobuf import Blob
 from graphshare.formats.onnx.stored import FileRange, OnnxFile, OnnxSource, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import data_size
@@ -25,7 +25,7 @@ from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.formats.paths import base_name
+from graphshare.formats.paths import base_name, is_inside
 from graphshare.formats.staged_file import StagedFile
 from graphshare.ir.bodies import Body, list_bodies, own_inputs
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -86,6 +86,8 @@ def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes
     is_remote = is_url(folder)
     embedded = _list_remote(graph, parameters) if is_remote else EMPTY
     folder = "" if is_remote else folder
+    if isinstance(graph.source, OnnxSource) and any(not is_inside(place.path, folder) for _, _, place in list_outside(graph)):
+        folder = graph.source.file.real_folder
     placement = Placement(graph, os.path.join(folder, "model.onnx"), parameters, embedded=embedded)
     if placement.outside:
         hint = "write the model first: its data is then beside it"
