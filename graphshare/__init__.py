@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphshare.api.inspect import infer_shapes as infer_shapes
     from graphshare.api.inspect import inspect as inspect
     from graphshare.api.inspect import inspect_folder as inspect_folder
+    from graphshare.api.inspect import inspect_shared as inspect_shared
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
     from graphshare.api.pool import pool as pool
@@ -110,6 +111,7 @@ _HOMES = {
     "infer_shapes": "api.inspect",
     "inspect": "api.inspect",
     "inspect_folder": "api.inspect",
+    "inspect_shared": "api.inspect",
     "list_params": "inspection.params_list",
     "load": "checkpoint.load",
     "load_rules": "api.rules",

@@ -468,12 +468,3 @@ def list_orphans(path: str) -> int:
             orphans += 0 if gap < start & -start and start < source.size else gap  # less is padding
             end = max(end, stop)
     return orphans
-
-
-def list_contents(members: Collection[Member]) -> dict[Content, list[Member]]:
-    """Return the models that have each array, by content."""
-    users: dict[Content, list[Member]] = {}
-    for member in members:
-        for content in dict.fromkeys(member.contents.values()):
-            users.setdefault(content, []).append(member)
-    return users
