@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from graphshare.execute.classes import rank_classes as rank_classes
     from graphshare.execute.plan import UnsupportedError as UnsupportedError
     from graphshare.execute.sgd import Sgd as Sgd
+    from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
-    from graphshare.formats.staged_file import overwriting as overwriting
     from graphshare.inspection.params_list import list_params as list_params
     from graphshare.inspection.params_show import measure_params as measure_params
     from graphshare.inspection.params_show import show_params as show_params
@@ -117,7 +117,7 @@ _HOMES = {
     "load_rules": "api.rules",
     "measure_params": "inspection.params_show",
     "open_images": "api.images",
-    "overwriting": "formats.staged_file",
+    "overwriting": "files.staged_file",
     "pool": "api.pool",
     "rank_classes": "execute.classes",
     "rename": "api.rename",

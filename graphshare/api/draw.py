@@ -10,7 +10,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
 from graphshare.drawing.draw import draw as draw_graph
-from graphshare.formats.paths import base_name
+from graphshare.files.paths import base_name
 
 Language = Literal["html", "svg", "dot", "mermaid", "png", "pdf"]
 Theme = Literal["auto", "light", "dark"]

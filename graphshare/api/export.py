@@ -32,14 +32,15 @@ from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.output_paths import UsedFile, is_directory, is_stem, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name, extend
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
+from graphshare.formats.model_names import name_of_file
 from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
-from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import cast_in_memory
-from graphshare.formats.paths import base_name, extend
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key

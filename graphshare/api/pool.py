@@ -15,8 +15,11 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
-from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.leftovers import hold_folder
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.leftovers import hold_folder
+from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name, exists, find_identity, is_folder, is_snapshot
+from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.onnx.pool import (
     Member,
@@ -29,9 +32,6 @@ from graphshare.formats.onnx.pool import (
     open_pool,
     stage_pool,
 )
-from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.formats.paths import base_name, exists, find_identity, is_folder, is_snapshot
-from graphshare.formats.staged_file import output_error
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.short_repr import ShortRepr
 from graphshare.text.urls import is_url, local_path

@@ -25,13 +25,13 @@ from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.trainer import Backpropagation
 from graphshare.execute.variable_values import as_array, random_stream
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.output_paths import is_directory
+from graphshare.files.paths import extend, join
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import find_differences
-from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.registry import FORMATS
-from graphshare.formats.paths import extend, join
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean, join_key

@@ -9,11 +9,11 @@ import msgspec
 
 from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError, UsageError
-from graphshare.formats.byte_source import ListedFile
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.path_matches import match_path
+from graphshare.files.paths import base_name, is_folder, is_surely_file, join, split
 from graphshare.formats.model_format import load_format
 from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
-from graphshare.formats.path_matches import match_path
-from graphshare.formats.paths import base_name, is_folder, is_surely_file, join, split
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, split_url
 
@@ -152,7 +152,7 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
 
 
 def _list_remote(url: str, sieve: Sieve) -> _Files:
-    from graphshare.formats.remote.listing import find_files  # start-up: only URLs need it
+    from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
 
     head, last, _ = split_url(url)
     start = len(f"{head}{last}/" if last else head)

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from graphshare.arguments import Natural
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.files.nearby import refuse_missing, suggest_files
+from graphshare.files.output_paths import STDIN
+from graphshare.files.paths import base_name, exists, extend, is_file, is_folder, is_surely_file, join, list_names, split
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
-from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, STEM_END, params_path, split_params
-from graphshare.formats.nearby import refuse_missing, suggest_files, suggest_graph
-from graphshare.formats.output_paths import STDIN
-from graphshare.formats.paths import base_name, exists, extend, is_file, is_folder, is_surely_file, join, list_names, split
+from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, STEM_END, params_path, split_params, suggest_graph
 from graphshare.ir.graph import Graph
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, local_path, redact
@@ -99,7 +99,7 @@ def graph_path(source: str) -> tuple[str, str]:
         return source, ""
     if is_folder(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
-    hint = suggest_files(source, FILE_ENDINGS, stems=True) or suggest_graph(source)
+    hint = suggest_files(source, FILE_ENDINGS, stem_end=STEM_END) or suggest_graph(source)
     raise InputError(refuse_missing(source, hint or f"neither this file nor {extend(source, STEM_END)} is there"))
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.files.open_source import read_file
 from graphshare.formats.model_format import find_format
-from graphshare.formats.open_source import read_file
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import format_count

@@ -10,18 +10,10 @@ import msgspec
 from graphshare.checkpoint.load import StrPath, list_siblings
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, GraphshareError, UsageError
+from graphshare.files.output_paths import STDIN, Content, UsedFile, is_directory, is_stem, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name, extend, find_identity, join
 from graphshare.formats.model_format import Capability, ModelFormat, find_format, load_format
-from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, params_path, stem_of
-from graphshare.formats.output_paths import (
-    STDIN,
-    Content,
-    UsedFile,
-    is_directory,
-    is_stem,
-    name_of_file,
-    refuse_inputs_as_outputs,
-)
-from graphshare.formats.paths import base_name, extend, find_identity, join
+from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, name_of_file, params_path, stem_of
 from graphshare.text.format import shorten
 from graphshare.text.urls import is_url, local_path
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.open_source import reopen_source
+from graphshare.files.open_source import reopen_source
 from graphshare.formats.params.arrays import ArrayReader, have_equal_values, record_in_memory
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.text.format import format_bytes, format_count, format_dims, format_shape

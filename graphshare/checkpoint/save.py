@@ -16,12 +16,12 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
 from graphshare.errors import Fault, OutputError, UsageError
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name
+from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, CopiedWeights, SaveOptions, find_format, require
-from graphshare.formats.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.records import ParameterFile
-from graphshare.formats.paths import base_name
-from graphshare.formats.staged_file import output_error
 from graphshare.ir.graph import Graph
 
 _NO_OPTIONS = SaveOptions()

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.open_source import read_file
-from graphshare.formats.paths import relative_path, split
-from graphshare.formats.schema import explain
+from graphshare.files.open_source import read_file
+from graphshare.files.paths import relative_path, split
+from graphshare.files.schema import explain
 from graphshare.reports.model import Finding
 from graphshare.text.format import escape_surrogates
 

@@ -17,9 +17,9 @@ from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
 from graphshare.checks.registry import RULES, select_codes
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, GraphshareError, InputError
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.output_paths import STDIN
 from graphshare.formats.model_format import find_format
-from graphshare.formats.output_paths import STDIN
 from graphshare.progress import task
 from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.urls import redact

@@ -14,10 +14,10 @@ import msgspec
 
 from graphshare.checks.registry import select_codes
 from graphshare.errors import Fault, InputError, UsageError
-from graphshare.formats.open_source import read_file
-from graphshare.formats.paths import relative_path
-from graphshare.formats.schema import explain
-from graphshare.formats.toml import read_toml
+from graphshare.files.open_source import read_file
+from graphshare.files.paths import relative_path
+from graphshare.files.schema import explain
+from graphshare.files.toml import read_toml
 
 _OWN_FILE, _SHARED_FILE = "graphshare.toml", "pyproject.toml"
 

@@ -81,7 +81,7 @@ def read_document(data: bytes, *, where: str = "") -> Reading:
 
 def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
     """Sort the faults of a document that is JSON and not a graph into their stages."""
-    from graphshare.formats.schema import explain  # start-up: sound files need no schema
+    from graphshare.files.schema import explain  # start-up: sound files need no schema
     from graphshare.formats.wrong_file import refuse_json
 
     fault = refuse_json(reading.value) if isinstance(reading.value, dict) else None

@@ -17,13 +17,13 @@ from graphshare.checks.document import BOM
 from graphshare.checks.engine import run_rules
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
-from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.gzip_file import is_gzip
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.gzip_file import is_gzip
+from graphshare.files.paths import real_path
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import MxnetSource, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import Record
-from graphshare.formats.paths import real_path
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.rebuild import rebuild_graph

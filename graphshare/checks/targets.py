@@ -13,12 +13,12 @@ from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import Reading, read_file
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
+from graphshare.files.output_paths import STDIN
+from graphshare.files.path_matches import is_pattern, match_paths
+from graphshare.files.paths import base_name, list_names, split
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
-from graphshare.formats.output_paths import STDIN
-from graphshare.formats.path_matches import is_pattern, match_paths
-from graphshare.formats.paths import base_name, list_names, split
+from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS, STEM_END
 from graphshare.text.urls import is_url, local_path
 
 
@@ -84,7 +84,7 @@ def _find_graph(params: str, known: dict[str, dict[str, str]]) -> str:
 
 
 def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
-    if is_pattern(argument):
+    if is_pattern(argument, stem_end=STEM_END):
         return [Target(path) for path in match_paths(argument)]
     if is_folder_of_models(argument):
         models = find_models(argument, sieve, loose=True)

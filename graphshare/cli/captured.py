@@ -13,8 +13,8 @@ from types import FrameType
 
 from graphshare.cli.console import choose_color, choose_quiet
 from graphshare.cli.main import Terminated, run
+from graphshare.files.descriptors import note_inherited_descriptors
 from graphshare.fleet.records import Captured
-from graphshare.formats.descriptors import note_inherited_descriptors
 
 
 def prepare_worker() -> None:

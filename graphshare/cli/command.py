@@ -20,7 +20,7 @@ import click
 
 from graphshare.cli.console import choose_quiet
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.staged_file import overwriting
+from graphshare.files.staged_file import overwriting
 from graphshare.text.names import did_you_mean, find_similar
 from graphshare.text.urls import local_path
 

@@ -9,13 +9,13 @@ import msgspec
 
 from graphshare.cli.console import align, is_quiet, put, put_json_text, put_text, say
 from graphshare.cli.progress import Bar, is_shown
+from graphshare.files.staged_file import note_output
 from graphshare.fleet.foreach import FleetRun
 from graphshare.fleet.page import describe_counts, write_page
 from graphshare.fleet.records import Result
 from graphshare.fleet.spool import Spool
 from graphshare.fleet.summary import Summary
 from graphshare.fleet.tasks import Template
-from graphshare.formats.staged_file import note_output
 from graphshare.text.format import escape_control, format_count, format_number
 from graphshare.text.json_text import encode_json
 

@@ -11,8 +11,8 @@ import msgspec
 
 import graphshare
 from graphshare.cli.console import is_colored, name_options, put_json_text, put_text, say
-from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.output_paths import UsedFile
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.output_paths import UsedFile
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import FindingsReport
 from graphshare.text.format import escape_control

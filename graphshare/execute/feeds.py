@@ -13,6 +13,7 @@ import msgspec
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, UsageError
+from graphshare.files.paths import is_folder
 from graphshare.formats.content_tests import is_image
 from graphshare.formats.images.header import ENDINGS as IMAGE_ENDINGS
 from graphshare.formats.images.header import read_start
@@ -23,7 +24,6 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.registry import ARRAY_ENDINGS
-from graphshare.formats.paths import is_folder
 from graphshare.ir.graph import Node
 from graphshare.text.names import did_you_mean, split_pair
 from graphshare.text.urls import is_url

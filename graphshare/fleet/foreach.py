@@ -10,13 +10,13 @@ import msgspec
 
 from graphshare.checkpoint.folder import Sieve
 from graphshare.errors import Fault, UsageError
+from graphshare.files.staged_file import may_overwrite
 from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
 from graphshare.fleet.slots import refuse_in_import, run_in_slots
 from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_collisions, refuse_escapes, refuse_template
 from graphshare.fleet.work import make_unfinished
-from graphshare.formats.staged_file import may_overwrite
 from graphshare.resources import parse_size
 from graphshare.text.format import format_count
 from graphshare.text.html import MOST_ROWS, Table, format_html

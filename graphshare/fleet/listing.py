@@ -15,11 +15,11 @@ from graphshare.checkpoint.folder import ModelFiles, Sieve, group_files, group_m
 from graphshare.checkpoint.folder import list_models as list_folder_models
 from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.path_matches import find_root, is_pattern, list_candidates, match_path
+from graphshare.files.paths import is_file, is_folder, split
 from graphshare.fleet.records import FleetModel
-from graphshare.formats.byte_source import ListedFile
-from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, stem_of
-from graphshare.formats.path_matches import find_root, is_pattern, list_candidates, match_path
-from graphshare.formats.paths import is_file, is_folder, split
+from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, STEM_END, stem_of
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
 
 _SUFFIXES = tuple(names.suffix for names in FORMAT_NAMES.values())
@@ -105,12 +105,12 @@ def _list_names(folder: str) -> dict[str, None]:
 
 def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
     """Return the models of a URL: of a glob, a file, a stem or a folder. Raises InputError when it cannot be listed."""
-    if is_pattern(pattern):
+    if is_pattern(pattern, stem_end=STEM_END):
         start = len(_without_tail(find_root(pattern)))
         wanted = _without_tail(pattern)[start:]
         globs = [wanted, *(wanted + suffix for suffix in _SUFFIXES)] if _may_be_stem(wanted) else [wanted]
         return _select(list_candidates(pattern), globs, _ends_of(wanted), start)
-    from graphshare.formats.remote.listing import list_folder  # start-up: only URLs need it
+    from graphshare.files.remote.listing import list_folder  # start-up: only URLs need it
 
     folder, name = split(pattern)
     start = len(_without_tail(folder))

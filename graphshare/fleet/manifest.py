@@ -12,9 +12,9 @@ from typing import BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError, OutputError, RefusedError
+from graphshare.files.staged_file import output_error
 from graphshare.fleet.records import FileState, Result, Task
 from graphshare.fleet.work import clean_text, is_unchanged
-from graphshare.formats.staged_file import output_error
 from graphshare.text.urls import is_url
 
 try:

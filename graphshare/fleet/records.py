@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import GraphshareError
-from graphshare.formats.byte_source import ListedFile
+from graphshare.files.byte_source import ListedFile
 from graphshare.text.urls import is_url, split_url
 
 _MOST_FINDINGS = 3  # that the reason of a result names

@@ -9,10 +9,10 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.files.paths import base_name, join, real_path, split
 from graphshare.fleet.listing import iter_sources
 from graphshare.fleet.records import FleetModel, Task
 from graphshare.formats.model_names import leads_stem, name_of, stem_of
-from graphshare.formats.paths import base_name, join, real_path, split
 from graphshare.text.urls import is_url, leaves_folder
 
 Content = Literal["graph", "params", "map"]

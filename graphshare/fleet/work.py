@@ -13,11 +13,11 @@ from types import FrameType
 import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.leftovers import FolderMemory, remember_folders
+from graphshare.files.paths import describe_file
+from graphshare.files.staged_file import overwriting
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
-from graphshare.formats.byte_source import ListedFile
-from graphshare.formats.leftovers import FolderMemory, remember_folders
-from graphshare.formats.paths import describe_file
-from graphshare.formats.staged_file import overwriting
 from graphshare.resources import TimeUp, memory_limit, time_error, time_limit
 from graphshare.text.format import escape_surrogates, format_count, shorten
 from graphshare.text.urls import is_url, redact

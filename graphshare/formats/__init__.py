@@ -1,1 +1,1 @@
-"""Files: symbol JSON of every generation, parameter files, and writing them whole or not at all."""
+"""Formats of models, parameters and images."""

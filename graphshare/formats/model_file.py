@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
-from graphshare.formats.byte_source import SAMPLE, ByteSource, HeldBytes, read_whole
-from graphshare.formats.gzip_file import MAGIC as GZIP
-from graphshare.formats.gzip_file import MAX_UNPACKED, unpack, unpack_start
+from graphshare.files.byte_source import SAMPLE, ByteSource, HeldBytes, read_whole
+from graphshare.files.gzip_file import MAGIC as GZIP
+from graphshare.files.gzip_file import MAX_UNPACKED, unpack, unpack_start
+from graphshare.files.open_source import open_source, suggest_others
+from graphshare.files.output_paths import STDIN
 from graphshare.formats.model_names import FILE_ENDINGS
-from graphshare.formats.open_source import open_source, suggest_others
-from graphshare.formats.output_paths import STDIN
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
 
@@ -154,7 +154,7 @@ def open_model_file(path: str) -> Iterator[ModelFile]:
 
 
 def _open_url(url: str) -> ByteSource:
-    from graphshare.formats.remote.source import open_url  # start-up: only URLs need it
+    from graphshare.files.remote.source import open_url  # start-up: only URLs need it
 
     try:
         return open_url(url, first=_FIRST)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import msgspec
 
 from graphshare.errors import Fault, InputError, OutputError, RefusedError, SelfCheckError
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record

@@ -11,11 +11,14 @@ import re
 
 import msgspec
 
-from graphshare.formats.paths import base_name, extend
+from graphshare.errors import InputError
+from graphshare.files.output_paths import STDIN
+from graphshare.files.paths import base_name, exists, extend, join, list_names, split
 from graphshare.text.urls import is_url, split_url
 
 STEM_END = "-symbol.json"
 PARAMETER_ENDINGS = (".params", ".npz", ".safetensors")
+_SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
 
 
@@ -85,3 +88,41 @@ def leads_stem(path: str) -> bool:
 def name_of(path: str) -> str:
     """Return the last name of a model's stem."""
     return base_name(stem_of(path))
+
+
+def name_of_file(path: str) -> str:
+    """Return the name of a file without its directory, ``-symbol.json`` and suffixes; empty for stdin and for no file."""
+    name = "" if path == STDIN else base_name(path).removesuffix(".gz")
+    if name.endswith(STEM_END):
+        return name.removesuffix(STEM_END)
+    while (shorter := _SUFFIX.sub("", name)) not in ("", name):
+        name = shorter
+    return name
+
+
+def suggest_graph(path: str) -> str:
+    """Return a hint with the graph beside a parameter file that MXNet's names belong to, or an empty text."""
+    parts = split_params(path)
+    symbol = parts[0] + STEM_END if parts else ""
+    return f"the graph of this checkpoint is {symbol}; {parts[0]} names both" if parts and _exists(symbol) else ""
+
+
+def suggest_parameters(path: str) -> str:
+    """Return a hint with the parameter file beside a graph that MXNet's names belong to, or an empty text."""
+    folder, name = split(path.removesuffix(".gz"))
+    if not name.endswith(STEM_END):
+        return ""
+    stem = name.removesuffix(STEM_END)
+    try:
+        entries = list_names(folder, prefix=f"{stem}-")
+    except (OSError, InputError):
+        return ""
+    beside = [entry for entry in entries if (split_params(entry) or ("",))[0] == stem]
+    return f"its parameters are in {join(folder, beside[0])}" if beside else ""
+
+
+def _exists(path: str) -> bool:
+    try:
+        return exists(path)
+    except InputError:  # a URL of which that cannot be known
+        return False

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import msgspec
 
 from graphshare.errors import Fault
-from graphshare.formats.byte_source import SAMPLE, ByteSource
+from graphshare.files.byte_source import SAMPLE, ByteSource
+from graphshare.files.gzip_file import MAGIC as GZIP
+from graphshare.files.gzip_file import unpack_start
+from graphshare.files.open_source import open_source
 from graphshare.formats.content_tests import is_caffemodel, is_image, is_markup, is_onnx, is_onnx_tensor, is_saved_model
-from graphshare.formats.gzip_file import MAGIC as GZIP
-from graphshare.formats.gzip_file import unpack_start
+from graphshare.formats.model_names import suggest_graph, suggest_parameters
 from graphshare.formats.mxnet.document import TVM_OP, begins_like_json, is_tvm_graph
-from graphshare.formats.nearby import suggest_graph, suggest_parameters
-from graphshare.formats.open_source import open_source
 from graphshare.text.format import format_names, shorten
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from tests.processes import ROOT, done, files_in, graphshare, refused, write_json
 from tests.symbols import Document, Record, document, old_batch_norm, operator, variable
 

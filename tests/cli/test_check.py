@@ -15,8 +15,8 @@ from graphshare.checks.document import BOM
 from graphshare.checks.engine import run_rules
 from graphshare.checks.registry import RULES
 from graphshare.checks.rule import Example, ExampleRecord
+from graphshare.files.schema import explain
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.schema import explain
 from graphshare.ir.compare import compare_structure
 from tests.processes import ROOT, done, environment, files_in, graphshare, keys_of, refused
 from tests.symbols import mxnet_text, siamese, two_layers
@@ -139,7 +139,7 @@ def test_jobs_change_nothing(folder: Path) -> None:
 
 def toml() -> None:
     """TOML is read by Python 3.11 and later, or by the package tomli."""
-    from graphshare.formats.toml import toml_reader
+    from graphshare.files.toml import toml_reader
 
     if toml_reader() is None:
         pytest.skip("this Python reads no TOML; pip install tomli")

@@ -12,8 +12,8 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import InputError
-from graphshare.formats import gzip_file
-from graphshare.formats.byte_source import SAMPLE
+from graphshare.files import gzip_file
+from graphshare.files.byte_source import SAMPLE
 from graphshare.formats.model_file import open_model_file
 from tests.processes import done, files_in, graphshare, refused
 from tests.surroundings import size_of_day

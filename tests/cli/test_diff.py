@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused, write_json
 from tests.symbols import document, old_batch_norm, operator, two_layers, variable
 

@@ -15,7 +15,7 @@ import pytest
 from graphshare.api.export import export
 from graphshare.checkpoint.load import load
 from graphshare.errors import DisprovedError, RefusedError, UsageError
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from graphshare.ops.registry import TRANSLATIONS, register_translation
 from graphshare.ops.translation import NoTranslation, Translation, Translator
 from graphshare.verification import onnx_checker

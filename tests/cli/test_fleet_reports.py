@@ -15,10 +15,10 @@ import pytest
 
 from graphshare.cli import fleet_report
 from graphshare.cli.captured import run_captured
+from graphshare.files.schema import explain
 from graphshare.fleet.records import Result, Task
 from graphshare.fleet.spool import Spool
 from graphshare.fleet.summary import Summary
-from graphshare.formats.schema import explain
 from tests.cli.test_foreach import inline, models
 from tests.processes import graphshare
 

@@ -18,10 +18,10 @@ import graphshare as gs
 from graphshare.cli.captured import run_captured
 from graphshare.cli.fleet import make_template
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
+from graphshare.files.schema import explain
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import Result, Run, Task
 from graphshare.fleet.work import work
-from graphshare.formats.schema import explain
 from tests.processes import ROOT, done, environment, graphshare, refused
 
 DUPLICATE = ("duplicate", "{}", "--prefix", "sha-")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from tests import pictures
 from tests.processes import ROOT, done, graphshare, refused, write_json
 from tests.symbols import document, operator, variable

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import graphshare as gs
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from tests.processes import ROOT, done, environment, graphshare, refused, write_json, write_params
 from tests.symbols import document, operator, two_layers, variable
 

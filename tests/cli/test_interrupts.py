@@ -48,7 +48,7 @@ DUPLICATE = ("duplicate", "a.json", "--prefix", "b-", "-o", "out.json", "--map-o
 def test_the_last_message_says_what_was_written(folder: Path, code: int) -> None:
     number = "SIGINT" if code == 130 else "SIGHUP"
     change = f"""
-from graphshare.formats import atomic
+from graphshare.files import atomic
 def interrupting(real):
     def call(*arguments):
         os.kill(os.getpid(), signal.{number})

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from tests.cli.test_terminal import at_terminal
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
 

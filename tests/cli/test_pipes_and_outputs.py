@@ -210,7 +210,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the ba
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.path.insert(0, {str(ROOT)!r})
 from graphshare.cli import main
-from graphshare.formats import atomic
+from graphshare.files import atomic
 from graphshare.formats.mxnet import staging as results
 def slow(*arguments, **more):
     print("here", flush=True)

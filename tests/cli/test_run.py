@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from tests import params_bytes
 from tests.processes import ROOT, done, files_in, graphshare, on_terminal, refused, write_json, write_params
 from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from graphshare.formats.schema import explain, load_schema
+from graphshare.files.schema import explain, load_schema
 from tests.processes import ROOT, done, graphshare, write_json, write_params
 from tests.symbols import old_batch_norm, siamese, two_layers
 

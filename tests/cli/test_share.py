@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from tests import params_bytes
 from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused, write_json, write_params
 from tests.symbols import Document, document, old_batch_norm, operator, siamese, two_layers, variable

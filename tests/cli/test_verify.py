@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphshare.files.schema import explain
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.registry import read_index
-from graphshare.formats.schema import explain
 from tests.processes import ROOT, done, graphshare, refused
 
 FIXTURES = ROOT / "fixtures"

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import graphshare as gs
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.rebuild import rebuild
 from graphshare.ops.registry import TRANSLATIONS, register_translation

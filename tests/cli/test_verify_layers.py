@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from tests.processes import ROOT, done, graphshare, refused, write_json
 from tests.symbols import document, operator, variable
 

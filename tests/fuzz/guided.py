@@ -23,6 +23,7 @@ STARTED = time.monotonic()
 
 with atheris.instrument_imports(
     include=[
+        "graphshare.files",
         "graphshare.formats",
         "graphshare.checkpoint",
         "graphshare.rewrite.rules",

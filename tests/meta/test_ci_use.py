@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from graphshare.checks.registry import RULES
-from graphshare.formats.schema import explain
-from graphshare.formats.toml import read_toml
+from graphshare.files.schema import explain
+from graphshare.files.toml import read_toml
 from tests.surroundings import ROOT, missing
 from tests.unit.checks.examples import graph_bytes
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphshare.drawing.graphviz import LIMIT
-from graphshare.formats.gzip_file import MAX_UNPACKED
+from graphshare.files.gzip_file import MAX_UNPACKED
 from graphshare.formats.images.header import FORMATS, MAX_PIXELS
 from graphshare.formats.images.images import MAX_RESIZED
 from graphshare.formats.model_file import MAX_STREAM
@@ -74,7 +74,7 @@ def test_nothing_loads_code_from_a_file() -> None:
 
 def test_only_the_modules_of_urls_open_connections_and_nothing_starts_a_program() -> None:
     sources = read_sources()
-    remote = {name: sources.pop(name) for name in list(sources) if name.startswith("formats/remote/")}
+    remote = {name: sources.pop(name) for name in list(sources) if name.startswith("files/remote/")}
     assert set().union(*find_uses(CONNECTS | STARTS, set(), remote).values()) <= {"fsspec", "asyncio"}
     uses = find_uses(CONNECTS | STARTS, set(), sources)
     assert set().union(*uses.values()) <= {"subprocess", "multiprocessing"}

@@ -15,7 +15,7 @@ import pytest
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import NameLists
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import stage_params

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import convert_params, stage_params
 from graphshare.formats.params.registry import read_index

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphshare.errors import InputError
-from graphshare.formats.open_source import open_source
+from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import coalesce
 from graphshare.formats.params.convert import convert_params

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.formats.remote import patience
+from graphshare.files.remote import patience
 from tests.remote.web_server import WebServer, serve
 
 

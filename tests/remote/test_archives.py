@@ -11,7 +11,7 @@ import pytest
 import graphshare as gs
 from graphshare.cli import main
 from graphshare.errors import InputError
-from graphshare.formats.remote import source
+from graphshare.files.remote import source
 from tests.processes import ROOT
 from tests.remote.web_server import WebServer
 

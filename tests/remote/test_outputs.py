@@ -13,8 +13,8 @@ import pytest
 import graphshare as gs
 from graphshare.cli import main
 from graphshare.errors import OutputError
-from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.remote.filesystem import Place
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.remote.filesystem import Place
 from tests.processes import ROOT
 
 LENET = str(ROOT / "fixtures" / "lenet")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from graphshare.cli import main
-from graphshare.formats.remote import patience
+from graphshare.files.remote import patience
 from tests.processes import ROOT
 from tests.remote.bad_server import Behaviour, drip_body, drip_head, fail, say_nothing, serve_badly
 

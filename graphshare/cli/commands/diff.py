@@ -17,7 +17,7 @@ from graphshare.cli.report import put_report, report_format
 from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference
 from graphshare.errors import Fault, GraphshareError, UsageError
-from graphshare.formats.open_source import open_source
+from graphshare.files.open_source import open_source
 from graphshare.formats.params.registry import recognize_format
 from graphshare.reports.formats import default_format
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo

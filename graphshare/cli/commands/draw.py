@@ -16,8 +16,8 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.output_paths import is_directory
-from graphshare.formats.paths import base_name
+from graphshare.files.output_paths import is_directory
+from graphshare.files.paths import base_name
 from graphshare.text.format import format_count
 
 _LANGUAGES: dict[str, Any] = {

@@ -17,7 +17,7 @@ from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.paths import is_file
+from graphshare.files.paths import is_file
 from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping, OnCollision
 from graphshare.text.format import escape_control, format_count

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, install_command
-from graphshare.formats.byte_source import ByteSource, SourceFile
-from graphshare.formats.open_source import open_source
+from graphshare.files.byte_source import ByteSource, SourceFile
+from graphshare.files.open_source import open_source
 from graphshare.text.format import format_dims
 
 if TYPE_CHECKING:

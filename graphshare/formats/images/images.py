@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
+from graphshare.files.paths import base_name, is_folder, is_listed_file, join, list_names
 from graphshare.formats.content_tests import is_image
 from graphshare.formats.images.header import ENDINGS, ImageHeader, read_header, read_start
 from graphshare.formats.images.settings import COLORS, ImageSettings, crop_corner, size_before_crop, size_of_result
-from graphshare.formats.paths import base_name, is_folder, is_listed_file, join, list_names
 from graphshare.formats.wrong_file import refuse_file
 from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape

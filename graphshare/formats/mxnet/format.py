@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from graphshare.errors import Fault
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, SaveOptions
 from graphshare.formats.model_names import PACKED, PARAMETER_ENDINGS, split_params

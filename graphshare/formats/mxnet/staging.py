@@ -13,14 +13,14 @@ from operator import attrgetter
 from typing import Any
 
 from graphshare.errors import Fault
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.output_paths import STDOUT
 from graphshare.formats.model_format import refuse_differences
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.mxnet.source import NodesText, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.output_paths import STDOUT
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import node_ids
 from graphshare.progress import task

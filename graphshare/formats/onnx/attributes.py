@@ -54,17 +54,22 @@ class Attributes(NamedTuple):
     weight: Weight | None = None
 
 
+_NONE = Attributes()
+
+
 class AttributeReader:
     """Reads the attributes of operators of one file; equal ones become one object."""
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._known: dict[bytes, Attributes] = {b"": Attributes()}
+        self._known: dict[bytes, Attributes] = {}
         self._outer: list[TensorPlace] = []
         self._weight: Weight | None = None
 
     def read(self, fields: Sequence[Field], read_graph: ReadGraph) -> Attributes:
         """Return the attributes in ``fields``. Raises WireError."""
+        if not fields:
+            return _NONE
         data = self._file.data
         key = None
         if sum(field[4] - field[3] for field in fields) <= _CACHED:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.files.open_source import open_source
 from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph, Weight
 from graphshare.formats.onnx.graph_fields import (
     ANNOTATION,
@@ -41,7 +43,6 @@ from graphshare.formats.onnx.stored import (
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
-from graphshare.formats.open_source import open_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
 from graphshare.ir.rebuild import rebuild, relink_all
 
@@ -98,19 +99,20 @@ def _decode(file: OnnxFile) -> Graph:
         raise InputError(Fault("has no graph", hint="it is empty, cut short, or not an ONNX model"))
     if len(graphs) > 1:
         raise InputError(Fault(f"has {len(graphs)} graphs, and a model has one"))
-    nodes, heads, rest = _read_main(file, *graphs[0])
-    in_order = is_ordered and _is_ordered(file, *graphs[0])
+    lists = scan_graph(file, *graphs[0])
+    nodes, heads, rest = _read_main(file, lists)
+    in_order = is_ordered and lists.is_ordered
     source = OnnxSource(file, Span(file, 0, file.size), tuple(fields), *rest, nodes, heads, version, opsets, in_order)
     graph = Graph(nodes, heads, source=source)
     deque(list_outside_graph(graph), maxlen=0)  # their data is in the model's directory too, or the model is refused
     return graph
 
 
-def _read_main(file: OnnxFile, start: int, end: int) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
+def _read_main(file: OnnxFile, lists: Lists) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
     """Return nodes, heads and other fields of the main graph, with the weights of bodies under names of their own."""
     scope = _Scope(None)
     reader = _GraphReader(file, lifts=True)
-    nodes, heads, rest = reader.read(start, end, scope)
+    nodes, heads, rest = reader.read(lists, scope)
     taken = TakenNames(scope.values if reader.lifted else ())
     names: dict[Node, str] = {}
     for node in reader.lifted:
@@ -129,12 +131,6 @@ def _name_lifted(node: Node, name: str) -> Node:
     return msgspec.structs.replace(
         node, name=name, details=msgspec.structs.replace(node.details, outputs=(name,), stored=stored)
     )
-
-
-def _is_ordered(file: OnnxFile, start: int, end: int) -> bool:
-    """Return whether the fields of a message are in the order of their numbers."""
-    numbers = [field[0] for field in scan(file.data, start, end)]
-    return numbers == sorted(numbers)
 
 
 def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
@@ -241,13 +237,10 @@ class _GraphReader:
         self.lifted: list[Node] = []
         self._attributes = AttributeReader(file)
         self._depth = 0
-        self._texts: dict[str, str] = {}
+        self._texts: dict[bytes, str] = {}
 
-    def read(
-        self, start: int, end: int, scope: _Scope, home: Span | None = None
-    ) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
+    def read(self, lists: Lists, scope: _Scope, home: Span | None = None) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
         """Return nodes, heads and other fields of a GraphProto, which is a body's ``home``. Raises WireError, InputError."""
-        lists = scan_graph(self._file, start, end)
         infos, results, annotations = (index_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
         by_output = (infos, results, annotations)
         nodes, placed = self._read_variables(lists, scope, by_output, home), 0
@@ -280,7 +273,7 @@ class _GraphReader:
                 raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
             self._depth += 1
             scope, span = _Scope(outer), Span(self._file, start, end)
-            nodes, heads, rest = self.read(start, end, scope, span)
+            nodes, heads, rest = self.read(scan_graph(self._file, start, end), scope, span)
             self._depth -= 1
             captured.extend(scope.captured)
             source = OnnxSource(self._file, span, (), *rest, nodes, heads)
@@ -318,7 +311,8 @@ class _GraphReader:
 
     def _lift(self, node: Node, scope: _Scope, at: int) -> None:
         """Make a weight of a body a variable of the main graph, which the body captures."""
-        self._check_free(node, node.name, scope, at)
+        if node.name in scope.values or node.name in scope.lifted:
+            self._refuse_second(node, node.name, at)
         self.lifted.append(node)
         scope.lifted.add(node.name)
         scope.captures[node.name] = scope.lift(node)
@@ -380,13 +374,13 @@ class _GraphReader:
         return node
 
     def _define(self, name: str, entry: Entry, scope: _Scope, at: int) -> None:
-        self._check_free(entry.node, name, scope, at)
+        if name in scope.values or name in scope.lifted:
+            self._refuse_second(entry.node, name, at)
         scope.values[name] = entry
 
-    def _check_free(self, node: Node, name: str, scope: _Scope, at: int) -> None:
-        if name in scope.values or name in scope.lifted:
-            message = f"value {name!r} is defined twice, and a name stands for one value"
-            raise InputError(Fault(message, node=node.name, path=f"byte {at}"))
+    def _refuse_second(self, node: Node, name: str, at: int) -> NoReturn:
+        message = f"value {name!r} is defined twice, and a name stands for one value"
+        raise InputError(Fault(message, node=node.name, path=f"byte {at}"))
 
     def _read_constant(self, weight: Weight, stored: Stored, rank: int, scope: _Scope, at: int) -> Node:
         """Return the variable of a Constant, which is a value of its graph, or is lifted to the main graph."""
@@ -417,5 +411,8 @@ class _GraphReader:
 
     def _text(self, field: Field) -> str:
         """Return a text, the same object for equal ones: names repeat at every use."""
-        text = text_at(self._file.data, field)
-        return self._texts.setdefault(text, text)
+        encoded = self._file.data[field[3] : field[4]]
+        text = self._texts.get(encoded)
+        if text is None or field[1] != BYTES:
+            text = self._texts[encoded] = text_at(self._file.data, field)
+        return text

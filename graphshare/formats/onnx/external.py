@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.files.paths import describe_file, split
 from graphshare.formats.model_format import CopiedWeights, WeightPlace
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.messages import ExternalRange, encode_tensor, replace_data
@@ -17,7 +18,6 @@ from graphshare.formats.onnx.stored import FileRange, TensorPlace, find_stored
 from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.formats.paths import describe_file, split
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.text.format import format_bytes, format_names
 from graphshare.text.urls import is_url, redact

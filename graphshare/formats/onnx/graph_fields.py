@@ -24,9 +24,10 @@ ByOutput = tuple[dict[str, NamedMessage], dict[str, NamedMessage], dict[str, Nam
 
 
 class Lists:
-    """The fields of a GraphProto, list by list."""
+    """The fields of a GraphProto, list by list; ``is_ordered`` tells whether they are in the order of their numbers."""
 
     def __init__(self) -> None:
+        self.is_ordered = True
         self.nodes: list[Field] = []
         self.named: dict[int, list[NamedMessage]] = {number: [] for number in (*_NAMES, SPARSE)}
         self.rest: list[tuple[int, Span]] = []
@@ -34,9 +35,12 @@ class Lists:
 
 def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
     """Return the fields of the GraphProto at ``start``. Raises WireError."""
-    lists = Lists()
+    lists, last = Lists(), 0
     for field in scan(file.data, start, end, _SINGLE):
         number = field[0]
+        if number < last:
+            lists.is_ordered = False
+        last = number
         if number == NODE:
             expect(field, BYTES, "a node")
             lists.nodes.append(field)
@@ -96,7 +100,7 @@ def list_messages(names: Sequence[str], by_output: ByOutput) -> ValueMessages:
     """Return the messages on outputs of these names by index."""
     if len(names) == 1:  # as nearly always, and the general way takes time
         (name,) = names
-        infos, results, annotations = (messages.get(name) for messages in by_output)
+        infos, results, annotations = by_output[0].get(name), by_output[1].get(name), by_output[2].get(name)
         if infos is None and results is None and annotations is None:
             return NO_MESSAGES
         single = [EMPTY if message is None else {0: message} for message in (infos, results, annotations)]

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ByteSource
+from graphshare.files.byte_source import ByteSource
+from graphshare.files.open_source import open_source
 from graphshare.formats.onnx.integer_inputs import walk_operands
 from graphshare.formats.onnx.statements import list_function_weights
 from graphshare.formats.onnx.stored import MemoryFile, OnnxSource, Span, TensorPlace, find_stored
@@ -23,7 +24,6 @@ from graphshare.formats.onnx.tensors import (
     read_elements,
 )
 from graphshare.formats.onnx.wire import BYTES, WireError, scan
-from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.ir.graph import Graph, Node
 

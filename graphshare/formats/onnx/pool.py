@@ -13,8 +13,11 @@ from contextlib import ExitStack
 import msgspec
 
 from graphshare.errors import Fault, GraphshareError, RefusedError, SelfCheckError
-from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.byte_source import ByteSource
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.byte_source import ByteSource
+from graphshare.files.open_source import open_source, reopen_source
+from graphshare.files.paths import base_name, find_identity, join, list_names
+from graphshare.files.staged_file import StagedFile
 from graphshare.formats.model_format import BUG
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model, read_model
@@ -36,12 +39,9 @@ from graphshare.formats.onnx.stored import (
 from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.wire import scan, text_at
 from graphshare.formats.onnx.write import encode_graph_file
-from graphshare.formats.open_source import open_source, reopen_source
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
 from graphshare.formats.params.records import Origin, ParameterFile, Record
-from graphshare.formats.paths import base_name, find_identity, join, list_names
-from graphshare.formats.staged_file import StagedFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import escape_surrogates

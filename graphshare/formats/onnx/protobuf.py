@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 _VARINT, _BYTES, _FLOAT = 0, 2, 5
+_LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of what is joined
 
 
 class Blob(Protocol):
@@ -67,15 +68,23 @@ class Message:
         self.size += message.size
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Yield the bytes of the message in order."""
-        small: list[bytes] = []
+        """Yield the bytes of the message in order, small pieces together: a graph has one for each name."""
+        small: list[bytes | memoryview] = []
+        size = 0
         for piece in self._pieces:
             if isinstance(piece, bytes):
                 small.append(piece)
-                continue
-            yield b"".join(small)
-            small = []
-            yield from piece.pieces()
+                size += len(piece)
+            elif piece.size <= _LITTLE:
+                small += piece.pieces()
+                size += piece.size
+            else:
+                yield b"".join(small)
+                small, size = [], 0
+                yield from piece.pieces()
+            if size > _JOINED:
+                yield b"".join(small)
+                small, size = [], 0
         yield b"".join(small)
 
     def _append(self, piece: bytes) -> None:

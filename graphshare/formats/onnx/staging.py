@@ -9,8 +9,12 @@ from itertools import zip_longest
 import msgspec
 
 from graphshare.errors import Fault, RefusedError, SelfCheckError
-from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.byte_source import ByteSource
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.byte_source import ByteSource
+from graphshare.files.open_source import open_source
+from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name, is_inside
+from graphshare.files.staged_file import StagedFile
 from graphshare.formats.model_format import BUG, SaveOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model
@@ -20,13 +24,9 @@ from graphshare.formats.onnx.stored import FileRange, OnnxFile, OnnxSource, find
 from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.value_types import find_head_types
 from graphshare.formats.onnx.write import encode_graph_file
-from graphshare.formats.open_source import open_source
-from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.formats.paths import base_name, is_inside
-from graphshare.formats.staged_file import StagedFile
 from graphshare.ir.bodies import Body, list_bodies, own_inputs
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.progress import task

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from graphshare.formats.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
+from graphshare.files.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
+from graphshare.files.open_source import reopen_source
+from graphshare.files.paths import split
 from graphshare.formats.onnx.wire import Data
-from graphshare.formats.open_source import reopen_source
-from graphshare.formats.paths import split
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20

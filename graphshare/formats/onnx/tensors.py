@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Iterator
 
+from graphshare.files.open_source import open_source
+from graphshare.files.paths import describe_file, is_inside, join
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
 from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
-from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import MAX_RANK, element_count
-from graphshare.formats.paths import describe_file, is_inside, join
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, leaves_folder
@@ -82,7 +82,7 @@ def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
             external.append(_read_pair(file, field[3], field[4]))
         elif which == 14:
             location = enum_at(data, field)
-    if any(size < 0 for size in shape):
+    if shape and min(shape) < 0:
         raise WireError(f"a tensor has the shape {tuple(shape)}", start)
     if element_count(tuple(shape)) > _LARGEST:
         raise WireError(f"a tensor has the shape {tuple(shape)}, which no memory holds", start)

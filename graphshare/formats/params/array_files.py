@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.byte_source import ByteSource, SourceFile
-from graphshare.formats.open_source import open_source
+from graphshare.files.byte_source import ByteSource, SourceFile
+from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
 from graphshare.formats.params.cursor import DAMAGED

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.byte_source import ByteSource
-from graphshare.formats.open_source import reopen_source
+from graphshare.files.byte_source import ByteSource
+from graphshare.files.open_source import reopen_source
 from graphshare.formats.params.format import CHUNK, Chunks
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.text.format import format_bytes, format_count

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from graphshare.formats.byte_source import ByteSource, raise_shrunk
+from graphshare.files.byte_source import ByteSource, raise_shrunk
 from graphshare.formats.params.format import CHUNK
 from graphshare.progress import Advance, noop_progress
 

@@ -16,15 +16,16 @@ from typing import BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, UsageError
-from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.open_source import open_source
-from graphshare.formats.output_paths import UsedFile, name_of_file, place_output, refuse_inputs_as_outputs
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.open_source import open_source
+from graphshare.files.output_paths import UsedFile, place_output, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name
+from graphshare.formats.model_names import name_of_file
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.formats.params.registry import FORMATS, MODELS, choose_format, find_format, read_index
 from graphshare.formats.params.select import select_keys
-from graphshare.formats.paths import base_name
 from graphshare.progress import task
 from graphshare.text.names import split_key
 from graphshare.text.short_repr import ShortRepr

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import NoReturn
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ByteSource
+from graphshare.files.byte_source import ByteSource
 from graphshare.text.format import format_count
 
 DAMAGED = "the file is damaged or cut short; get or save it again"

@@ -1,7 +1,7 @@
 """What a parameter format is: how its files are recognized, indexed, read and written.
 
 A new format is one module with a subclass of :class:`ParameterFormat` and one line in
-:mod:`graphshare.formats.params.registry`. A format reads ranges of a :class:`~graphshare.formats.byte_source.ByteSource` and
+:mod:`graphshare.formats.params.registry`. A format reads ranges of a :class:`~graphshare.files.byte_source.ByteSource` and
 never decodes an array to know its name, shape and dtype.
 """
 
@@ -14,7 +14,7 @@ from typing import BinaryIO, ClassVar
 import msgspec
 
 from graphshare.errors import Fault
-from graphshare.formats.byte_source import ByteSource
+from graphshare.files.byte_source import ByteSource
 from graphshare.formats.params.records import ParameterFile, Record
 
 CHUNK = 1 << 20  # bytes of an array that are in memory at a time

@@ -48,7 +48,7 @@ from struct import Struct
 from typing import Literal, NoReturn
 
 from graphshare.errors import InputError
-from graphshare.formats.byte_source import ByteSource
+from graphshare.files.byte_source import ByteSource
 from graphshare.formats.params.cursor import DAMAGED, Cursor
 from graphshare.formats.params.records import (
     ITEM_SIZES,

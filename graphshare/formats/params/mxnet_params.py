@@ -15,8 +15,9 @@ from typing import BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
-from graphshare.formats.byte_source import ByteSource
-from graphshare.formats.open_source import reopen_source
+from graphshare.files.byte_source import ByteSource
+from graphshare.files.open_source import reopen_source
+from graphshare.files.staged_file import output_error
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
 from graphshare.formats.params.format import Chunks, ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.mxnet_index import (
@@ -29,7 +30,6 @@ from graphshare.formats.params.mxnet_index import (
     index_params,
 )
 from graphshare.formats.params.records import MAX_RANK, MAX_RECORDS, ParameterFile, Record, encode_key, format_record
-from graphshare.formats.staged_file import output_error
 from graphshare.progress import task
 from graphshare.text.format import format_count
 

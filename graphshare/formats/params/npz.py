@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ByteSource, SourceFile
+from graphshare.files.byte_source import ByteSource, SourceFile
 from graphshare.formats.params.format import CHUNK, Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.npy import MAGIC, NpyHeader, encode_npy_header, read_npy_header
 from graphshare.formats.params.records import ITEM_SIZES, MAX_RECORDS, ParameterFile, Record, element_count, format_record

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from graphshare.errors import Fault
-from graphshare.formats.byte_source import ByteSource
-from graphshare.formats.open_source import reopen_source
+from graphshare.files.byte_source import ByteSource
+from graphshare.files.open_source import reopen_source
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.records import ParameterFile, Record
 

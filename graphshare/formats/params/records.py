@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from graphshare.errors import RefusedError
-from graphshare.formats.byte_source import Identity
+from graphshare.files.byte_source import Identity
 from graphshare.text.format import escape_surrogates, format_count, shorten
 from graphshare.text.short_repr import ShortRepr, quote_name
 from graphshare.text.urls import redact

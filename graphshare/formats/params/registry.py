@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.byte_source import SAMPLE, ByteSource, HeldBytes
-from graphshare.formats.gzip_file import MAGIC as GZIP
-from graphshare.formats.gzip_file import MAX_UNPACKED, unpack, unpack_start
-from graphshare.formats.open_source import open_source
+from graphshare.files.byte_source import SAMPLE, ByteSource, HeldBytes
+from graphshare.files.gzip_file import MAGIC as GZIP
+from graphshare.files.gzip_file import MAX_UNPACKED, unpack, unpack_start
+from graphshare.files.open_source import open_source
+from graphshare.files.paths import base_name
 from graphshare.formats.params.cursor import DAMAGED
 from graphshare.formats.params.format import ParameterFormat
 from graphshare.formats.params.mxnet_params import MxnetParams
@@ -17,7 +18,6 @@ from graphshare.formats.params.npz import Npz
 from graphshare.formats.params.onnx import OnnxModel
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.safetensors import Safetensors
-from graphshare.formats.paths import base_name
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 

@@ -22,7 +22,7 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ByteSource
+from graphshare.files.byte_source import ByteSource
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.cursor import DAMAGED, Cursor
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any, cast, get_args
 
 from graphshare.errors import Fault, GraphshareError, InputError
-from graphshare.formats.open_source import read_file as read_bytes
-from graphshare.formats.toml import toml_reader
+from graphshare.files.open_source import read_file as read_bytes
+from graphshare.files.toml import toml_reader
 from graphshare.rewrite.rules.model import MAX_RULES, REUSE, Kind, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.scopes import SEPARATOR, make_overrides
 from graphshare.text.patterns import compile_substitution, is_literal

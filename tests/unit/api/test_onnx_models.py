@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.errors import InputError, RefusedError
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 FLOAT = TensorProto.FLOAT

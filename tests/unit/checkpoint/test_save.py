@@ -10,7 +10,7 @@ import pytest
 import graphshare as gs
 from graphshare.checkpoint.outputs import Outputs, resolve_outputs
 from graphshare.checkpoint.save import write_outputs
-from graphshare.formats.output_paths import is_stem
+from graphshare.files.output_paths import is_stem
 from tests.processes import files_in
 from tests.processes import graphshare as command
 from tests.surroundings import ROOT

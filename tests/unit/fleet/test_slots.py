@@ -15,13 +15,13 @@ from types import SimpleNamespace
 import pytest
 
 from graphshare.errors import GraphshareError, RefusedError
+from graphshare.files import leftovers
+from graphshare.files.atomic import OutputTransaction
 from graphshare.fleet import slots
 from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, Task
 from graphshare.fleet.tasks import Template
 from graphshare.fleet.work import work
-from graphshare.formats import leftovers
-from graphshare.formats.atomic import OutputTransaction
 from tests.processes import ROOT
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from graphshare.formats.byte_source import SAMPLE
+from graphshare.files.byte_source import SAMPLE
 from graphshare.formats.content_tests import is_markup
 from graphshare.formats.wrong_file import recognize
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import xmlschema
 
-from graphshare.formats.schema import explain
+from graphshare.files.schema import explain
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo, format_path, parse_path
 from tests.surroundings import missing

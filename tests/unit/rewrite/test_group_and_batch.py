@@ -15,9 +15,9 @@ import graphshare
 import graphshare.rewrite.group.plan as group_plan
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError, UsageError
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.open_source import open_source
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.open_source import open_source
 from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.mxnet_params import copy_records, verify_records
 from graphshare.formats.params.registry import read_index

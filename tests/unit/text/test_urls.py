@@ -7,7 +7,7 @@ import time
 import pytest
 
 from graphshare.errors import Fault
-from graphshare.formats.path_matches import match_path
+from graphshare.files.path_matches import match_path
 from graphshare.text.urls import (
     extend_url,
     find_scheme,

@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
+from graphshare.files.open_source import open_source
 from graphshare.formats.onnx import values
 from graphshare.formats.onnx.stored import OnnxFile, Span
 from graphshare.formats.onnx.values import StoredValue, read_attribute, read_sparse_tensor, read_tensor
-from graphshare.formats.open_source import open_source
 
 READERS = {AttributeProto: read_attribute, TensorProto: read_tensor, onnx.SparseTensorProto: read_sparse_tensor}
 Message = AttributeProto | TensorProto | onnx.SparseTensorProto

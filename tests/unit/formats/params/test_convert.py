@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.params import mxnet_params, registry
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import convert_params, stage_params

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
-from graphshare.formats.open_source import open_source
+from graphshare.files.open_source import open_source
 from graphshare.formats.params import byte_ranges
 from graphshare.formats.params.mxnet_params import copy_records, encode_dense_header, verify_records
 from graphshare.formats.params.registry import read_index

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.open_source import open_source
+from graphshare.files.open_source import open_source
 from graphshare.formats.params import registry
 from graphshare.formats.params.array_files import read_arrays, write_arrays
 from graphshare.formats.params.convert import convert_params

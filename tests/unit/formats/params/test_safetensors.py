@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.open_source import open_source
+from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import WriteOptions
 from graphshare.formats.params.records import Record

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from graphshare.errors import GraphshareError, InputError, RefusedError, UsageError
-from graphshare.formats import toml
-from graphshare.formats.schema import explain as schema_faults
+from graphshare.files import toml
+from graphshare.files.schema import explain as schema_faults
 from graphshare.rewrite.rules import load, resolve
 from graphshare.rewrite.rules.load import load_rules, read_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option

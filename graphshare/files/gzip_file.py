@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.open_source import read_file
+from graphshare.files.open_source import read_file
 
 _AGAIN = "fetch or save it again"
 MAGIC = b"\x1f\x8b"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.byte_source import SourceBytes, SourceFile
-from graphshare.formats.open_source import open_source, read_file, reopen_source
+from graphshare.files.byte_source import SourceBytes, SourceFile
+from graphshare.files.open_source import open_source, read_file, reopen_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.mxnet_params import copy_records
 from graphshare.formats.params.registry import read_index

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from graphshare.formats.byte_source import ListedFile
+from graphshare.files.byte_source import ListedFile
 from graphshare.text.urls import extend_url, is_url, join_url, redact, split_url
 
 _FILE_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors", ".onnx", ".data")
@@ -28,7 +28,7 @@ def is_folder(path: str) -> bool:
     """Return whether a folder is there."""
     if not is_url(path):
         return os.path.isdir(path)
-    from graphshare.formats.remote.listing import is_remote_folder  # start-up: only URLs need it
+    from graphshare.files.remote.listing import is_remote_folder  # start-up: only URLs need it
 
     return not is_surely_file(path) and is_remote_folder(path)
 
@@ -66,7 +66,7 @@ def describe_file(path: str) -> ListedFile:
     if not is_url(path):
         status = os.stat(path)
         return ListedFile(path, status.st_size, str(status.st_mtime_ns))
-    from graphshare.formats.remote.source import open_url  # start-up: only URLs need it
+    from graphshare.files.remote.source import open_url  # start-up: only URLs need it
 
     with open_url(path) as source:
         return ListedFile(path, source.size, str(source.identity[-1]))
@@ -81,7 +81,7 @@ def list_names(folder: str, *, prefix: str = "") -> list[str]:
     """
     if not is_url(folder):
         return sorted(name for name in os.listdir(folder or ".") if name.startswith(prefix))
-    from graphshare.formats.remote.listing import list_folder  # start-up: only URLs need it
+    from graphshare.files.remote.listing import list_folder  # start-up: only URLs need it
 
     return [split(file.path)[1] for file in list_folder(folder, prefix=prefix)]
 
@@ -134,6 +134,6 @@ def find_identity(path: str | int) -> Identity | None:
 
 
 def _find_kind(url: str) -> str:
-    from graphshare.formats.remote.listing import find_kind  # start-up: only URLs need it
+    from graphshare.files.remote.listing import find_kind  # start-up: only URLs need it
 
     return find_kind(url)

@@ -1,6 +1,6 @@
 """Where bytes are read from. A format sees no path: it reads ranges of a :class:`ByteSource`.
 
-A source is a local file (:mod:`graphshare.formats.open_source`), or a file at a URL (:mod:`graphshare.formats.remote.source`).
+A source is a local file (:mod:`graphshare.files.open_source`), or a file at a URL (:mod:`graphshare.files.remote.source`).
 """
 
 from __future__ import annotations

@@ -11,18 +11,18 @@ import re
 from functools import lru_cache
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ListedFile
-from graphshare.formats.paths import exists, extend
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.paths import exists, extend
 from graphshare.text.patterns import Matcher, compile_pattern
 from graphshare.text.urls import is_url, split_url
 
 
-def is_pattern(path: str) -> bool:
-    """Return whether a path is a glob, and not the path of a file that has such characters in its name."""
+def is_pattern(path: str, *, stem_end: str = "") -> bool:
+    """Return whether a path is a glob, and not the path, or without ``stem_end`` the stem, of a file with such characters."""
     if is_url(path):
         head, name, _ = split_url(path)
         return any(mark in head + name for mark in "*[?")
-    return glob.has_magic(path) and not exists(path) and not exists(extend(path, "-symbol.json"))
+    return glob.has_magic(path) and not exists(path) and not exists(extend(path, stem_end))
 
 
 def match_paths(pattern: str) -> list[str]:
@@ -49,7 +49,7 @@ def list_matches(pattern: str) -> list[ListedFile]:
 
 def list_candidates(pattern: str) -> list[ListedFile]:
     """Return the files below the folder before the first wildcard of a URL, as many levels down as the pattern has."""
-    from graphshare.formats.remote.listing import find_files  # start-up: only URLs need it
+    from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
 
     root = find_root(pattern)
     head, name, _ = split_url(pattern)

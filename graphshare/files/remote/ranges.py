@@ -14,8 +14,8 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.remote import patience
-from graphshare.formats.remote.filesystem import Place, find_status, may_pass, translate_errors
+from graphshare.files.remote import patience
+from graphshare.files.remote.filesystem import Place, find_status, may_pass, translate_errors
 from graphshare.text.format import format_bytes
 
 MAX_WITHOUT_RANGES = 64 << 20

@@ -18,7 +18,7 @@ from typing import IO
 import pytest
 
 from graphshare.errors import OutputError, RefusedError
-from graphshare.formats.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
 
@@ -319,7 +319,7 @@ def test_standard_output_redirected_into_a_file_keeps_what_was_there(tmp_path: P
     if not os.path.exists(target):
         pytest.skip(f"no {target} here")
     code = (
-        "import sys; from graphshare.formats.atomic import OutputTransaction\n"
+        "import sys; from graphshare.files.atomic import OutputTransaction\n"
         "with OutputTransaction() as s: s.open(sys.argv[1]).write(b'middle '); s.commit()"
     )
     log = tmp_path / "log"
@@ -349,7 +349,7 @@ def test_a_file_size_limit_is_an_output_error_that_names_the_target(tmp_path: Pa
     code = (
         "import resource, sys\n"
         "from graphshare.errors import OutputError\n"
-        "from graphshare.formats.atomic import OutputTransaction\n"
+        "from graphshare.files.atomic import OutputTransaction\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try:\n"
         "    with OutputTransaction() as s:\n"
@@ -384,7 +384,7 @@ def leftover(target: str, ending: str, token: str = "0123456789abcdef") -> str:
 @posix
 def test_what_a_killed_run_has_left_is_removed_by_the_next_on_that_target(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys; from graphshare.formats.atomic import OutputTransaction\n"
+        "import os, signal, sys; from graphshare.files.atomic import OutputTransaction\n"
         "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "with OutputTransaction() as s:\n"
         "    for path in sys.argv[1:]: s.open(path).write(b'killed')\n"
@@ -450,7 +450,7 @@ def test_what_is_in_place_without_a_commit_is_put_back(tmp_path: Path) -> None:
 @posix
 def test_more_outputs_than_files_may_be_open(tmp_path: Path) -> None:
     code = (
-        "import resource, sys; from graphshare.formats.atomic import OutputTransaction\n"
+        "import resource, sys; from graphshare.files.atomic import OutputTransaction\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
         "with OutputTransaction() as s:\n"
         "    for i in range(100): s.open(f'{sys.argv[1]}/{i}').write(b'new')\n"

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
-from graphshare.formats.byte_source import BUSY, ByteSource, HeldBytes, Identity, raise_shrunk
-from graphshare.formats.nearby import refuse_missing, suggest_files
-from graphshare.formats.output_paths import STDIN
+from graphshare.files.byte_source import BUSY, ByteSource, HeldBytes, Identity, raise_shrunk
+from graphshare.files.nearby import refuse_missing, suggest_files
+from graphshare.files.output_paths import STDIN
 from graphshare.text.urls import is_url, local_path
 
 _MAX_COPY = 16 << 30
@@ -108,7 +108,7 @@ def open_source(
     if name in ("-", STDIN):
         return LocalFile(STDIN, descriptor=_open_stdin(accepts))
     if is_url(name):
-        from graphshare.formats.remote.source import open_url  # start-up: only URLs need it
+        from graphshare.files.remote.source import open_url  # start-up: only URLs need it
 
         try:
             return open_url(name, first=first)
@@ -154,7 +154,7 @@ def reopen_source(path: str, identity: Identity, held: bytes = b"") -> ByteSourc
         return HeldBytes(path, held)
     size = int(identity[0]) if identity else 0
     if is_url(path) and 0 < size <= _SMALL:
-        from graphshare.formats.remote.source import open_small_url  # start-up: only URLs need it
+        from graphshare.files.remote.source import open_small_url  # start-up: only URLs need it
 
         source = open_small_url(path, identity)
     else:

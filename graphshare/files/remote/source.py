@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ByteSource, Identity, raise_shrunk, read_whole
-from graphshare.formats.remote.filesystem import Place, translate_errors
-from graphshare.formats.remote.ranges import Answer, Fetch, choose_fetch, refuse_changed
+from graphshare.files.byte_source import ByteSource, Identity, raise_shrunk, read_whole
+from graphshare.files.remote.filesystem import Place, translate_errors
+from graphshare.files.remote.ranges import Answer, Fetch, choose_fetch, refuse_changed
 from graphshare.text.format import format_bytes, format_count
 
 WINDOW = 4096  # bytes of the smallest request

@@ -4,7 +4,7 @@ Each output is written to a temporary file beside its target. ``commit`` brings 
 one after the other; when anything fails, the old files are put back. Recovery is promised for errors, full disks and
 signals that become exceptions, not for a power cut between two renames.
 
-Outputs at URLs follow when all local files are in place (:mod:`graphshare.formats.remote.upload`).
+Outputs at URLs follow when all local files are in place (:mod:`graphshare.files.remote.upload`).
 
 An output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written directly, and flushed
 before any file is put in place.
@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.errors import Fault, OutputError, RefusedError
-from graphshare.formats.descriptors import find_descriptor
-from graphshare.formats.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
-from graphshare.formats.paths import is_snapshot
-from graphshare.formats.staged_file import StagedFile, note_output, output_error
+from graphshare.files.descriptors import find_descriptor
+from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
+from graphshare.files.paths import is_snapshot
+from graphshare.files.staged_file import StagedFile, note_output, output_error
 from graphshare.text.urls import is_url, local_path
 
 if TYPE_CHECKING:
-    from graphshare.formats.remote.upload import Uploads
+    from graphshare.files.remote.upload import Uploads
 
 # SIGINT comes last, so that an interrupt while the handlers are put back finds the others in place.
 _SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
@@ -75,7 +75,7 @@ class OutputTransaction:
     def _open_url(self, url: str, last: bool) -> StagedFile:
         _refuse_name(url, is_folder=url.endswith("/"))
         if self._uploads is None:
-            from graphshare.formats.remote.upload import Uploads  # start-up: only URLs need it
+            from graphshare.files.remote.upload import Uploads  # start-up: only URLs need it
 
             self._uploads = Uploads()
         if url in self._uploads.urls():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, OutputError, install_command
-from graphshare.formats.remote.patience import describe_timeout, s3_options
+from graphshare.files.remote.patience import describe_timeout, s3_options
 from graphshare.text.format import shorten
 from graphshare.text.urls import find_scheme, hide_secrets, redact
 

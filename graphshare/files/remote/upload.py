@@ -16,10 +16,10 @@ import time
 from typing import Any
 
 from graphshare.errors import Fault, OutputError
-from graphshare.formats.paths import exists
-from graphshare.formats.remote import patience
-from graphshare.formats.remote.filesystem import Place, explain, find_status, may_pass, translate_errors
-from graphshare.formats.staged_file import StagedFile, may_overwrite
+from graphshare.files.paths import exists
+from graphshare.files.remote import patience
+from graphshare.files.remote.filesystem import Place, explain, find_status, may_pass, translate_errors
+from graphshare.files.staged_file import StagedFile, may_overwrite
 from graphshare.text.format import format_count
 from graphshare.text.urls import split_url
 

@@ -13,11 +13,11 @@ from typing import Any, Literal
 from urllib.parse import urljoin
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ListedFile
-from graphshare.formats.remote import patience
-from graphshare.formats.remote.filesystem import Place, translate_errors
-from graphshare.formats.remote.ranges import choose_fetch
-from graphshare.formats.remote.source import RemoteFile, describe_version, read_url
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.remote import patience
+from graphshare.files.remote.filesystem import Place, translate_errors
+from graphshare.files.remote.ranges import choose_fetch
+from graphshare.files.remote.source import RemoteFile, describe_version, read_url
 from graphshare.text.urls import join_url, leaves_folder, split_url
 
 _LINK = re.compile(rb"""[\s"']href\s*=\s*["']([^"'?#]{1,2048})["']""", re.IGNORECASE)

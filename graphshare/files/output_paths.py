@@ -15,11 +15,10 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.paths import Identity, base_name, exists, find_identity, is_folder, join, split
+from graphshare.files.paths import Identity, exists, find_identity, is_folder, join, split
 
 STDIN = "<stdin>"
 STDOUT = "<stdout>"
-_SYMBOL = "-symbol.json"
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 
 Content = Literal["graph", "parameters", "map", "arrays", "feed", "rules", "baseline", "report", "picture"]
@@ -45,16 +44,6 @@ def is_stem(path: str) -> bool:
 def place_output(path: str, name: str) -> str:
     """Return ``path``, or the path of ``name`` in it if it is a directory."""
     return join(path, name) if is_directory(path) else path
-
-
-def name_of_file(path: str) -> str:
-    """Return the name of a file without its directory, ``-symbol.json`` and suffixes; empty for stdin and for no file."""
-    name = "" if path == STDIN else base_name(path).removesuffix(".gz")
-    if name.endswith(_SYMBOL):
-        return name.removesuffix(_SYMBOL)
-    while (shorter := _SUFFIX.sub("", name)) not in ("", name):
-        name = shorter
-    return name
 
 
 def refuse_inputs_as_outputs(outputs: Iterable[UsedFile], inputs: Iterable[UsedFile], *, in_place: bool = False) -> None:
