@@ -25,7 +25,7 @@ from graphshare.formats.onnx.external import RecordData, list_initializers, list
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.messages import ExternalRange, replace_data
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.staging import check_written
+from graphshare.formats.onnx.staging import LARGEST, check_written
 from graphshare.formats.onnx.stored import (
     METADATA,
     FileRange,
@@ -44,7 +44,7 @@ from graphshare.formats.params.byte_ranges import copy_ranges, write_all
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
-from graphshare.text.format import escape_surrogates
+from graphshare.text.format import escape_surrogates, format_bytes
 
 LEAST = 1024
 """Bytes from which on an array goes into the file of the weights; shapes and axes must be in the model."""
@@ -326,6 +326,7 @@ def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransa
     Without a pool the models get their data into their own files.
 
     Raises:
+        RefusedError: a model with its data would be larger than protobuf allows.
         SelfCheckError: a model does not read back as it was, or an array has other bytes.
     """
     written = "" if pool is None or pool.old is None else pool.path
@@ -339,6 +340,9 @@ def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransa
         for member in members:
             reader = stack.enter_context(ArrayReader(member.file))
             graph, content = _encode(member, pool, reader, "" if pool is None else pool.location)
+            if content.size > LARGEST:
+                message = f"the model would take {format_bytes(content.size)}, and 2 GiB is the most"
+                raise RefusedError(Fault(message, where=member.target, hint="leave `embed` out"))
             out = stage.open(member.target, last=True)
             for piece in content.pieces():
                 write_all(out, piece)
@@ -346,8 +350,7 @@ def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransa
             # Numbers that are stored one by one have another size in the model than in the pool.
             decoded = {weight.name for weight in member.contents if weight.record.data_offset is None}
             check_written(out.name, graph, where=member.target, changed=decoded)
-            if pool is not None and data is not None:
-                _compare(member, pool, reader, out.name, data)
+            _compare(member, pool, reader, out.name, data)
             staged.append(StagedMember(member, content.size, pool, base_name(written)))
     return staged
 
@@ -427,24 +430,26 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
         write_all(out, piece)
 
 
-def _compare(member: Member, pool: Pool, reader: ArrayReader, path: str, data: ByteSource) -> None:
-    """Compare where a written model points, and the bytes there, with the arrays that they came from. Raises SelfCheckError."""
+def _compare(member: Member, pool: Pool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
+    """Compare where a written model has its arrays, and the bytes there, with what they came from. Raises SelfCheckError."""
+    faults = []
+    nodes = set(member.graph.nodes)
     with open_source(path) as source:
         read = {node.name: find_stored(node.details).place for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
-    faults = []
-    for weight, content in member.contents.items():
-        location, start, end = pool.locate(content, pool.location)
-        new, old = read.get(weight.name), weight.place
-        if weight.node in member.graph.nodes and (
-            new is None
-            or old is None
-            or (new.shape, new.code) != (old.shape, old.code)
-            or (dict(new.external).get("location"), new.start, new.end) != (location, start, end)
-        ):
-            faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
-        elif not have_equal_bytes(reader.chunks(weight.record), _read_range(data, start, end)):
-            message = f"has other bytes in {pool.location} than in its source"
-            faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
+        for weight in [*member.contents, *(weight for weight in member.embedded if weight.node in nodes)]:
+            new, old, content = read.get(weight.name), weight.place, member.contents.get(weight)
+            place = None if pool is None or content is None else pool.locate(content, pool.location)
+            start, end = (0, 0) if new is None else (new.start, new.end) if place is None else place[1:]
+            if weight.node in nodes and (
+                (new is None or old is None or (new.shape, new.code) != (old.shape, old.code))
+                or (dict(new.external).get("location"), new.start, new.end) != (place or (None, start, end))
+            ):
+                faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
+                continue
+            holder = source if place is None or data is None else data
+            if not have_equal_bytes(reader.chunks(weight.record), _read_range(holder, start, end)):
+                message = f"has other bytes in {member.target if place is None else place[0]} than in its source"
+                faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
     if faults:
         raise SelfCheckError(faults[:20])
 
