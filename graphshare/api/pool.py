@@ -179,7 +179,8 @@ def _make_folder(folder: str) -> Iterator[None]:
 def _place_data(data: str, targets: Sequence[str]) -> str:
     """Return the name of the file of weights. Raises UsageError for one that is not in the folder of the models."""
     if data != base_name(data) or data in (os.curdir, os.pardir) or "\\" in data:
-        raise UsageError(Fault(f"`data` is the name of a file in the folder of the models, not {data!r}"))
+        message = f"`data` is the name of a file in the folder of the models, not {data!r}"
+        raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
     if data in map(base_name, targets) or data.endswith(".onnx"):
         raise UsageError(Fault(f"`data={data!r}` is the name of a model", hint=f"name the weights otherwise, as in {DATA}"))
     return data
