@@ -25,7 +25,7 @@ _KEYWORDS = """
     embed engine
     epoch exclude fix fold force ignore in_place inverse keep keep_io layers layout manifest map match max_memory mode no_copy
     on_collision only opset params prefix preset profile recorded resize retry reuse rounds rules scale scheduler select
-    shared_filesystem strict_engine tolerance strip_prefix time_limit to train_step untie upto values_only weights
+    shared_filesystem strict_engine tolerance strip_prefix time_limit to train_step transposed untie upto values_only weights
 """
 _QUOTES = "'\""
 _OTHERS = """

@@ -46,6 +46,7 @@ EXAMPLES = {
 @click.option(
     "--doctor", type=click.Choice(get_args(Repair)), help="Variables of one name become one, or get names of their own."
 )
+@click.option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
 @options.upgrade_first
 @options.as_input
 @options.as_parameter
@@ -61,6 +62,7 @@ def command(
     detect_only: bool,
     untie: tuple[str, ...],
     doctor: Repair | None,
+    transposed: bool,
     upgrade_first: bool,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
@@ -73,7 +75,7 @@ def command(
     """
     given = [rule_from_option("scope", "--override", text) for text in overrides]
     given += [rule_from_option("alias", "--alias", text) for text in aliases]
-    if detect_only and (given or rules_file or untie or doctor):
+    if detect_only and (given or rules_file or untie or doctor or transposed):
         raise UsageError(Fault("only one at a time", hint=PURPOSES))
     rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
     model = load(graph, epoch=epoch, params=params)
@@ -84,7 +86,9 @@ def command(
     if detect_only:
         _print_candidates(detect(model, as_input=as_input, as_parameter=as_parameter), output["format_"])
         return
-    result = share(model, rules, untie=untie, doctor=doctor, as_input=as_input, as_parameter=as_parameter)
+    result = share(
+        model, rules, untie=untie, doctor=doctor, transposed=transposed, as_input=as_input, as_parameter=as_parameter
+    )
     outputs = write_result(result, output, inputs=list_inputs("rules", rules_file), report={"ties": result.report.ties})
     if outputs is not None:
         _say_ties(result.report)
