@@ -18,7 +18,7 @@ from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.leftovers import hold_folder
 from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, exists, find_identity, is_folder, is_snapshot
+from graphshare.files.paths import base_name, describe_file, exists, find_identity, is_folder, is_snapshot
 from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.onnx.pool import (
@@ -26,7 +26,6 @@ from graphshare.formats.onnx.pool import (
     Pool,
     StagedMember,
     find_changed_pools,
-    find_size,
     hash_members,
     list_orphans,
     open_pool,
@@ -188,7 +187,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
 
 def _count_bytes(sources: Iterable[Checkpoint]) -> int:
     """Return the bytes of the files of models, each file once."""
-    sizes = {find_identity(path): find_size(path) for source in sources for path in _list_files(source)}
+    sizes = {find_identity(path): describe_file(path).size for source in sources for path in _list_files(source)}
     return sum(sizes.values())
 
 
@@ -210,7 +209,7 @@ def _report(
         PooledModel(
             source.where,
             one.member.target,
-            find_size(source.where),
+            describe_file(source.where).size,
             one.size,
             len(one.member.contents),
             sum(content.size for content in one.member.contents.values()),
@@ -221,7 +220,7 @@ def _report(
     ]
     contents = {content for one in staged for content in one.member.contents.values()}
     data = "" if joint is None or not contents else joint.path
-    size = find_size(data) if data else 0
+    size = describe_file(data).size if data else 0
     return Pooling(
         tuple(models),
         data,

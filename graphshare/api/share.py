@@ -23,7 +23,7 @@ from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 from graphshare.rewrite.share import Sharing, Tied, Ties, plan_share
 from graphshare.rewrite.untie import plan_untie
-from graphshare.text.format import format_count, format_names
+from graphshare.text.format import format_count
 
 PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `untie`, `doctor`, `transposed`"
 
@@ -97,17 +97,15 @@ def _tie_transposed(source: Checkpoint) -> Checkpoint:
 
     find_format(source.graph).require(Capability.POOL, what="`transposed`", where=source.where)
     pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))
-    rewrite, unknown = tie_transposed(source.graph, pairs)
-    kept = set(rewrite.graph.nodes)
-    tied = [Tied(table.name, twin.name, "") for table, twin in pairs.items() if table not in kept]
-    if not tied:
-        reason = f"the rank of {format_names(unknown)} is not known" if unknown else "no table has its transpose beside it"
-        raise RefusedError(Fault(f"no parameter would change: {reason}", hint="`graphshare share GRAPH --detect` lists others"))
-    notes = [f"tables stay, because the rank of {format_names(unknown)} is not known"] if unknown else []
+    if not pairs:
+        message = "no parameter would change: no table that Gathers read has its transpose beside it"
+        raise RefusedError(Fault(message, hint="`graphshare share GRAPH --detect` lists what could be tied"))
+    rewrite = tie_transposed(source.graph, pairs)
+    tied = [Tied(table.name, twin.name, "") for table, twin in pairs.items()]
     own = {node.to for node in tied}
     names = [node.name for node in rewrite.graph.variables() if node.details.holds_value and node.name not in own]
     report = Sharing(rewrite, {}, Ties(tied, [], [], names), ())
-    model = follow_rewrite(source, rewrite, report=report, notes=notes, drop_unused=True)
+    model = follow_rewrite(source, rewrite, report=report, drop_unused=True)
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
     proof = compare_bits(source, lambda: encode_for_session(model.graph, model.parameter_file), source.where)

@@ -272,6 +272,17 @@ def test_a_pool_that_was_harmed_is_named(kind: str, pair: list[Path], tmp_path: 
     assert "GS607" in {finding.code for finding in found}
 
 
+def test_a_part_of_a_pooled_model_is_of_the_same_pool(pair: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    gs.pool(pair, out, verify=False)
+    gs.save(gs.extract(out / "a.onnx", targets="h0"), out / "part.onnx")
+    assert set(places(out / "part.onnx").values()) == {("weights.data", 0, 1024)}
+    assert gs.check([out / "part.onnx"]).findings == ()
+    gs.pool([out / "part.onnx"], tmp_path / "back", embed=True)
+    (out / "weights.data").write_bytes(bytes(3072))
+    assert [finding.code for finding in gs.check([out / "part.onnx"]).findings] == ["GS607"]
+
+
 def test_refusals_name_every_model(pair: list[Path], tmp_path: Path) -> None:
     other = write(tmp_path / "sub" / "a.onnx", dense(C))
     again = write(tmp_path / "sub" / "b.onnx", dense(C))

@@ -100,14 +100,14 @@ STAY: dict[str, ModelProto] = {
 
 @pytest.mark.parametrize("name", STAY)
 def test_what_is_not_tied(name: str, tmp_path: Path) -> None:
-    with pytest.raises(gs.RefusedError, match="no table has its transpose"):
+    with pytest.raises(gs.RefusedError, match="no table that Gathers read has its transpose"):
         gs.share(write(tmp_path / "a.onnx", STAY[name]), transposed=True)
 
 
 def test_an_unknown_rank_is_named(tmp_path: Path) -> None:
     model = language()
     model.graph.input[0].type.tensor_type.ClearField("shape")
-    with pytest.raises(gs.RefusedError, match="the rank of ids is not known"):
+    with pytest.raises(gs.RefusedError, match="the rank of 'ids' is not known"):
         gs.share(write(tmp_path / "a.onnx", model), transposed=True)
 
 

@@ -65,13 +65,12 @@ class Content(msgspec.Struct, frozen=True):
 
 
 class Weight(msgspec.Struct, frozen=True, eq=False):
-    """An array of a model: an initializer or Constant ``node``, or the tensor in an operator whose data is in ``range``."""
+    """An array of a model: that of an initializer or Constant ``key``, or of a tensor in an operator, whose data is there."""
 
     name: str
+    key: Node | FileRange
     record: Record
-    node: Node | None = None
-    range: FileRange | None = None
-    place: TensorPlace | None = None
+    place: TensorPlace
 
 
 class Member:
@@ -83,7 +82,7 @@ class Member:
         weights = list(list_weights(graph, parameters))
         self.pooled = [] if embeds else [weight for weight in weights if weight.record.dense_size >= LEAST]
         pooled = set(self.pooled)
-        self.embedded = [weight for weight in weights if weight not in pooled and _is_outside(weight)]
+        self.embedded = [weight for weight in weights if weight not in pooled and weight.place.path]
         self.contents: dict[Weight, Content] = {}
 
     @property
@@ -105,11 +104,11 @@ def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[Wei
         if record is None and place.path:
             record = _make_record(node.name, place, files)
         if record is not None and record.shape is not None:
-            yield Weight(node.name, record, node, place=place)
+            yield Weight(node.name, node, record, place)
     for tensor in list_inner_tensors(graph):
         place = tensor.place
-        where = FileRange(place.path, place.start, place.end)
-        yield Weight(tensor.name, _make_record(tensor.name, place, files), range=where, place=place)
+        key = FileRange(place.path, place.start, place.end)
+        yield Weight(tensor.name, key, _make_record(tensor.name, place, files), place)
 
 
 def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile]) -> Record:
@@ -119,10 +118,6 @@ def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile])
             files[place.path] = ParameterFile(place.path, data.size, "onnx", (), named=True, identity=data.identity)
     size, start = place.end - place.start, place.start
     return Record(name, (size,), "uint8", "onnx", start, size, start, size, origin=Origin(name, files[place.path]))
-
-
-def _is_outside(weight: Weight) -> bool:
-    return weight.place is not None and bool(weight.place.path)
 
 
 class Pool:
@@ -150,7 +145,7 @@ class Pool:
                     sources.setdefault(content, (member, weight))
                 else:
                     del member.contents[weight]
-                    member.embedded += [weight] if _is_outside(weight) else []
+                    member.embedded += [weight] if weight.place.path else []
         if self.old is not None and not self.is_indexed:
             # A run that was killed before its models were in place has left the file that this one would begin with.
             for content, start in _lay_out(wanted, 0).items():
@@ -357,20 +352,18 @@ def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransa
 
 def _encode(member: Member, pool: Pool | None, reader: ArrayReader, location: str) -> tuple[Graph, Blob]:
     """Return the graph of a pooled model, and the bytes of its file."""
-    places: dict[Node | FileRange, ExternalRange | Blob] = {}
-    for weight in member.embedded:
-        places[weight.node or weight.range or FileRange("", 0, 0)] = RecordData(reader, weight.record)
-    for weight, content in member.contents.items() if pool is not None else ():
-        assert pool is not None
-        places[weight.node or weight.range or FileRange("", 0, 0)] = pool.locate(content, location)
+    places: dict[Node | FileRange, ExternalRange | Blob]
+    places = {weight.key: RecordData(reader, weight.record) for weight in member.embedded}
+    if pool is not None:
+        places |= {weight.key: pool.locate(content, location) for weight, content in member.contents.items()}
     graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
     source = graph.source
     assert isinstance(source, OnnxSource)
-    fields = tuple([field for field in source.fields if not _read_digest(*field)[0]])
+    fields = tuple([field for field in source.fields if not _read_digests(*field)[0]])
     source = msgspec.structs.replace(source, fields=fields)
     if pool is not None and member.contents:
-        ranges = {(pool.places[content], content) for content in member.contents.values()}
-        source = add_metadata(source, {_KEY + pool.location: _digest_of([(s, s + c.size, c.digest) for s, c in ranges])})
+        ranges = sorted({(*pool.locate(content, "")[1:], content.digest) for content in member.contents.values()})
+        source = add_metadata(source, {_KEY + pool.location: "".join(f"{s} {e} {digest}\n" for s, e, digest in ranges)})
     graph = msgspec.structs.replace(graph, source=source)
 
     def encode(node: Node, name: str) -> Message | None:
@@ -382,13 +375,11 @@ def _encode(member: Member, pool: Pool | None, reader: ArrayReader, location: st
     return graph, encode_graph_file(graph, encode)
 
 
-def _digest_of(ranges: Iterable[tuple[int, int, str]]) -> str:
-    """Return the digest of ranges of a file with the digests of their bytes: that of lines ``START END SHA256``."""
-    return _hash(f"{start} {end} {digest}\n".encode() for start, end, digest in sorted(ranges))
+def _read_digests(number: int, span: Span) -> tuple[str, str]:
+    """Return a file of weights, and what a field of a model states of its ranges; empty texts where it is another field.
 
-
-def _read_digest(number: int, span: Span) -> tuple[str, str]:
-    """Return the file of weights and the digest that a field of a model states; empty texts where it is another field."""
+    Each range is a line: its begin, its end and its SHA-256. A rewritten model may have some of them only.
+    """
     if number != METADATA:
         return "", ""
     data = span.file.data
@@ -403,20 +394,16 @@ def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     source = graph.source
     if not isinstance(source, OnnxSource):
         return
-    stated = dict(pair for field in source.fields if (pair := _read_digest(*field))[0])
-    for location, digest in stated.items():
-        ranges = {
-            (place.start, place.end): place.path
-            for _, _, place in list_outside(graph)
-            if dict(place.external).get("location") == location
-        }
-        hashes = []
-        for (start, end), path in ranges.items():
-            with open_source(path) as data:
-                hashes.append((start, end, _hash(_read_range(data, start, end))))
-        if hashes and _digest_of(hashes) != digest:
-            message = f"the weights in {location} are not those that the model was pooled with"
-            yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
+    stated = dict(pair for field in source.fields if (pair := _read_digests(*field))[0])
+    places = {dict(place.external).get("location"): place.path for _, _, place in list_outside(graph)} if stated else {}
+    own = {(place.path, f"{place.start} {place.end}") for _, _, place in list_outside(graph)} if stated else set()
+    for location, text in stated.items():
+        ranges = [line.split(" ") for line in text.splitlines() if (places.get(location), line.rpartition(" ")[0]) in own]
+        with ExitStack() as stack:
+            data = stack.enter_context(open_source(places[location])) if ranges else None
+            if any(data and _hash(_read_range(data, int(start), int(end))) != digest for start, end, digest in ranges):
+                message = f"the weights in {location} are not those that the model was pooled with"
+                yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
 
 
 def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
@@ -436,12 +423,12 @@ def _compare(member: Member, pool: Pool | None, reader: ArrayReader, path: str, 
     nodes = set(member.graph.nodes)
     with open_source(path) as source:
         read = {node.name: find_stored(node.details).place for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
-        for weight in [*member.contents, *(weight for weight in member.embedded if weight.node in nodes)]:
+        for weight in [*member.contents, *(weight for weight in member.embedded if weight.key in nodes)]:
             new, old, content = read.get(weight.name), weight.place, member.contents.get(weight)
             place = None if pool is None or content is None else pool.locate(content, pool.location)
-            start, end = (0, 0) if new is None else (new.start, new.end) if place is None else place[1:]
-            if weight.node in nodes and (
-                (new is None or old is None or (new.shape, new.code) != (old.shape, old.code))
+            start, end = place[1:] if place is not None else (0, 0) if new is None else (new.start, new.end)
+            if weight.key in nodes and (
+                (new is None or (new.shape, new.code) != (old.shape, old.code))
                 or (dict(new.external).get("location"), new.start, new.end) != (place or (None, start, end))
             ):
                 faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
@@ -452,12 +439,6 @@ def _compare(member: Member, pool: Pool | None, reader: ArrayReader, path: str, 
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
     if faults:
         raise SelfCheckError(faults[:20])
-
-
-def find_size(path: str) -> int:
-    """Return the number of bytes of a file. Raises InputError."""
-    with open_source(path) as source:
-        return source.size
 
 
 def list_orphans(path: str) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.compose import make_operator, take_outputs
 from graphshare.formats.onnx.stored import TakenNames, find_stored, outputs_of
 from graphshare.formats.onnx.types import TensorType
@@ -44,27 +45,29 @@ def _takes_rows(node: Node, slot: int) -> bool:
     return node.op == "Gather" and not details.domain and slot == 0 and details.values.get("axis", 0) in (0, -2)
 
 
-def tie_transposed(graph: Graph, pairs: dict[Node, Node]) -> tuple[Rewrite, list[str]]:
+def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     """Return the graph in which Gathers take columns of the second of each pair in place of rows of the first.
 
-    Each is followed by a Transpose, which has its outputs. Also returns the names of indices whose rank is not known: the
-    tables that these are for stay.
+    Each is followed by a Transpose, which has its outputs.
+
+    Raises:
+        RefusedError: the rank of the indices is not known; all are listed.
     """
     gathers = [
         node for node in graph.nodes if node.op and node.inputs and node.inputs[0].node in pairs and _takes_rows(node, 0)
     ]
     types = find_types(graph, [node.inputs[1] for node in gathers])
     ranks: dict[Node, int] = {}
-    unknown: dict[str, Node] = {}
+    faults = []
     for node in gathers:
         indices = node.inputs[1]
-        found = types.get((indices.node, indices.index))
-        if isinstance(found, TensorType) and found.shape is not None:
-            ranks[node] = len(found.shape)
+        known = types.get((indices.node, indices.index))
+        if isinstance(known, TensorType) and known.shape is not None:
+            ranks[node] = len(known.shape)
         else:
-            unknown[outputs_of(indices.node)[indices.index]] = node.inputs[0].node
-    pairs = {table: twin for table, twin in pairs.items() if table not in unknown.values()}
-    ranks = {node: rank for node, rank in ranks.items() if node.inputs[0].node in pairs}
+            faults.append(Fault(f"the rank of {outputs_of(indices.node)[indices.index]!r} is not known", node=node.name))
+    if faults:
+        raise RefusedError([replace(fault, hint="state the shapes of inputs in the model") for fault in faults])
     taken = TakenNames(name for node in graph.nodes for name in outputs_of(node))
     images: dict[Node, Node] = {twin: twin for twin in pairs.values()}
     ends: dict[Node, Node] = {}
@@ -94,4 +97,4 @@ def tie_transposed(graph: Graph, pairs: dict[Node, Node]) -> tuple[Rewrite, list
     kept = {node: ends.get(node, images[node]) for node in graph.nodes if node not in pairs}
     source = graph.source.after_rewrite(kept)
     result = Graph(tuple(nodes), relink_all(graph.heads, kept), graph.attrs, source, graph.extra)
-    return Rewrite(result, (Branch("", graph, kept),)), list(unknown)
+    return Rewrite(result, (Branch("", graph, kept),))
