@@ -54,7 +54,6 @@ _ALIGNMENT = 64
 _PADDING = 100  # at most a hundredth of the arrays is padding
 _KEY = "graphshare.pool."
 _WRITTEN, _METADATA = ".safetensors", "__metadata__"
-_PIECE = 1 << 20
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -230,12 +229,21 @@ def _has(path: str, start: int, content: Content) -> bool:
 
 def hash_members(members: Sequence[Member]) -> None:
     """Note the content of every array that may go into a pool. Raises InputError for one that cannot be read."""
-    with task("reading", sum(weight.record.dense_size for one in members for weight in one.pooled), "B") as advance:
-        for member in members:
-            with ArrayReader(member.file) as reader:
-                for weight in member.pooled:
-                    member.contents[weight] = Content(_hash(reader.chunks(weight.record)), weight.record.dense_size)
-                    advance(weight.record.dense_size)
+    from concurrent.futures import ThreadPoolExecutor  # start-up: few commands hash anything
+
+    def hash_one(job: tuple[Member, Weight]) -> Content:
+        with ArrayReader(job[0].file) as reader:
+            return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
+
+    jobs = [(member, weight) for member in members for weight in member.pooled]
+    threads = ThreadPoolExecutor(os.cpu_count())
+    try:
+        with task("reading", sum(weight.record.dense_size for _, weight in jobs), "B") as advance:
+            for (member, weight), content in zip(jobs, threads.map(hash_one, jobs), strict=True):
+                member.contents[weight] = content
+                advance(content.size)
+    finally:
+        threads.shutdown(cancel_futures=True)
 
 
 def _hash(pieces: Iterable[bytes | memoryview]) -> str:
@@ -248,7 +256,7 @@ def _hash(pieces: Iterable[bytes | memoryview]) -> str:
 
 
 def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
-    return (source.read_at(place, min(_PIECE, end - place)) for place in range(start, end, _PIECE))
+    return (source.read_at(place, min(source.piece, end - place)) for place in range(start, end, source.piece))
 
 
 def open_pool(path: str, location: str, members: Sequence[Member]) -> Pool:
