@@ -80,6 +80,10 @@ class RefusedError(GraphshareError):
     """The input is valid but the request is not: a collision, a pattern that matches nothing, an unknown target."""
 
 
+class MemoryLimitError(RefusedError):
+    """The work would take more memory than the limit or, without one, than is available."""
+
+
 class UsageError(GraphshareError):
     """The options contradict each other or are incomplete."""
 

@@ -31,7 +31,7 @@ _REPEAT = 1.0  # seconds until the timer fires once more, in case that the first
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
-MORE_MEMORY = "run and verify take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
+MORE_MEMORY = "run, verify, export and fold take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
 
 
 def parse_size(text: str) -> int:
@@ -211,8 +211,11 @@ def time_error(seconds: float) -> RefusedError:
 def end_time_limit() -> None:
     """Let what follows finish: the answer is there, and files are about to be written."""
     if hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    _stop_watchdog()
+        import threading  # start-up: few commands have a limit
+
+        if threading.current_thread() is threading.main_thread():  # no other has one
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            _stop_watchdog()
 
 
 def _stop_watchdog() -> None:

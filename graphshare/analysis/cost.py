@@ -31,7 +31,7 @@ class OperatorTotals(msgspec.Struct):
     multiply_adds: int | None = 0
 
 
-class Layer(msgspec.Struct, frozen=True):
+class LayerCost(msgspec.Struct, frozen=True):
     """One operator of the graph, with the shapes of its visible outputs.
 
     ``parameters`` counts the numbers, auxiliary states included, that no earlier layer uses; ``shared`` those that one does;
@@ -53,7 +53,7 @@ class Totals(msgspec.Struct, frozen=True):
     auxiliary: int | None
     multiply_adds: int | None
     operators: dict[str, OperatorTotals]
-    layers: list[Layer]
+    layers: list[LayerCost]
 
 
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
@@ -89,7 +89,7 @@ def _inputs_of(node: Node, found: Inference) -> list[Shape]:
     return [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (found.shapes[e.node],)]
 
 
-def _list_layers(found: Inference, roles: Mapping[Node, Role]) -> list[Layer]:
+def _list_layers(found: Inference, roles: Mapping[Node, Role]) -> list[LayerCost]:
     """Return every operator that ``found`` covers, in its order."""
     layers = []
     counted: set[Node] = set()
@@ -102,7 +102,7 @@ def _list_layers(found: Inference, roles: Mapping[Node, Role]) -> list[Layer]:
         counted.update(held)
         outputs = tuple(shape for shape, _ in zip(found.shapes[node], visible_outputs(node), strict=False))
         cost = multiply_adds(node, _inputs_of(node, found), found.shapes[node])
-        layers.append(Layer(node.name, node.op, outputs, _sum(new), _sum(old), cost))
+        layers.append(LayerCost(node.name, node.op, outputs, _sum(new), _sum(old), cost))
     return layers
 
 

@@ -16,7 +16,7 @@ from graphshare.errors import RefusedError
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.ops.batch_norm.signature import BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_names
 
 NodePair = tuple[Node, Node]

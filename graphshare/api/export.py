@@ -41,7 +41,7 @@ from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memo
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import cast_in_memory
-from graphshare.resources import resource_limits
+from graphshare.resources import end_time_limit, resource_limits
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.short_repr import ShortRepr
@@ -192,6 +192,7 @@ def export(
         with OutputTransaction() as stage:
             staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
             proof = prove(staged.model)
+            end_time_limit()
             stage.commit()
     return _report(exported, instances[0], opset, [*cast_notes, *spread_notes], proof, staged)
 

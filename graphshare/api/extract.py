@@ -8,13 +8,15 @@ from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.rewrite.extract import extract as cut_out
+from graphshare.rewrite.group.switch import take_branch
 
 
-def extract(model: Model, targets: Names, *, cuts: Names = ()) -> Checkpoint:
+def extract(model: Model, targets: Names = (), *, cuts: Names = (), branch: tuple[str, bool] | None = None) -> Checkpoint:
     """Cut out the minimal graph that computes ``targets``, with the parameters that it needs.
 
     A target is an output (``conv1_output``), a node (``conv1``: all its outputs) or a pattern (``conv*``). The outputs
-    ``cuts`` become inputs of those names, and what they need is left out.
+    ``cuts`` become inputs of those names, and what they need is left out. ``branch`` is a boolean input and its value: each If
+    on it gives way to the branch that is then computed, and without ``targets`` all outputs are wanted.
 
     Raises:
         RefusedError: a name is not in the graph, or no target needs a cut; all are listed.
@@ -22,6 +24,10 @@ def extract(model: Model, targets: Names, *, cuts: Names = ()) -> Checkpoint:
     source = as_checkpoint(model)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
-        rewrite = cut_out(source.graph, as_names(targets), cuts=as_names(cuts))
+        rewrite = None if branch is None else take_branch(source.graph, *branch)
+        if rewrite is None or as_names(targets) or as_names(cuts):
+            graph = source.graph if rewrite is None else rewrite.graph
+            minimal = cut_out(graph, as_names(targets), cuts=as_names(cuts))
+            rewrite = minimal if rewrite is None else rewrite.then(minimal)
     notes = notes_on(source.parameter_file, rewrite.graph, unused=False)
     return follow_rewrite(source, rewrite, notes=notes, drop_unused=True)

@@ -8,14 +8,15 @@ from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.api.models import Model, as_checkpoint
-from graphshare.arguments import NotNegative
+from graphshare.arguments import Natural, NotNegative, Seconds
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
-from graphshare.errors import DisprovedError, Fault, GraphshareError, RefusedError, UsageError
+from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.ir.graph import Entry, Graph
+from graphshare.resources import chosen_memory, resource_limits
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.rewrite.fold.fold import fold as fold_layers
 
@@ -23,7 +24,14 @@ _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
 """Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
 
 
-def fold(model: Model, *, verify: bool = True, tolerance: NotNegative | None = None) -> Checkpoint:
+def fold(
+    model: Model,
+    *,
+    verify: bool = True,
+    tolerance: NotNegative | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
+) -> Checkpoint:
     """Work each BatchNorm into the weight and bias of the layer before it.
 
     Layers are Convolution, FullyConnected and Deconvolution, in ONNX Conv, Gemm and ConvTranspose. The result computes the same
@@ -37,9 +45,12 @@ def fold(model: Model, *, verify: bool = True, tolerance: NotNegative | None = N
     float64 1e-9, or two roundings at 1). The report's ``proof`` has the largest difference; where nothing can be computed, a
     note says why.
 
+    ``max_memory`` and ``time_limit`` are those of :func:`run`; they hold for folded weights of any format and for the proof.
+
     Raises:
         UsageError: the model has no parameters.
-        RefusedError: ``verify=False`` or ``tolerance`` for an MXNet model, which states no sizes to prove it at.
+        RefusedError: ``verify=False`` or ``tolerance`` for an MXNet model, which states no sizes to prove it at; a proof would
+            pass ``max_memory``, or folding a weight that or what is available; ``time_limit`` has passed.
         InputError: the parameter file cannot be read.
         DisprovedError: onnxruntime computes something else.
     """
@@ -52,16 +63,17 @@ def fold(model: Model, *, verify: bool = True, tolerance: NotNegative | None = N
     if source.parameter_file is None:
         hint = "name the parameter file with `params`"
         raise UsageError(Fault("there are no parameters to fold into", where=source.where, hint=hint))
-    with locate_refusals(source):
-        check_belongs(source.parameter_file, source.graph)
-        rewrite, arrays, report = fold_layers(source)
-    notes = notes_on(source.parameter_file, source.graph)
-    if not report.count:
-        notes.append("no BatchNorm was folded")
-    folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
-    if not (verify and report.count and format_.supports(Capability.FOLD_PROOF)):
-        return folded
-    return _prove(folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance)
+    with resource_limits(max_memory, time_limit):
+        with locate_refusals(source):
+            check_belongs(source.parameter_file, source.graph)
+            rewrite, arrays, report = fold_layers(source)
+        notes = notes_on(source.parameter_file, source.graph)
+        if not report.count:
+            notes.append("no BatchNorm was folded")
+        folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
+        if not (verify and report.count and format_.supports(Capability.FOLD_PROOF)):
+            return folded
+        return _prove(folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance)
 
 
 def _prove(
@@ -69,7 +81,7 @@ def _prove(
 ) -> Checkpoint:
     """Return a folded model, whose new weights have ``dtypes``, with its proof or a note why there is none.
 
-    Raises DisprovedError.
+    Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
     """
     from graphshare.execute.declared_inputs import draw_values  # start-up: --help must not import numpy
     from graphshare.execute.session_model import SessionPart
@@ -92,6 +104,8 @@ def _prove(
         runners = SessionRunner(before, drawn.values, drawn.outputs), SessionRunner(after, drawn.values)
         values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
     except GraphshareError as error:
+        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
+            raise
         reason = error.faults[0].message
         return replace(folded, notes=(*folded.notes, f"not proved, as onnxruntime did not compute the models: {reason}"))
     if not values:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.arguments import Text
 from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
@@ -14,6 +15,7 @@ from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
+from graphshare.rewrite.group.switch import plan_switch, plan_switched
 from graphshare.text.format import format_count, format_names
 
 _LISTED = 6
@@ -27,6 +29,7 @@ def group(
     connect: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     share_inputs: Names = (),
     on_collision: OnCollision = "error",
+    switch: Text | None = None,
     shapes: Shapes | None = None,
     as_input: Names = (),
     as_parameter: Names = (),
@@ -38,6 +41,11 @@ def group(
     of a name that two models have is ``on_collision``: ``error`` refuses it; ``prefix`` gives the later model the name of its
     file as a prefix; ``tie-if-equal`` makes parameters of one name and equal value one node. An MXNet model beside an ONNX
     model is exported first, for which ``shapes`` are those of its inputs; values then have the names of its outputs.
+
+    With ``switch`` two ONNX models become the bodies of one If instead: the result computes the first model where its boolean
+    input of that name is true, and else the second. Inputs of one name are one input, the outputs have the names of the first
+    model, and parameters of equal bytes are one initializer whatever their names; of others that have one name the one of the
+    second model gets a number. :func:`extract` takes one of the models out again.
 
     Raises:
         UsageError: there are fewer than two models, or more or fewer prefixes than models.
@@ -56,6 +64,9 @@ def group(
         raise UsageError(Fault("`shapes` are for MXNet models beside ONNX models", hint="leave `shapes` out"))
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
+    if switch is not None:
+        given = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`on_collision`": on_collision}
+        return _switch_between(sources, switch, [option for option, value in given.items() if value and value != "error"])
     report = plan_group(
         [
             Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file)
@@ -73,6 +84,20 @@ def group(
     notes += _without_file(sources, report)
     notes += [*_describe_forgotten_inputs(report), *report.notes]
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
+
+
+def _switch_between(sources: Sequence[Checkpoint], switch: str, options: Sequence[str]) -> Checkpoint:
+    """Return the model that computes one of two; ``options`` are those of a group that were given beside ``switch``."""
+    if options:
+        hint = "inputs of one name are one, equal parameters too, and others of one name get a number"
+        raise UsageError([Fault(f"{option} has no effect with `switch`", hint=hint) for option in options])
+    members = [Member(s.graph, "", s.where or f"graph {i + 1}", s.parameter_file) for i, s in enumerate(sources)]
+    report = plan_switch(members, switch)
+    notes = [
+        f"{members[1].where}: function {old} is called {new} in the result, where {old} is another one"
+        for old, new in report.functions.items()
+    ]
+    return follow_group(sources, report.rewrite, plan_switched(report), report=report, notes=notes)
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:

@@ -1,12 +1,23 @@
-"""``convert`` and ``diff_params``: parameter files, which the stems of checkpoints name too."""
+"""``convert``, ``diff_params`` and what is known of parameter files, which the stems of checkpoints name too."""
 
 from __future__ import annotations
+
+import os
 
 from graphshare.api.models import Names, as_names
 from graphshare.arguments import Natural, NotNegative
 from graphshare.checkpoint.load import StrPath, find_both_params, find_params
-from graphshare.formats.params import convert as conversion
-from graphshare.formats.params import diff as difference
+from graphshare.errors import Fault, UsageError
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.output_paths import UsedFile, place_output, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name
+from graphshare.formats.model_names import name_of_file
+from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
+from graphshare.formats.params.diff import ParameterDiff, diff_parameters
+from graphshare.formats.params.registry import FORMATS, choose_format, read_index
+from graphshare.formats.params.select import select_keys
+from graphshare.text.names import split_key
+from graphshare.text.urls import local_path
 
 
 def convert(
@@ -22,7 +33,7 @@ def convert(
     dtype: str | None = None,
     keep: Names | None = None,
     in_place: bool = False,
-) -> conversion.Conversion:
+) -> Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
 
     ``source`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. In a directory the
@@ -42,18 +53,21 @@ def convert(
         RefusedError: records that the target cannot hold; all are named.
         OutputError: the target cannot be written; it is then as it was.
     """
-    return conversion.convert_params(
-        find_params(source, epoch=epoch),
-        target,
-        to=to,
-        densify=densify,
-        np_shape=np_shape,
-        select=as_names(select),
-        tie=tie,
-        dtype=dtype,
-        keep=None if keep is None else as_names(keep),
-        in_place=in_place,
-    )
+    path, target = local_path(find_params(source, epoch=epoch)), local_path(os.fspath(target))
+    if to not in (None, *FORMATS):
+        raise UsageError(Fault(f"there is no format {to!r}", hint=f"the formats are {', '.join(FORMATS)}"))
+    target = place_output(target, base_name(path) if to is None else name_of_file(path) + FORMATS[to].suffix)
+    format_ = choose_format(target) if to is None else FORMATS[to]
+    refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place)
+    file = read_index(path)
+    plan = plan_conversion(file, format_, as_names(select), tie)
+    cast = choose_cast(file, plan, dtype, None if keep is None else as_names(keep))
+    if cast is not None and file.format == format_.name:  # records are written anew, and only V3 holds a scalar
+        np_shape |= any(record.layout == "V3" for record, _ in plan)
+    with OutputTransaction() as stage:
+        stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape, cast=cast)
+        stage.commit()
+    return describe_conversion(file, plan, target, format_, densify, cast)
 
 
 def diff_params(
@@ -66,7 +80,7 @@ def diff_params(
     atol: NotNegative = 0.0,
     rtol: NotNegative = 0.0,
     across_dtypes: bool = False,
-) -> difference.ParameterDiff:
+) -> ParameterDiff:
     """Return what differs between two parameter files, or those of two stems; ``prefix`` is what names in ``right`` have more.
 
     ``epoch`` chooses the file of a stem that has several, on both sides. With ``across_dtypes`` floating-point arrays of unlike
@@ -78,7 +92,9 @@ def diff_params(
         UsageError: a stem has several parameter files, or neither is a stem and ``epoch`` is given.
         RefusedError: a pattern of ``select`` matches nothing.
     """
-    one, other = find_both_params(left, right, epoch=epoch)
-    return difference.diff_params(
-        one, other, prefix=prefix, select=as_names(select), atol=atol, rtol=rtol, across_dtypes=across_dtypes
-    )
+    one, other = map(read_index, find_both_params(left, right, epoch=epoch))
+    keys, keys_there = ([record.key for record in file.records if record.key is not None] for file in (one, other))
+    patterns = as_names(select)
+    chosen = {*select_keys(one, patterns, others=keys_there), *select_keys(other, patterns, others=keys)} if patterns else None
+    names = {split_key(key)[1]: (prefix + split_key(key)[1],) for key in keys}
+    return diff_parameters(one, other, names, atol=atol, rtol=rtol, chosen=chosen, across_dtypes=across_dtypes)

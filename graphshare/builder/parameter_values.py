@@ -8,16 +8,15 @@ from graphshare.analysis.shapes import Inference, infer
 from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.initializers import initial_value
 from graphshare.execute.memory import check_memory
-from graphshare.execute.plan import Plan
-from graphshare.execute.variable_values import check_shapes, convert_feed, unknown_shapes
+from graphshare.execute.plan import ExecutionPlan
+from graphshare.execute.variable_values import check_shapes, convert_feed, initial_value, unknown_shapes
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 
 CACHE_SIZE = 64  # plans, and inferences, of runs
 
-_RunKey = tuple[Plan, tuple[tuple[Node, tuple[int, ...], str], ...]]
+_RunKey = tuple[ExecutionPlan, tuple[tuple[Node, tuple[int, ...], str], ...]]
 
 
 class ParameterValues:
@@ -53,7 +52,9 @@ class ParameterValues:
         check_shapes({var.node: array.shape}, inference)
         return convert_feed(var.node.name, array, inference.types[var.node][0])
 
-    def complete(self, plan: Plan, targets: Sequence[Var], fed: Mapping[Node, Array]) -> tuple[dict[Node, Array], Inference]:
+    def complete(
+        self, plan: ExecutionPlan, targets: Sequence[Var], fed: Mapping[Node, Array]
+    ) -> tuple[dict[Node, Array], Inference]:
         """Return the values of all variables of ``plan``: fed ones in their dtypes, set ones, and initial ones for the rest.
 
         Raises:
@@ -89,7 +90,7 @@ class ParameterValues:
     def _infer_alone(self, var: Var) -> Inference:
         return infer(extract_graph([var]), self._collect_shapes([var.node]), self._collect_dtypes([var.node]))
 
-    def _infer_run(self, plan: Plan, targets: Sequence[Var], fed: Mapping[Node, Array]) -> Inference:
+    def _infer_run(self, plan: ExecutionPlan, targets: Sequence[Var], fed: Mapping[Node, Array]) -> Inference:
         graph = extract_graph(targets)
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)

@@ -17,11 +17,11 @@ from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues
 from graphshare.builder.scopes import Scope, current_scope, enter, leave, register_default_scope
 from graphshare.builder.settings import ReuseLike, resolve_reuse
 from graphshare.builder.topology import extract_graph
-from graphshare.builder.training import Trainer
+from graphshare.builder.training import TrainingState
 from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.trainer import Backpropagation
 from graphshare.execute.variable_values import as_array, random_stream
@@ -53,8 +53,8 @@ class Session:
         self.root = Scope(self, naming, Counters(), reuse=resolve_reuse(reuse, None))
         self.seed = seed
         self._values = ParameterValues(self.registry, seed)
-        self._trainer = Trainer(self.registry, self._values, seed)
-        self._plans: dict[tuple[tuple[Node, int], ...], Plan] = {}
+        self._trainer = TrainingState(self.registry, self._values, seed)
+        self._plans: dict[tuple[tuple[Node, int], ...], ExecutionPlan] = {}
 
     def __enter__(self) -> Session:
         enter(self.root)
@@ -252,7 +252,7 @@ class Session:
             raise RefusedError(foreign or [Fault("there are no targets", hint="give at least one target")])
         return resolved
 
-    def _make_plan(self, targets: Sequence[Var]) -> Plan:
+    def _make_plan(self, targets: Sequence[Var]) -> ExecutionPlan:
         """Return the plan for ``targets``; it is cached, because nodes are frozen."""
         key = tuple((var.node, var.entry.index) for var in targets)
         if key not in self._plans:
@@ -261,7 +261,7 @@ class Session:
             self._plans[key] = make_plan([var.entry for var in targets])
         return self._plans[key]
 
-    def _resolve_feed(self, plan: Plan, feed: Feed) -> dict[Node, Array]:
+    def _resolve_feed(self, plan: ExecutionPlan, feed: Feed) -> dict[Node, Array]:
         """Return the fed values of the variables that ``plan`` needs; more may be fed."""
         variables = self.registry.variables
         arrays = {self._resolve(key)[0]: as_array(value) for key, value in feed.items()}

@@ -11,7 +11,7 @@ from graphshare.builder.parameter_values import ParameterValues
 from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.plan import Plan
+from graphshare.execute.plan import ExecutionPlan
 from graphshare.execute.sgd import Momentum, Sgd
 from graphshare.execute.trainer import (
     Backpropagation,
@@ -25,7 +25,7 @@ from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 
 
-class Trainer:
+class TrainingState:
     """The training state of one session. ``gradients`` are those of the last pass that reached parameters.
 
     Momentum belongs to a parameter, whichever targets train it. The random numbers that nodes draw change with each update.
@@ -42,7 +42,7 @@ class Trainer:
     def backpropagate(
         self,
         targets: Sequence[Var],
-        plan: Plan,
+        plan: ExecutionPlan,
         fed: Mapping[Node, Array],
         wrt: Sequence[Var] | None,
         head_gradients: Mapping[Var, Array],
@@ -73,7 +73,7 @@ class Trainer:
             self._states = {node: value for node, value in result.states.items() if node not in fed}
         return result
 
-    def _resolve_wrt(self, plan: Plan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None) -> list[Node]:
+    def _resolve_wrt(self, plan: ExecutionPlan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None) -> list[Node]:
         """Return the variables of ``wrt``; without it the parameters that are not fed, in the order of creation."""
         if wrt is None:
             parameters = [v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER]

@@ -104,7 +104,7 @@ def parse_map(data: bytes, where: str) -> MapFile:
         if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
             return msgspec.structs.replace(msgspec.json.decode(data, type=MapFile), by_name=False, where=where)
         msgspec.json.decode(data, type=dict[str, str])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
         raise InputError(Fault(f"is not a map: {error}", where=where, hint=hint)) from None
     pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)

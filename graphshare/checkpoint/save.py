@@ -23,6 +23,7 @@ from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, CopiedWeights, SaveOptions, find_format, require
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
+from graphshare.resources import end_time_limit
 
 _NO_OPTIONS = SaveOptions()
 
@@ -88,6 +89,7 @@ def write_outputs(
         SelfCheckError: the result does not read back as it should.
     """
     check_outputs(outputs, model)
+    end_time_limit()
     with locate_refusals(model), OutputTransaction() as stage:
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphshare.analysis.implied import implies_variables
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import canonical, lookup, signature_of
-from graphshare.ops.signature import AttributeFault, Outputs
+from graphshare.ops.signature import AttributeFault, OutputList
 from graphshare.reports.model import Steps
 from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
 
@@ -33,7 +33,7 @@ class Facts(NamedTuple):
     formals: tuple[str, ...] | None
     named: bool
     slots: tuple[int, ...]
-    outputs: Outputs | None
+    outputs: OutputList | None
 
 
 _UNKNOWN = Facts(False, False, (), None, False, (), None)

@@ -14,7 +14,7 @@ from graphshare.fleet.foreach import FleetRun
 from graphshare.fleet.page import describe_counts, write_page
 from graphshare.fleet.records import Result
 from graphshare.fleet.spool import Spool
-from graphshare.fleet.summary import Summary
+from graphshare.fleet.summary import RunSummary
 from graphshare.fleet.tasks import Template
 from graphshare.text.format import escape_control, format_count, format_number
 from graphshare.text.json_text import encode_json
@@ -29,7 +29,7 @@ def report_results(run: FleetRun, format_: str) -> int:
 
     A report as text is the summary; beside any other the summary goes to stderr.
     """
-    summary, spool = Summary(), Spool() if format_ not in ("text", "jsonl") else None
+    summary, spool = RunSummary(), Spool() if format_ not in ("text", "jsonl") else None
     for note in run.notes:
         say(note)
     progress = FleetProgress(run.total)
@@ -57,7 +57,7 @@ def report_results(run: FleetRun, format_: str) -> int:
     return summary.exit_code
 
 
-def _put_report(format_: str, template: Template, summary: Summary, spool: Spool) -> None:
+def _put_report(format_: str, template: Template, summary: RunSummary, spool: Spool) -> None:
     if format_ == "json":
         _put_pieces(_json_pieces(template.words, summary, spool), put_json_text)
         return
@@ -75,7 +75,7 @@ def _put_pieces(pieces: Iterable[str], write: Callable[[str], None]) -> None:
         write(piece)
 
 
-def _json_pieces(command: Sequence[str], summary: Summary, spool: Spool) -> Iterator[str]:
+def _json_pieces(command: Sequence[str], summary: RunSummary, spool: Spool) -> Iterator[str]:
     """Yield the report as JSON, a model per line."""
     counts = {key: getattr(summary, key) for key in ("done", "no", "failed", "skipped")}
     head = encode_json({"version": 1, "command": list(command), "counts": counts, "figures": summary.figures}).decode()
@@ -85,7 +85,7 @@ def _json_pieces(command: Sequence[str], summary: Summary, spool: Spool) -> Iter
     yield "\n]}\n"
 
 
-def _result_lines(summary: Summary) -> Iterator[str]:
+def _result_lines(summary: RunSummary) -> Iterator[str]:
     """Yield a line for each of the first models that are not done."""
     for result in summary.first:
         yield f"{result.result} {result.source}" + (f": {result.error}" if result.error else "")
@@ -93,7 +93,7 @@ def _result_lines(summary: Summary) -> Iterator[str]:
         yield f"and {rest:,} more; --report json or a manifest has all of them"
 
 
-def _summary_lines(summary: Summary) -> Iterator[str]:
+def _summary_lines(summary: RunSummary) -> Iterator[str]:
     yield from _result_lines(summary)
     figures = [(name, figure) for name, figure in summary.figures.items() if figure.max][:_MOST_FIGURES]
     if figures:

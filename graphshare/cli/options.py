@@ -6,10 +6,13 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from functools import wraps
 from typing import Any, TypeVar, get_args
 
 import click
 
+from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli.command import LIMITS
 from graphshare.cli.console import say
 from graphshare.errors import Fault, UsageError
@@ -87,7 +90,12 @@ feeds = _option(
     help="Values from a .npy file, an image or a folder of images, or a number; a bare .npz holds several.",
 )
 shapes = _option(
-    "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="Shape of a variable or pattern; ? is a size to be found."
+    "--shape",
+    "shapes",
+    metavar="NAME=1,3,?,?",
+    multiple=True,
+    callback=lambda context, option, texts: parse_shapes(texts),
+    help="Shape of a variable or pattern; ? is a size to be found.",
 )
 max_memory = _option(
     "--max-memory",
@@ -112,6 +120,7 @@ engine = _option(
 engines = _option(
     "--engine",
     metavar="NAME,...",
+    callback=lambda context, option, text: text or (),
     help="What computes, as in numpy,onnxruntime for both [numpy].",
 )
 strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot take.")
@@ -122,31 +131,59 @@ branch_prefixes = _option(
 
 
 _REWRITING = (GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes)
+_OUTPUT = ("out", "params_out", "map_out", "in_place", "dry_run", "format_", "verify_bytes", "weights", "no_copy", "strict")
 
 
 def rewriting(command: F) -> F:
-    """Add the options of every command that reads a graph of any format and writes another."""
-    for option in reversed((*_REWRITING, weights, no_copy, strict)):
-        command = option(command)
-    return command
+    """Add the options of every command that rewrites a graph of any format.
+
+    It gets ``source``, the model, and ``output``, what the options of its outputs say; the others are its own.
+    """
+    return _with_options(_with_source(command), (*_REWRITING, weights, no_copy, strict))
 
 
 def rewriting_symbols(command: F) -> F:
-    """Add the options of a command that reads and writes MXNet graphs alone, which have no external data."""
-    for option in reversed((*_REWRITING, strict)):
-        command = option(command)
-    return command
+    """Add the options of a command that rewrites MXNet graphs alone, which have no external data; see :func:`rewriting`."""
+    return _with_options(_with_source(command), (*_REWRITING, strict))
 
 
 def grouping(command: F) -> F:
-    """Add the options of a command that reads several graphs and writes one."""
+    """Add the options of a command that reads several graphs and writes one; it gets ``output``."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
     many = _option("--params", metavar="FILE", multiple=True, help="Once for each GRAPH, in order: its parameters; may be ''.")
-    for option in reversed(
-        (graphs, epoch, many, out, params_out, map_out, in_place, dry_run, format_, verify_bytes, weights, no_copy, strict)
-    ):
+    return _with_options(_with_output(command), (graphs, epoch, many, *_REWRITING[3:], weights, no_copy, strict))
+
+
+def _with_options(command: F, options: Iterable[Callable[[F], F]]) -> F:
+    for option in reversed(tuple(options)):
         command = option(command)
     return command
+
+
+def _with_output(command: F) -> F:
+    @wraps(command)
+    def with_output(*context: click.Context, **values: Any) -> Any:
+        return command(*context, output={name: values.pop(name) for name in _OUTPUT if name in values}, **values)
+
+    return with_output  # type: ignore[return-value]
+
+
+def _with_source(command: F) -> F:
+    @wraps(command)
+    def with_source(*context: click.Context, graph: str, epoch: int | None, params: str | None, **values: Any) -> Any:
+        source = load(graph, epoch=epoch, params=params)
+        if values.pop("upgrade_first", False):
+            source = upgrade_model(source)
+        return command(*context, source=source, **values)
+
+    return _with_output(with_source)  # type: ignore[return-value]
+
+
+def upgrade_model(model: Checkpoint) -> Checkpoint:
+    """Return what ``--upgrade`` makes of a model before anything else."""
+    from graphshare.api.upgrade import upgrade  # start-up: most files need none
+
+    return upgrade(model)
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int | None, ...]]:

@@ -16,5 +16,9 @@ overrides = _option("--override", "overrides", metavar="SRC=DST", multiple=True,
 aliases = _option("--alias", "aliases", metavar="A=B", multiple=True, help="Parameter A (a name or pattern) is B.")
 matches = _option("--match", metavar="PATTERN", multiple=True, help="Names to change: a glob, =literal, or re:expression.")
 targets = _option("--to", metavar="NAME", multiple=True, help="What the --match before it becomes.")
-variable_scopes = _option("--variable-scope", metavar="S", multiple=True, help="Open a scope around all names.")
-name_scopes = _option("--name-scope", metavar="S", multiple=True, help="Open a scope around all names but parameters'.")
+variable_scopes = _option(
+    "--variable-scope", "variable_scopes", metavar="S", multiple=True, help="Open a scope around all names."
+)
+name_scopes = _option(
+    "--name-scope", "name_scopes", metavar="S", multiple=True, help="Open a scope around all names but parameters'."
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
@@ -40,6 +41,8 @@ _OPTIONS = (
     click.option("--params-out", metavar="FILE", help="With --sgd-steps: where the trained parameters go."),
     click.option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file by the trained parameters."),
 )
+_KEYS = (*("sgd_steps", "learning_rate", "momentum", "wd", "clip_gradient", "rescale_grad", "head_gradients"),
+         *("params_out", "in_place"))  # fmt: skip
 _NAMES = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd", "clip_gradient": "clip"}
 
 
@@ -53,10 +56,16 @@ class TrainingOptions(msgspec.Struct, frozen=True):
 
 
 def options(command: F) -> F:
-    """Add the options to a command."""
+    """Add the options to a command, which gets what they say as ``given_training``."""
+
+    @wraps(command)
+    def with_training(**values: Any) -> Any:
+        return command(given_training={name: values.pop(name) for name in _KEYS}, **values)
+
+    result: Any = with_training
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        result = option(result)
+    return result  # type: ignore[no-any-return]
 
 
 def parse_training(given: Mapping[str, Any], *, profile: bool) -> TrainingOptions | None:

@@ -17,7 +17,7 @@ from graphshare.ir.bodies import own_inputs
 from graphshare.ir.compare import Change, find_content_changes
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
@@ -87,7 +87,7 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, renamed=())
 
 
-class Branch(msgspec.Struct, frozen=True, eq=False):
+class PairedBranch(msgspec.Struct, frozen=True, eq=False):
     """One branch: nodes of the left graph with their counterparts. ``names`` are the expected names of counterparts."""
 
     label: str
@@ -100,7 +100,7 @@ class Branch(msgspec.Struct, frozen=True, eq=False):
         return self.names[node] if node in self.names else self.prefix + node.name
 
 
-def compare(left: Graph, right: Graph, branches: Sequence[Branch]) -> GraphDiff:
+def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> GraphDiff:
     """Return the changes from ``left`` to ``right``, whose nodes ``branches`` pair; a left node may be in several."""
     ids = _Ids(left, right)
     all_images: dict[Node, dict[Node, None]] = {}
@@ -147,7 +147,9 @@ class _Ids:
         return NodeRef(self._new[node], node.name, operator_text(node))
 
 
-def _find_node_changes(a: Node, b: Node, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> Iterator[Change]:
+def _find_node_changes(
+    a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]
+) -> Iterator[Change]:
     exempt = BARRIER_KEYS if _has_prefixed_barrier(a, b, branch.label) else EMPTY
     for change in find_content_changes(a, b, exempt):
         yield Change("operator", "", operator_text(a), operator_text(b)) if change.what == "operator" else change
@@ -175,7 +177,7 @@ def _has_prefixed_barrier(a: Node, b: Node, label: str) -> bool:
 
 
 def _find_subgraph_changes(
-    a: Node, b: Node, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]
+    a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]
 ) -> Iterator[Change]:
     if len(a.subgraphs) != len(b.subgraphs):
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
@@ -184,7 +186,7 @@ def _find_subgraph_changes(
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
-            diff = compare(x.graph, y.graph, [Branch("", images, names)]).without_names()
+            diff = compare(x.graph, y.graph, [PairedBranch("", images, names)]).without_names()
         if diff:
             size = format_count(len(y.graph.nodes), "node")
             yield Change("sub-graph", key, format_count(len(x.graph.nodes), "node"), f"{size} ({_summarize(diff)})")
@@ -202,11 +204,11 @@ def _summarize(diff: GraphDiff) -> str:
     return ", ".join(texts)
 
 
-def _same_entry(x: Entry, y: Entry, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:
+def _same_entry(x: Entry, y: Entry, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:
     return x.index == y.index and _is_image(x.node, y.node, branch, all_images)
 
 
-def _is_image(a: Node, b: Node, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:
+def _is_image(a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:
     """Whether ``b`` is the counterpart of ``a`` in this branch, or in any branch if this one has none."""
     image = branch.images.get(a)
     return image is b if image is not None else b in all_images.get(a, ())
@@ -231,7 +233,7 @@ def _format_value(value: object) -> str:
 
 
 def _find_output_changes(
-    left: Graph, right: Graph, branches: Sequence[Branch], all_images: Mapping[Node, Mapping[Node, None]]
+    left: Graph, right: Graph, branches: Sequence[PairedBranch], all_images: Mapping[Node, Mapping[Node, None]]
 ) -> Iterator[Change]:
     """Yield changed outputs; the right graph should have the outputs of the left one, branch by branch."""
     rights = list(right.heads)
@@ -248,7 +250,7 @@ def _find_output_changes(
         yield Change("output", str(position), None, _format_entry(rights[position]))
 
 
-def _find_moved_ties(left: Graph, branches: Sequence[Branch], ids: _Ids) -> Iterator[TieMoved]:
+def _find_moved_ties(left: Graph, branches: Sequence[PairedBranch], ids: _Ids) -> Iterator[TieMoved]:
     """Yield variables of paired operators that became one, and those that became several."""
     uses = consumers(left.nodes)
     for branch in branches:
@@ -281,7 +283,7 @@ def _find_moved_ties(left: Graph, branches: Sequence[Branch], ids: _Ids) -> Iter
 
 def diff_graphs(left: Graph, right: Graph, *, renames: bool = True) -> GraphDiff:
     """Return the changes between two graphs; :mod:`graphshare.differences.alignment` pairs their nodes."""
-    return compare(left, right, [Branch("", align(left, right, renames=renames).images)])
+    return compare(left, right, [PairedBranch("", align(left, right, renames=renames).images)])
 
 
 def format_node(node: NodeRef) -> str:

@@ -12,7 +12,7 @@ from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.checkpoint.map_file import MapFile, NodeFinder
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
-from graphshare.differences.changes import Branch, Changed, GraphDiff, NodeRef, compare
+from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, compare
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
@@ -83,7 +83,7 @@ def diff(
         InputError: the map is of other graphs.
         RefusedError: a prefix that no counterpart has.
     """
-    branches = [Branch("", {})]
+    branches = [PairedBranch("", {})]
     if map_file is not None:
         branches = _match_map(left.graph, right.graph, map_file)
     elif prefixes:
@@ -99,7 +99,7 @@ def diff(
     return Difference(changes, parameters, _summarize(changes, parameters, left_names=lefts, right_names=rights))
 
 
-def _complete(left: Graph, right: Graph, branches: list[Branch], renames: bool) -> list[Branch]:
+def _complete(left: Graph, right: Graph, branches: list[PairedBranch], renames: bool) -> list[PairedBranch]:
     """Return the branches with the remaining nodes aligned; all of them belong to the first branch."""
     first, *others = branches
     taken = [node for branch in others for pair in branch.images.items() for node in pair if node not in first.images]
@@ -108,14 +108,14 @@ def _complete(left: Graph, right: Graph, branches: list[Branch], renames: bool) 
     return [branch for branch in (first, *others) if branch.images] or [first]
 
 
-def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: str) -> list[Branch]:
+def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: str) -> list[PairedBranch]:
     """Return a branch for each prefix, paired by name, and one for the plain names of the right graph."""
     by_name = _index_names(right.nodes)
     branches = []
     for prefix in prefixes:
         rest = {name: iter(nodes) for name, nodes in by_name.items()}
         images = {a: b for a in left.nodes if (b := next(rest.get(prefix + a.name, iter(())), None)) is not None}
-        branches.append(Branch(prefix, images, prefix=prefix))
+        branches.append(PairedBranch(prefix, images, prefix=prefix))
     unmatched = [branch.label for branch in branches if not branch.images]
     if unmatched:
         hint = f"its nodes are {format_names(dict.fromkeys(node.name for node in right.nodes), 6)}"
@@ -125,7 +125,7 @@ def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: s
     paired = {b for branch in branches for b in branch.images.values()}
     rest = {name: iter(node for node in nodes if node not in paired) for name, nodes in by_name.items()}
     plain = {a: b for a in left.nodes if (b := next(rest.get(a.name, iter(())), None)) is not None and a.op == b.op}
-    return [Branch("", plain), *branches]
+    return [PairedBranch("", plain), *branches]
 
 
 def _index_names(nodes: Iterable[Node]) -> dict[str, list[Node]]:
@@ -135,7 +135,7 @@ def _index_names(nodes: Iterable[Node]) -> dict[str, list[Node]]:
     return index
 
 
-def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[Branch]:
+def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[PairedBranch]:
     """Return the branches of a map. An id counts where the node there has the map's name, otherwise a name that is unique.
 
     Raises:
@@ -156,10 +156,10 @@ def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[Branch]:
     if entries and not images:
         hint = "use the map of the rewrite that made the second graph from the first"
         raise InputError(Fault("pairs no node of these graphs", where=map_file.where, hint=hint))
-    return [Branch(label, pairs, names[label]) for label, pairs in images.items()] or [Branch("", {})]
+    return [PairedBranch(label, pairs, names[label]) for label, pairs in images.items()] or [PairedBranch("", {})]
 
 
-def _map_parameter_names(left: Graph, branches: Sequence[Branch]) -> Mapping[str, Sequence[str]]:
+def _map_parameter_names(left: Graph, branches: Sequence[PairedBranch]) -> Mapping[str, Sequence[str]]:
     """Return the names in the right graph of each variable of the left one, implied variables included."""
     names: dict[str, dict[str, None]] = {}
     for branch in branches:

@@ -7,7 +7,7 @@ from html import escape
 
 from graphshare.drawing.layout.arrange import arrange
 from graphshare.drawing.layout.levels import Layout
-from graphshare.drawing.layout.placement import Placement, Rect, Route, place
+from graphshare.drawing.layout.placement import Rect, Route, VertexPlacement, place
 from graphshare.drawing.layout.text_size import LINE_SIZE, LINE_STEP, RIM, TITLE_SIZE, box_texts, shorten_middle
 from graphshare.drawing.palette import DARK, LIGHT, THEMES, Palette
 from graphshare.drawing.picture import Box, Picture
@@ -25,7 +25,9 @@ def format_svg(picture: Picture, *, theme: str = "auto", direction: str = "TB", 
     return "\n".join(lines) + "\n"
 
 
-def _format_elements(layout: Layout, placement: Placement, palette: Palette, with_dark: bool, title: str) -> Iterator[str]:
+def _format_elements(
+    layout: Layout, placement: VertexPlacement, palette: Palette, with_dark: bool, title: str
+) -> Iterator[str]:
     width, height = placement.width + 2 * MARGIN, placement.height + 2 * MARGIN
     yield '<?xml version="1.0" encoding="UTF-8" standalone="no"?>'
     yield (

@@ -24,7 +24,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
 from graphshare.execute.feeds import for_variables, parameter_values
 from graphshare.execute.interpreter import Memo, run_plan
-from graphshare.execute.plan import Plan, Step, make_plan
+from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
 from graphshare.execute.pool import SMALL, Pool
 from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
 from graphshare.execute.session_model import SessionPart
@@ -33,9 +33,9 @@ from graphshare.formats.model_format import has_kernels
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.ops.batch_norm.kernel import plain_scaling
 from graphshare.ops.convolution.fused import Chain
 from graphshare.ops.kernel import Array
+from graphshare.ops.normalization.batch_norm import plain_scaling
 from graphshare.resources import memory_limit
 from graphshare.text.format import format_count, format_names
 
@@ -85,7 +85,7 @@ class _Case(msgspec.Struct, eq=False):
 
     inference: Inference
     zeros: Mapping[Node, Any]
-    plan: Plan | None = None
+    plan: ExecutionPlan | None = None
 
 
 class Bound:
@@ -171,7 +171,7 @@ class Bound:
             raise RefusedError(Fault(message, hint=f"name them: net({{{example}}})"))
         return names[0]
 
-    def _prepare_numpy(self) -> tuple[Plan, Memo]:
+    def _prepare_numpy(self) -> tuple[ExecutionPlan, Memo]:
         """Return numpy's plan, and where what follows from parameters alone is kept."""
         plan = fold_batch_norm(make_plan(self._part.heads), self._parameters)
         constant = {slot for node, slot in plan.variables.items() if node in self._parameters}
@@ -224,12 +224,12 @@ class _BoundSession(Bound):
             return self._model.run(InputDrawer(self._model.session, {node.name: x for node, x in fed.items()}).draw(1))
 
 
-def _call_directly(plan: Plan, inference: Inference) -> Plan:
+def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
     """Return ``plan`` for inputs of these shapes and dtypes, with such functions where the kernels have them."""
     return msgspec.structs.replace(plan, fused=tuple(_with_function(step, inference) for step in plan.fused))
 
 
-def _with_function(step: Step, inference: Inference) -> Step:
+def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
     node = step.node
     if step.kernel.direct is None or step.outputs != step.outputs[:1] or not _is_small(node, inference):
         return step
@@ -248,7 +248,7 @@ def _is_small(node: Node, inference: Inference) -> bool:
     return len(sizes) == len(shape) and prod(sizes) * np.dtype(dtype).itemsize < SMALL
 
 
-def fold_batch_norm(plan: Plan, parameters: Mapping[Node, Array]) -> Plan:
+def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> ExecutionPlan:
     """Return ``plan`` for inference with these parameters, which must not change any more.
 
     The folded weights take as much memory as the original ones.
@@ -272,7 +272,7 @@ def fold_batch_norm(plan: Plan, parameters: Mapping[Node, Array]) -> Plan:
     return msgspec.structs.replace(plan, fused=tuple(steps), slots=slots, constants=constants)
 
 
-def _fold(step: Step, known: Mapping[int, Array]) -> tuple[Chain, Array, Array] | None:
+def _fold(step: PlanStep, known: Mapping[int, Array]) -> tuple[Chain, Array, Array] | None:
     """Return the chain without its BatchNorm, the weight and the bias; None where it cannot be folded."""
     chain: Chain = step.attrs["chain"]
     own = step.inputs[1:-1] if chain.adds else step.inputs[1:]

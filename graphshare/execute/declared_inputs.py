@@ -9,18 +9,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.execute.engines.onnx_session import Session
+from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
+from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.session_model import SessionPart
 from graphshare.execute.variable_values import convert_feed
 from graphshare.formats.model_format import Integers, find_format
 from graphshare.ir.graph import EMPTY
 from graphshare.ops.kernel import Array
-from graphshare.text.format import format_shape
+from graphshare.resources import MORE_MEMORY, describe_excess
+from graphshare.text.format import format_bytes, format_shape
 
 OPEN_SIZES = (8, 64, 224)
 """What sizes that a model leaves open are tried at in turn; that of a batch is 1."""
+_DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
@@ -39,26 +41,30 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
 
     Raises:
         RefusedError: as :class:`InputDrawer`.
+        MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
     """
     with part.locate():
         drawer = InputDrawer(part.session, feeds, shapes, seed, find_format(part.graph).find_integers(part.graph))
     plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
     for size, is_batch in plans:
-        values = drawer.draw(size, is_batch=is_batch)
+        with part.locate():
+            values = drawer.draw(size, is_batch=is_batch)
+        part.check_sizes(values)
         try:
             return Drawn(values, part.session.run(values), list(drawer.notes.values()), drawer.open_names)
         except InputError:
             continue
-    values = drawer.draw(OPEN_SIZES[-1])
+    with part.locate():
+        values = drawer.draw(OPEN_SIZES[-1])
     return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
 
 
-def find_dtype(session: Session, name: str) -> str:
+def find_dtype(session: OnnxSession, name: str) -> str:
     """Return numpy's dtype of an input; an empty text where it has none."""
     return _DTYPES.get(session.dtypes[name], "")
 
 
-def convert_inputs(session: Session, values: Mapping[str, Array]) -> dict[str, Array]:
+def convert_inputs(session: OnnxSession, values: Mapping[str, Array]) -> dict[str, Array]:
     """Return ``values`` by input in the dtypes that a session declares. Raises RefusedError as :func:`convert_feed`."""
     return {
         name: array if array.dtype.kind == "O" else convert_feed(name, array, find_dtype(session, name) or None)
@@ -85,7 +91,7 @@ class InputDrawer:
 
     def __init__(
         self,
-        session: Session,
+        session: OnnxSession,
         feeds: Mapping[str, Array],
         shapes: Mapping[str, GivenShape] = EMPTY,
         seed: int = 0,
@@ -114,8 +120,10 @@ class InputDrawer:
         """Return a value for each input, with ``size`` for what is open: batches of one sample.
 
         With ``is_batch`` the only size that an input leaves open is that of a batch, on whatever axis: as in states of RNNs.
+        Raises MemoryLimitError.
         """
         drawn: dict[str, Array] = {}
+        taken = 0
         rng = np.random.default_rng(self._seed)
         for name in self._declared:
             dtype = find_dtype(self._session, name)
@@ -123,6 +131,10 @@ class InputDrawer:
                 drawn |= convert_inputs(self._session, {name: self._feeds[name]})
                 continue
             shape = tuple(self._choose(name, place, size, is_batch=is_batch) for place in range(len(self._sizes(name))))
+            taken += prod(shape) * _DRAWN_BYTES
+            if excess := describe_excess(taken):
+                message = f"the values {format_shape(shape)} take {format_bytes(taken)} to be drawn, {excess}"
+                raise MemoryLimitError(Fault(message, node=name, hint=MORE_MEMORY))
             wishes = self._integers.get(name, ()) if "int" in dtype else ()
             if wishes:
                 drawn[name], choice = _draw_integers(rng, shape, dtype, wishes)

@@ -84,7 +84,7 @@ def _read_value(text: str) -> dict[str, Any]:
     """Return the number, or list of numbers, that a text is under an empty name; nothing where it is none."""
     try:
         value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return {}
     return {"": value} if isinstance(value, int | float | list) else {}
 

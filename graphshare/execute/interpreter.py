@@ -14,10 +14,10 @@ from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.analysis.shapes import Inference, ShapeTable, infer
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.memory import check_memory
-from graphshare.execute.plan import Plan, Step, make_plan
+from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
 from graphshare.execute.pool import SMALL, Pool
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.kernel import Array, Context, KernelError, Once, Result, RunSubgraph, Shape, compute_now
+from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Once, RunSubgraph, Shape, compute_now
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_shape
 
@@ -44,23 +44,23 @@ class Memo:
 
     def __init__(self, constant: Collection[int]) -> None:
         self._constant = constant
-        self._results: dict[Step, tuple[Any, Any]] = {}
-        self._once: dict[Step, Once] = {}
-        self._runners: dict[Step, RunSubgraph] = {}
+        self._results: dict[PlanStep, tuple[Any, Any]] = {}
+        self._once: dict[PlanStep, Once] = {}
+        self._runners: dict[PlanStep, RunSubgraph] = {}
 
-    def of(self, step: Step) -> Once:
+    def of(self, step: PlanStep) -> Once:
         """Return the :class:`~graphshare.ops.kernel.Context`'s ``once`` for the kernel of ``step``."""
         if step not in self._once:
             self._once[step] = self._keep_results_of(step)
         return self._once[step]
 
-    def runner_of(self, step: Step, make: Callable[[], RunSubgraph]) -> RunSubgraph:
+    def runner_of(self, step: PlanStep, make: Callable[[], RunSubgraph]) -> RunSubgraph:
         """Return what runs the subgraphs of ``step``, made once: it keeps their plans and shapes."""
         if step not in self._runners:
             self._runners[step] = make()
         return self._runners[step]
 
-    def _keep_results_of(self, step: Step) -> Once:
+    def _keep_results_of(self, step: PlanStep) -> Once:
         def once(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
             if not all(step.inputs[position] in self._constant for position in positions):
                 return compute()
@@ -72,7 +72,7 @@ class Memo:
 
 
 def run_plan(
-    plan: Plan,
+    plan: ExecutionPlan,
     values: Mapping[Node, Array],
     *,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
@@ -131,7 +131,7 @@ def run_plan(
     return Run([state.values[slot] for slot in plan.targets], updates, state.peak, timings)
 
 
-def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
+def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> KernelResult:
     """Run the kernel of a step and return its result in one form; numpy's warnings must be off.
 
     Raises:
@@ -150,7 +150,7 @@ def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
         raise explain_failure(
             step.node, "kernel", error, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes
         ) from error
-    result = output if isinstance(output, Result) else Result(output if isinstance(output, tuple) else (output,))
+    result = output if isinstance(output, KernelResult) else KernelResult(output if isinstance(output, tuple) else (output,))
     if len(result.outputs) < len(step.outputs):
         message = (
             f"{step.node.op} has {format_count(len(result.outputs), 'output')}, and output {len(step.outputs) - 1} is used"
@@ -166,7 +166,7 @@ class _State:
     a single slot refers to it and no variable does.
     """
 
-    def __init__(self, plan: Plan, values: Mapping[Node, Array], *, tracked: int) -> None:
+    def __init__(self, plan: ExecutionPlan, values: Mapping[Node, Array], *, tracked: int) -> None:
         """Put the variables into their slots. Buffers below ``tracked`` bytes are not counted, and never reused."""
         self.values: list[Any] = [None] * plan.slots
         self._tracked = tracked
@@ -183,14 +183,14 @@ class _State:
             self.values[slot] = value
             self._variables.add(id(_owner(value)))
 
-    def dead(self, step: Step) -> tuple[bool, ...]:
+    def dead(self, step: PlanStep) -> tuple[bool, ...]:
         """Return for each input whether its buffer may be reused in place."""
         last, owners, holders = step.last, self._owners, self._holders
         if not holders:
             return ()
         return tuple([slot in last and holders.get(owners[slot]) == 1 for slot in step.inputs])
 
-    def keep(self, step: Step, outputs: Sequence[Array]) -> None:
+    def keep(self, step: PlanStep, outputs: Sequence[Array]) -> None:
         for slot, value in zip(step.outputs, outputs, strict=False):
             if slot < 0:
                 continue
@@ -207,7 +207,7 @@ class _State:
                 self.peak = max(self.peak, self.bytes)
             self._holders[key] = holders + 1
 
-    def free(self, step: Step) -> None:
+    def free(self, step: PlanStep) -> None:
         for slot in step.last:
             key = self._owners[slot]
             if key:
@@ -226,7 +226,9 @@ def _owner(array: Array) -> Array:
     return array
 
 
-def _find_runner(step: Step, memo: Memo | None, training: bool, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
+def _find_runner(
+    step: PlanStep, memo: Memo | None, training: bool, rng: np.random.Generator | None, np_shape: bool
+) -> RunSubgraph:
     """Return the function that runs the subgraphs of ``step``; a bound graph keeps it, with their plans."""
 
     def make() -> RunSubgraph:
@@ -237,7 +239,7 @@ def _find_runner(step: Step, memo: Memo | None, training: bool, rng: np.random.G
 
 def _subgraph_runner(node: Node, training: bool, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
     """Return a function that runs a subgraph of ``node`` on arrays for its variables, in MXNet's order."""
-    plans: dict[int, tuple[Plan, list[Node]]] = {}
+    plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
     inferences: dict[Any, Inference] = {}
 
     def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:

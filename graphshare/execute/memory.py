@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from graphshare.analysis.shapes import Inference
-from graphshare.errors import Fault, RefusedError
+from graphshare.errors import Fault, MemoryLimitError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array, Shape
 from graphshare.resources import MORE_MEMORY, describe_excess
@@ -30,7 +30,7 @@ def check_memory(
     freed before the end, and each variable has a gradient, as in training. Sizes that are not known count as 0.
 
     Raises:
-        RefusedError: the limit is below it; the first node beyond it is named with its bytes.
+        MemoryLimitError: the limit is below it; the first node beyond it is named with its bytes.
     """
     held = sum(array.nbytes for array in values.values()) * (2 if keeps_all else 1)
     peak, steps = 0, []
@@ -44,7 +44,7 @@ def check_memory(
     shapes = ", ".join(format_shape(shape) for shape in inference.shapes[node])
     needed = f", {format_bytes(total + held)} with all that is kept beside them" if total + held > own else ""
     message = f"the {what} {shapes} take {format_bytes(own)}{needed}, {describe_excess(total, held)}"
-    raise RefusedError(Fault(message, node=node.name, hint=MORE_MEMORY))
+    raise MemoryLimitError(Fault(message, node=node.name, hint=MORE_MEMORY))
 
 
 def _steps(

@@ -1,7 +1,7 @@
 """The plan of a run: which kernels run in which order, on which slots, and where each value has its last use.
 
 An operator and its epilogue run as one step, where no other node uses the values between; the kernels of the operators declare
-what can be fused (:mod:`graphshare.ops.fusion`).
+what can be fused (:mod:`graphshare.ops.kernel`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from graphshare.ops.kernel import Array, Kernel, KernelError
 from graphshare.ops.registry import kernel_of, signature_of
 
 
-class Step(msgspec.Struct, frozen=True, eq=False):
+class PlanStep(msgspec.Struct, frozen=True, eq=False):
     """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are slots that it uses last.
 
     ``inner`` are the operators of the node's first subgraph with their attributes. ``direct`` computes the output of the step
@@ -46,7 +46,7 @@ class RecordedStep(msgspec.Struct, eq=False):
     ``inputs`` and ``outputs`` are shapes and dtypes; ``updates`` have the old and the new value of inputs that are mutated.
     """
 
-    step: Step
+    step: PlanStep
     gradient: Gradient
     entry: TapeEntry
     inputs: tuple[tuple[tuple[int, ...], str], ...]
@@ -58,14 +58,14 @@ class UnsupportedError(RefusedError):
     """Operators without a kernel; every node is listed, before anything runs."""
 
 
-class Plan(msgspec.Struct, frozen=True, eq=False):
+class ExecutionPlan(msgspec.Struct, frozen=True, eq=False):
     """The steps of a run. ``variables`` has the slot of each variable, ``targets`` the slots of the results.
 
     ``fused`` are the steps for inference without watching single nodes; ``constants`` are values of slots that only they use.
     """
 
-    steps: tuple[Step, ...]
-    fused: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
+    fused: tuple[PlanStep, ...]
     slots: int
     variables: Mapping[Node, int]
     targets: tuple[int, ...]
@@ -116,7 +116,7 @@ def unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
     return faults
 
 
-def make_plan(targets: Sequence[Entry]) -> Plan:
+def make_plan(targets: Sequence[Entry]) -> ExecutionPlan:
     """Plan what must run to compute ``targets``, and nothing else.
 
     Raises:
@@ -138,7 +138,7 @@ def make_plan(targets: Sequence[Entry]) -> Plan:
         counts[node] = max(counts.get(node, 1), index + 1)
     steps = tuple(_step(node, slots, counts, last) for node in nodes if not node.is_variable)
     variables = {node: slots[node, 0] for node in nodes if node.is_variable}
-    return Plan(steps, _fuse_steps(steps, wanted), len(slots), variables, wanted)
+    return ExecutionPlan(steps, _fuse_steps(steps, wanted), len(slots), variables, wanted)
 
 
 def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:
@@ -165,7 +165,9 @@ def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wan
     return last
 
 
-def _step(node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Node, int], last: Mapping[Node, set[int]]) -> Step:
+def _step(
+    node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Node, int], last: Mapping[Node, set[int]]
+) -> PlanStep:
     kernel, signature = kernel_of(node), signature_of(node)
     assert kernel is not None
     count = counts.get(node, 1)
@@ -173,10 +175,10 @@ def _step(node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Nod
     inputs = tuple(slots[entry.node, entry.index] for entry in node.inputs)
     attrs = signature.parse(node.attrs)[0] if signature is not None else node.attrs  # only a registered kernel knows it
     inner = inner_operators(node.subgraphs[0]) if node.subgraphs else ()
-    return Step(node, kernel, attrs, inputs, outputs, frozenset(last[node]), inner)
+    return PlanStep(node, kernel, attrs, inputs, outputs, frozenset(last[node]), inner)
 
 
-def _fuse_steps(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
+def _fuse_steps(steps: Sequence[PlanStep], wanted: Sequence[int]) -> tuple[PlanStep, ...]:
     """Return ``steps`` for inference with such chains fused, each at the position of its last step.
 
     Only a value with a single use that is not a target is left out, so no work is shared between branches.
@@ -185,7 +187,7 @@ def _fuse_steps(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...
     for step in steps:
         uses.update(step.inputs)
     producers: dict[int, int] = {}
-    kept: dict[int, Step] = {}
+    kept: dict[int, PlanStep] = {}
     for position, step in enumerate(steps):
         here = _start_chain(step)
         for i in reversed(range(len(step.inputs[:2]))):
@@ -201,13 +203,13 @@ def _fuse_steps(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...
     return _with_last_uses([kept[position] for position in sorted(kept)], wanted)
 
 
-def _start_chain(step: Step) -> Step:
+def _start_chain(step: PlanStep) -> PlanStep:
     """Return a step that can begin a chain as a chain of one, any other step unchanged."""
     chain = step.kernel.begin(step.attrs) if step.kernel.begin is not None else None
     return step if chain is None else msgspec.structs.replace(step, kernel=chain[0], attrs=chain[1])
 
 
-def _fuse(first: Step, second: Step, place: int) -> Step | None:
+def _fuse(first: PlanStep, second: PlanStep, place: int) -> PlanStep | None:
     """Return both steps as one, ``first`` being input ``place`` of ``second``; None where they cannot be fused."""
     if first.kernel.extend is None or second.kernel.epilogue is None or len(second.outputs) > 1:
         return None
@@ -216,10 +218,10 @@ def _fuse(first: Step, second: Step, place: int) -> Step | None:
     if both is None:
         return None
     others = second.inputs[:place] + second.inputs[place + 1 :]
-    return Step(first.node, *both, first.inputs + others, second.outputs, frozenset())
+    return PlanStep(first.node, *both, first.inputs + others, second.outputs, frozenset())
 
 
-def _with_last_uses(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
+def _with_last_uses(steps: Sequence[PlanStep], wanted: Sequence[int]) -> tuple[PlanStep, ...]:
     kept, updated = set(wanted), []
     for step in reversed(steps):
         own = {*step.inputs, step.outputs[0]}

@@ -22,7 +22,7 @@ from graphshare.resources import can_limit_process
 
 if TYPE_CHECKING:
     from graphshare.execute.engines.confined_session import ConfinedSession
-    from graphshare.execute.engines.onnx_session import Session
+    from graphshare.execute.engines.onnx_session import OnnxSession
 
 _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
 _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
@@ -31,11 +31,11 @@ _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or valu
 class OpenModel(ABC):
     """A model in a session of onnxruntime; ``where`` is what messages call it."""
 
-    session: Session
+    session: OnnxSession
     where: str = ""
 
     @abstractmethod
-    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+    def open_inner(self) -> tuple[Sequence[Entry], OnnxSession]:
         """Return the outputs of operators in topological order, and a session that has them as its outputs."""
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
@@ -86,7 +86,7 @@ class SessionPart(OpenModel):
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         if not self.session.is_open:
             self.session = self.open(self.graph.heads)
-        self._check_sizes({name: array.shape for name, array in feeds.items() if name in self.session.inputs})
+        self.check_sizes(feeds)
         return super().run(feeds)
 
     def open(self, heads: Sequence[Entry]) -> ConfinedSession:
@@ -95,16 +95,17 @@ class SessionPart(OpenModel):
         from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
 
         part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
-        self._check_sizes(EMPTY)
+        self.check_sizes(EMPTY)
         with self.locate():
             model, folder = encode_for_session(part, self._params)
             return ConfinedSession(model, folder, merge_equal=False, awake=False)
 
-    def _check_sizes(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        """Compare inferred sizes with the limit of memory, where onnxruntime's process cannot have that limit itself.
+    def check_sizes(self, feeds: Mapping[str, Array]) -> None:
+        """Compare sizes inferred from ``feeds`` with the limit of memory, where onnxruntime's process cannot have that limit.
 
-        ``shapes`` are those of inputs. What the file states of the values of operators is not believed.
+        What the file states of the values of operators is not believed. Raises MemoryLimitError.
         """
+        shapes = {name: array.shape for name, array in feeds.items() if name in self.session.inputs} if feeds else {}
         if can_limit_process() or shapes == self._checked:
             return
         nodes = self.graph.nodes
@@ -115,7 +116,7 @@ class SessionPart(OpenModel):
             check_memory(nodes, self.graph.heads, inference, EMPTY)
         self._checked = shapes
 
-    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+    def open_inner(self) -> tuple[Sequence[Entry], OnnxSession]:
         entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
         session = self.open(entries)
         if session.unreadable:

@@ -17,7 +17,7 @@ from graphshare.analysis.node_errors import explain_failure
 from graphshare.analysis.shapes import ShapeTable
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import infer_body, run_kernel
-from graphshare.execute.plan import Plan, RecordedStep, Step, make_plan
+from graphshare.execute.plan import ExecutionPlan, PlanStep, RecordedStep, make_plan
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
@@ -50,7 +50,7 @@ class Tape:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ExecutionPlan,
         values: Mapping[Node, Array],
         wanted: Sequence[Node],
         *,
@@ -84,7 +84,7 @@ class Tape:
         self.outputs: list[Array] = [self._values[slot] for slot in plan.targets]
         self._values = []
 
-    def _forward(self, step: Step) -> None:
+    def _forward(self, step: PlanStep) -> None:
         gradient = find_gradient(step.node.op)
         carried = isinstance(gradient, Gradient) and any(slot in self._live for slot in step.inputs)
         inputs = [self._values[slot] for slot in step.inputs]
@@ -132,7 +132,7 @@ class Tape:
         self, node: Node, subruns: list[tuple[int, Callable[[Gradients], Gradients]]]
     ) -> Callable[[int, Sequence[Array]], list[Array]]:
         """Return a function that runs a subgraph of ``node`` and records its backward pass, all with one random stream."""
-        plans: dict[int, tuple[Plan, list[Node]]] = {}
+        plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
         stream = self._streams(node) if self._streams is not None else None
 
         def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
@@ -244,7 +244,7 @@ def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Arra
     return gradients + [None] * (len(step.inputs) - len(gradients))
 
 
-def check_gradients(plan: Plan, wanted: Sequence[Node]) -> None:
+def check_gradients(plan: ExecutionPlan, wanted: Sequence[Node]) -> None:
     """Check that every operator between the variables ``wanted`` and the targets has a gradient.
 
     Raises:
@@ -266,7 +266,7 @@ def check_gradients(plan: Plan, wanted: Sequence[Node]) -> None:
         raise RefusedError(faults)
 
 
-def _update_states(recorded: list[RecordedStep], plan: Plan, wanted: Sequence[int]) -> dict[Node, Array]:
+def _update_states(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]) -> dict[Node, Array]:
     """Return the new values of the states that the steps update, given as they ran; shared states are updated in turn.
 
     ``wanted`` are the slots of the variables whose gradients are computed.
@@ -281,7 +281,7 @@ def _update_states(recorded: list[RecordedStep], plan: Plan, wanted: Sequence[in
     return updates
 
 
-def _order_updates(recorded: list[RecordedStep], plan: Plan, wanted: Sequence[int]) -> list[RecordedStep]:
+def _order_updates(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]) -> list[RecordedStep]:
     """Sort the steps, given as they ran, in the order in which MXNet updates their states.
 
     MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order, and a gradient is a sum over
@@ -295,12 +295,12 @@ def _order_updates(recorded: list[RecordedStep], plan: Plan, wanted: Sequence[in
             counts[node] = counts.get(node, 0) + 1
     if all(count == 1 for count in counts.values()):
         return recorded
-    uses: dict[int, list[Step]] = {}
+    uses: dict[int, list[PlanStep]] = {}
     for step in reversed(plan.steps):
         for slot in dict.fromkeys(step.inputs):
             uses.setdefault(slot, []).append(step)
     order: dict[Node, int] = {}
-    waiting: list[tuple[Step, bool]] = [(step, False) for slot in reversed(wanted) for step in reversed(uses.get(slot, []))]
+    waiting: list[tuple[PlanStep, bool]] = [(step, False) for slot in reversed(wanted) for step in reversed(uses.get(slot, []))]
     visited: set[Node] = set()
     while waiting:
         step, done = waiting.pop()

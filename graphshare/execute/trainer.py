@@ -13,7 +13,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.execute.sgd import Momentum, Sgd
 from graphshare.execute.tape import Streams, Tape, needs_head_gradient
 from graphshare.ir.graph import Entry, Node
@@ -93,7 +93,7 @@ class Backpropagation(msgspec.Struct, eq=False):
 
 
 def backpropagate(
-    plan: Plan,
+    plan: ExecutionPlan,
     targets: Sequence[Entry],
     values: Mapping[Node, Array],
     wanted: Sequence[Node],

@@ -82,7 +82,7 @@ class Manifest:
                 if not line.endswith(b"\n"):
                     os.write(self._fd, b"\n")
                     return
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             hint = "name another file: graphshare appends only to manifests"
             raise InputError(Fault(f"line {number} is not one of a manifest: {error}", where=self.path, hint=hint)) from error
 
@@ -100,7 +100,7 @@ class Manifest:
         self._file.seek(offset)
         try:
             result = msgspec.json.decode(self._file.readline(), type=Result)
-        except msgspec.DecodeError:  # of another version: it is done again
+        except (ValueError, RecursionError):  # of another version: it is done again
             return None
         return result if result.source == name else None
 
@@ -148,7 +148,7 @@ def _is_torn(line: bytes) -> bool:
         return False
     try:
         msgspec.json.decode(line)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return True
     return False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from graphshare.fleet.records import Result
 from graphshare.fleet.spool import Spool
-from graphshare.fleet.summary import Figure, Summary, all_figures
+from graphshare.fleet.summary import Figure, RunSummary, all_figures
 from graphshare.text.format import format_count, format_number
 from graphshare.text.html import escape_text
 
@@ -32,7 +32,7 @@ rect { fill: #47a }
 """
 
 
-def write_page(command: Sequence[str], summary: Summary, spool: Spool) -> Iterator[str]:
+def write_page(command: Sequence[str], summary: RunSummary, spool: Spool) -> Iterator[str]:
     """Yield the pieces of the page; it needs no other file and no script."""
     title = f"graphshare {' '.join(command)}"
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -48,7 +48,7 @@ def write_page(command: Sequence[str], summary: Summary, spool: Spool) -> Iterat
     yield "</body></html>\n"
 
 
-def describe_counts(summary: Summary) -> str:
+def describe_counts(summary: RunSummary) -> str:
     """Return the counts in one line."""
     parts = [f"{summary.done:,} done"]
     parts += [f"{summary.no:,} answered no"] if summary.no else []
@@ -57,7 +57,7 @@ def describe_counts(summary: Summary) -> str:
     return f"{format_count(summary.total, 'model')}: {', '.join(parts)}"
 
 
-def _count_bins(summary: Summary, spool: Spool) -> list[tuple[str, Figure, list[int]]]:
+def _count_bins(summary: RunSummary, spool: Spool) -> list[tuple[str, Figure, list[int]]]:
     """Return the figures that differ between models, each with the counts of its values in bins of equal width."""
     chosen = [(name, figure) for name, figure in summary.figures.items() if figure.max > figure.min][:_MOST_HISTOGRAMS]
     found = {name: (name, figure, [0] * _BINS) for name, figure in chosen}

@@ -126,7 +126,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def _summary(self) -> _Summary:
         try:
             return msgspec.json.decode(self.report, type=_Summary)
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             return _Summary()
 
 

@@ -26,7 +26,7 @@ class Figure(msgspec.Struct):
         self.min, self.max = min(self.min, value), max(self.max, value)
 
 
-class Summary(msgspec.Struct):
+class RunSummary(msgspec.Struct):
     """The counts of a run, its figures by name, and the first that are not done, without reports."""
 
     done: int = 0

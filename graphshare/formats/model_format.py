@@ -21,6 +21,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.bodies import Body
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
@@ -42,6 +43,7 @@ class Capability(Enum):
     PARAMETER_FILE = "a parameter file"
     EXTERNAL_DATA = "a choice for external data"
     POOL = "a pool of weights"
+    SWITCH = "a switch between graphs"
 
 
 WeightPlace = Literal["embed", "external", "params"]
@@ -216,6 +218,23 @@ class ModelFormat(ABC):
     def take_outputs(self, node: Node, other: Node) -> Node:
         """Return ``node`` with the outputs of ``other`` for its own: their names, and what the file states of them."""
         return msgspec.structs.replace(node, name=other.name)
+
+    def make_switch(
+        self, name: str, bodies: tuple[Graph, Graph], outputs: Sequence[tuple[str, Sequence[StaticType | None]]]
+    ) -> tuple[Node, Node]:
+        """Return a boolean input, and an operator that computes the first body where it is true, and else the second.
+
+        The operator has no inputs yet. ``outputs`` has the name of each output, and its types in the bodies.
+        """
+        raise NotImplementedError
+
+    def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
+        """Return an input that takes the values of all ``types``: sizes that are not the same are open."""
+        return node
+
+    def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
+        """Return what an operator switches on, and its bodies: where that is true, and where not; None for other operators."""
+        return None
 
     # Facts
 

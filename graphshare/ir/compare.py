@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True):
         return f"{self.what} {self.key}".rstrip() + f" {self.old or 'none'} and {self.new or 'none'}"
 
 
-class Difference(msgspec.Struct, frozen=True, eq=False):
+class NodeDifference(msgspec.Struct, frozen=True, eq=False):
     """A pair of nodes that are not the same, and what differs, in words."""
 
     left: Node
@@ -52,7 +52,7 @@ class Pairing(msgspec.Struct, eq=False):
     """
 
     pairs: list[tuple[Node, Node]]
-    differences: list[Difference]
+    differences: list[NodeDifference]
     statements: list[str] = []
 
     def __bool__(self) -> bool:
@@ -77,7 +77,7 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: 
     for head, twin in zip(left, right, strict=True):
         if head.index != twin.index:
             what = f"heads are output {head.index} and output {twin.index}"
-            pairing.differences.append(Difference(head.node, twin.node, what))
+            pairing.differences.append(NodeDifference(head.node, twin.node, what))
         pending.append((head.node, twin.node))
     while pending:
         a, b = pending.pop()
@@ -85,13 +85,13 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: 
             continue
         if a in partner or back.get(b, a) is not a:
             what = "one branch uses a single node where the other uses two"
-            pairing.differences.append(Difference(a, b, what))
+            pairing.differences.append(NodeDifference(a, b, what))
             continue
         partner[a], back[b] = b, a
         inputs: EntryPairs = []
         what = (a is not b and describe_content(a, b, exempt, attributes=not a.is_variable)) or _pair_inputs(a, b, inputs)
         if what:
-            pairing.differences.append(Difference(a, b, what))
+            pairing.differences.append(NodeDifference(a, b, what))
             continue
         pending.extend([(x.node, y.node) for x, y in inputs])
         pending.extend(zip(a.control_deps, b.control_deps, strict=True))
@@ -106,7 +106,7 @@ def compare_images(
     tied: Collection[Node] = (),
     copies: Mapping[Node, Node] = EMPTY,
     replaced: Mapping[Node, Entry] = EMPTY,
-) -> Iterator[Difference]:
+) -> Iterator[NodeDifference]:
     """Yield each node whose image is more than the node under another name, with images as its inputs.
 
     ``tied`` variables became another one, whose attributes hold. ``copies`` maps a copy to the image that it stands for,
@@ -134,7 +134,7 @@ def compare_images(
         if node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps):
             what = "control dependencies"
         if what:
-            yield Difference(node, image, what)
+            yield NodeDifference(node, image, what)
 
 
 def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> Iterator[Change]:

@@ -1,7 +1,8 @@
-"""Conversion of dtypes as in C, which MXNet's casts and its integer arithmetic follow."""
+"""Conversion of dtypes as in C, which MXNet's casts and its integer arithmetic follow; and numbers drawn in blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,3 +37,16 @@ def convert(x: Array, dtype: Any) -> Array:
 def to_floating(x: Array) -> Array:
     """Return ``x`` for floating-point arithmetic: float64 unchanged, everything else as float32."""
     return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)
+
+
+_BLOCK = 1 << 18  # numbers that are drawn at a time: 2 MB of float64
+
+
+def draw_in_blocks(draw: Callable[[int], Array], shape: Sequence[int], dtype: Any) -> Array:
+    """Return ``draw(n)``, ``n`` numbers that follow each other in a stream, as an array of ``shape`` and ``dtype``."""
+    result: Array = np.empty(tuple(shape), dtype)
+    flat = result.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        part = flat[start : start + _BLOCK]
+        part[...] = draw(part.size).astype(dtype, copy=False)
+    return result

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 _OPERATORS = {
-    "activation": "Activation LeakyReLU relu sigmoid softsign tanh",
-    "attention": (
-        "_contrib_interleaved_matmul_encdec_qk _contrib_interleaved_matmul_encdec_valatt "
-        "_contrib_interleaved_matmul_selfatt_qk _contrib_interleaved_matmul_selfatt_valatt"
-    ),
-    "batch_norm": "BatchNorm BatchNorm_v1 _contrib_BatchNormWithReLU _contrib_SyncBatchNorm",
+    "activation": "Activation LeakyReLU SoftmaxActivation log_softmax relu sigmoid softmax softmin softsign tanh",
     "binary": (
         "_div_scalar _equal _equal_scalar _grad_add _greater _greater_equal _greater_equal_scalar _greater_scalar _hypot "
         "_hypot_scalar _identity_with_attr_like_rhs _lesser _lesser_equal _lesser_equal_scalar _lesser_scalar _logical_and "
@@ -19,31 +14,31 @@ _OPERATORS = {
         "broadcast_logical_and broadcast_logical_or broadcast_logical_xor broadcast_maximum broadcast_minimum broadcast_mod "
         "broadcast_mul broadcast_not_equal broadcast_power broadcast_sub elemwise_add elemwise_div elemwise_mul elemwise_sub"
     ),
-    "box": (
-        "_contrib_MultiBoxPrior _contrib_bipartite_matching _contrib_box_decode _contrib_box_encode _contrib_box_iou "
-        "_contrib_box_nms"
-    ),
     "broadcast": "Pad broadcast_axis broadcast_like broadcast_to repeat tile",
     "cast": "Cast amp_cast amp_multicast",
-    "concat": "Concat Crop SliceChannel _npi_concatenate _rnn_param_concat _split_v2 stack",
+    "concat": (
+        "Concat Crop SliceChannel _npi_column_stack _npi_concatenate _npi_delete _npi_dsplit _npi_dstack _npi_hsplit "
+        "_npi_hstack _npi_insert_scalar _npi_insert_slice _npi_insert_tensor _npi_pad _npi_stack _npi_vstack "
+        "_rnn_param_concat _split_v2 stack"
+    ),
     "control_flow": (
         "Custom _CachedOp _CachedOpThreadSafe _CustomFunction _NDArray _Native _NoGradient _cond _foreach _set_value "
         "_while_loop"
     ),
-    "convolution": "Convolution Convolution_v1 col2im im2col",
+    "convolution": "Convolution Convolution_v1 Deconvolution col2im im2col",
     "creation": (
         "_arange _contrib_arange_like _eye _full _linspace _npi_arange _npi_blackman _npi_diag_indices_from _npi_eye "
         "_npi_full_like _npi_hamming _npi_hanning _npi_identity _npi_indices _npi_logspace _npi_ones _npi_zeros _ones _zeros "
         "_zeros_without_dtype"
     ),
-    "deconvolution": "Deconvolution",
     "deformable": "_contrib_DeformableConvolution _contrib_DeformablePSROIPooling _contrib_ModulatedDeformableConvolution",
-    "detection": "_contrib_MultiBoxDetection _contrib_MultiBoxTarget _contrib_MultiProposal _contrib_Proposal",
-    "dynamic_shape": "_CrossDeviceCopy _npi_bincount _npi_share_memory _npi_unique _npx_constraint_check _npx_nonzero",
-    "foreign": (
-        "ChannelwiseConvolution MultiBoxDetection MultiBoxPrior MultiBoxTarget QActivation QConvolution QConvolution_v1 "
-        "QFullyConnected WarpCTC"
+    "detection": (
+        "MultiBoxDetection MultiBoxPrior MultiBoxTarget _contrib_MultiBoxDetection _contrib_MultiBoxPrior "
+        "_contrib_MultiBoxTarget _contrib_MultiProposal _contrib_Proposal _contrib_bipartite_matching _contrib_box_decode "
+        "_contrib_box_encode _contrib_box_iou _contrib_box_nms"
     ),
+    "dynamic_shape": "_CrossDeviceCopy _npi_bincount _npi_share_memory _npi_unique _npx_constraint_check _npx_nonzero",
+    "foreign": "ChannelwiseConvolution QActivation QConvolution QConvolution_v1 QFullyConnected WarpCTC",
     "image": (
         "_cvcopyMakeBorder _cvimdecode _cvimread _cvimresize _image_adjust_lighting _image_crop _image_flip_left_right "
         "_image_flip_top_bottom _image_normalize _image_random_brightness _image_random_color_jitter _image_random_contrast "
@@ -58,17 +53,22 @@ _OPERATORS = {
     "linear_algebra": (
         "_contrib_count_sketch _contrib_fft _contrib_ifft _linalg_det _linalg_extractdiag _linalg_extracttrian _linalg_gelqf "
         "_linalg_inverse _linalg_makediag _linalg_maketrian _linalg_potrf _linalg_potri _linalg_slogdet _linalg_sumlogdiag "
-        "_linalg_syevd _linalg_syrk _linalg_trmm _linalg_trsm"
+        "_linalg_syevd _linalg_syrk _linalg_trmm _linalg_trsm _np_dot _npi_cholesky _npi_eig _npi_eigh _npi_eigvals "
+        "_npi_eigvalsh _npi_einsum _npi_matmul _npi_pinv _npi_pinv_scalar_rcond _npi_solve _npi_svd _npi_tensordot "
+        "_npi_tensordot_int_axes _npi_tensorinv _npi_tensorsolve"
     ),
     "loss": (
         "CTCLoss LinearRegressionOutput LogisticRegressionOutput MAERegressionOutput MakeLoss SVMOutput SoftmaxOutput "
         "_contrib_hawkesll softmax_cross_entropy"
     ),
-    "matmul": "FullyConnected _contrib_div_sqrt_dim _linalg_gemm _linalg_gemm2 batch_dot dot khatri_rao",
-    "normalization": "Dropout GroupNorm IdentityAttachKLSparseReg InstanceNorm L2Normalization LRN LayerNorm",
-    "numpy_concat": (
-        "_npi_column_stack _npi_delete _npi_dsplit _npi_dstack _npi_hsplit _npi_hstack _npi_insert_scalar _npi_insert_slice "
-        "_npi_insert_tensor _npi_pad _npi_stack _npi_vstack"
+    "matmul": (
+        "FullyConnected _contrib_div_sqrt_dim _contrib_interleaved_matmul_encdec_qk "
+        "_contrib_interleaved_matmul_encdec_valatt _contrib_interleaved_matmul_selfatt_qk "
+        "_contrib_interleaved_matmul_selfatt_valatt _linalg_gemm _linalg_gemm2 batch_dot dot khatri_rao"
+    ),
+    "normalization": (
+        "BatchNorm BatchNorm_v1 Dropout GroupNorm IdentityAttachKLSparseReg InstanceNorm L2Normalization LRN LayerNorm "
+        "_contrib_BatchNormWithReLU _contrib_SyncBatchNorm"
     ),
     "numpy_elementwise": (
         "_npi_absolute _npi_add _npi_add_scalar _npi_arccos _npi_arccosh _npi_arcsin _npi_arcsinh _npi_arctan _npi_arctan2 "
@@ -85,14 +85,6 @@ _OPERATORS = {
         "_npi_subtract_scalar _npi_tan _npi_tanh _npi_true_divide _npi_true_divide_scalar _npi_trunc _npi_where "
         "_npi_where_lscalar _npi_where_rscalar _npi_where_scalar2 _npx_relu _npx_sigmoid"
     ),
-    "numpy_linear_algebra": (
-        "_np_dot _npi_cholesky _npi_eig _npi_eigh _npi_eigvals _npi_eigvalsh _npi_einsum _npi_matmul _npi_pinv "
-        "_npi_pinv_scalar_rcond _npi_solve _npi_svd _npi_tensordot _npi_tensordot_int_axes _npi_tensorinv _npi_tensorsolve"
-    ),
-    "numpy_shape": (
-        "_np_atleast_1d _np_atleast_2d _np_atleast_3d _np_copy _np_diag _np_diagflat _np_diagonal _np_moveaxis _np_reshape "
-        "_np_roll _np_squeeze _np_trace _npi_broadcast_to _npi_flip _npi_rot90 _npi_tril _npx_reshape diag"
-    ),
     "onednn": "_sg_mkldnn_conv _sg_mkldnn_fully_connected _sg_mkldnn_selfatt_qk _sg_mkldnn_selfatt_valatt",
     "optimizer": (
         "_adamw_update _contrib_group_adagrad_update _mp_adamw_update _multi_adamw_update _multi_lamb_update "
@@ -104,10 +96,6 @@ _OPERATORS = {
         "rmspropalex_update sgd_mom_update sgd_update signsgd_update signum_update"
     ),
     "pooling": "Pooling Pooling_v1",
-    "probability_density": (
-        "_random_pdf_dirichlet _random_pdf_exponential _random_pdf_gamma _random_pdf_generalized_negative_binomial "
-        "_random_pdf_negative_binomial _random_pdf_normal _random_pdf_poisson _random_pdf_uniform"
-    ),
     "quantization": (
         "_contrib_calibrate_entropy _contrib_dequantize _contrib_quantize _contrib_quantize_asym _contrib_quantize_v2 "
         "_contrib_quantized_act _contrib_quantized_batch_norm _contrib_quantized_concat _contrib_quantized_conv "
@@ -120,7 +108,9 @@ _OPERATORS = {
         "_npi_normal_n _npi_pareto _npi_powerd _npi_rayleigh _npi_uniform _npi_uniform_n _npi_weibull _random_exponential "
         "_random_exponential_like _random_gamma _random_gamma_like _random_generalized_negative_binomial "
         "_random_generalized_negative_binomial_like _random_negative_binomial _random_negative_binomial_like _random_normal "
-        "_random_normal_like _random_poisson _random_poisson_like _random_randint _random_uniform _random_uniform_like "
+        "_random_normal_like _random_pdf_dirichlet _random_pdf_exponential _random_pdf_gamma "
+        "_random_pdf_generalized_negative_binomial _random_pdf_negative_binomial _random_pdf_normal _random_pdf_poisson "
+        "_random_pdf_uniform _random_poisson _random_poisson_like _random_randint _random_uniform _random_uniform_like "
         "_sample_exponential _sample_gamma _sample_generalized_negative_binomial _sample_multinomial "
         "_sample_negative_binomial _sample_normal _sample_poisson _sample_uniform _sample_unique_zipfian _shuffle"
     ),
@@ -128,13 +118,16 @@ _OPERATORS = {
         "_np_cumsum _np_max _np_min _np_prod _np_sum _npi_argmax _npi_argmin _npi_mean argmax argmax_channel argmin max mean "
         "min moments nanprod nansum norm prod sum"
     ),
-    "reshape": "Flatten Reshape expand_dims reshape_like squeeze",
+    "reshape": (
+        "Flatten Reshape SwapAxis _np_atleast_1d _np_atleast_2d _np_atleast_3d _np_copy _np_diag _np_diagflat _np_diagonal "
+        "_np_moveaxis _np_reshape _np_roll _np_squeeze _np_trace _np_transpose _npi_broadcast_to _npi_flip _npi_rot90 "
+        "_npi_tril _npx_reshape depth_to_space diag expand_dims reshape_like reverse space_to_depth squeeze transpose"
+    ),
     "resize": "UpSampling _contrib_AdaptiveAvgPooling2D _contrib_BilinearResize2D",
     "rnn": "RNN",
     "roi": "ROIPooling _contrib_PSROIPooling _contrib_ROIAlign _contrib_RROIAlign",
     "sequence": "SequenceLast SequenceMask SequenceReverse",
     "slice": "_slice_assign _slice_assign_scalar slice slice_axis slice_like",
-    "softmax": "SoftmaxActivation log_softmax softmax softmin",
     "sorting": "argsort sort topk",
     "sparse": (
         "_contrib_dgl_adjacency _contrib_dgl_csr_neighbor_non_uniform_sample _contrib_dgl_csr_neighbor_uniform_sample "
@@ -146,7 +139,6 @@ _OPERATORS = {
         "_contrib_allclose _histogram _np_all _np_any _npi_average _npi_diff _npi_ediff1d _npi_norm _npi_percentile _npi_std "
         "_npi_var"
     ),
-    "transpose": "SwapAxis _np_transpose depth_to_space reverse space_to_depth transpose",
     "unary": (
         "BlockGrad _contrib_gradientmultiplier _contrib_quadratic _contrib_round_ste _contrib_sign_ste _copy _copyto abs "
         "arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil clip cos cosh degrees erf erfinv exp expm1 fix floor gamma "

@@ -14,12 +14,9 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from graphshare.ops.folding import ChannelScaling, LinearLayer
-    from graphshare.ops.fusion import Epilogue, Extend
     from graphshare.ops.limits import Limits
 
 Array = NDArray[Any]
-
-
 Attrs = Mapping[str, Any]
 
 NP_SHAPE = "is_np_shape"
@@ -28,17 +25,13 @@ NP_SHAPE = "is_np_shape"
 Sizes of 0 and arrays without axes are then shapes like others; without it they stand for what is unknown.
 """
 
-
 Dim = int | None
 """A dimension; None while unknown."""
-
 
 Shape = tuple[Dim, ...] | None
 """A shape; None while even the rank is unknown."""
 
-
 Shapes = Sequence[Shape]
-
 
 Types = Sequence[str | None]
 """dtype names (``float32``); None while unknown."""
@@ -92,7 +85,7 @@ class Bodies(Protocol):
     def types(self, number: int, variables: Types, heads: Types) -> tuple[Types, Types]: ...
 
 
-class Result(NamedTuple):
+class KernelResult(NamedTuple):
     """What a forward pass gives that has more to say than its outputs.
 
     ``updates`` are new values of inputs that the operator mutates, by position; ``residuals`` serve a backward pass.
@@ -103,33 +96,48 @@ class Result(NamedTuple):
     residuals: Any = None
 
 
-Forward = Callable[..., "Array | tuple[Array, ...] | Result"]
-
-
+Forward = Callable[..., "Array | tuple[Array, ...] | KernelResult"]
 ShapeRule = Callable[[Attrs, Shapes, Shapes], "tuple[Shapes, Shapes]"]
-
 
 Sizes = Sequence[tuple[int, ...]]
 """Shapes of which every dimension is known."""
 Cost = Callable[[Attrs, Sizes, Sizes], int]
 BodyCost = Callable[[Attrs, Shapes, Callable[[int, Shapes], "int | None"]], "int | None"]
 TypeRule = Callable[[Attrs, Types, Types], "tuple[Types, Types]"]
-
-
 BodyShapeRule = Callable[[Attrs, Shapes, Shapes, Bodies], "tuple[Shapes, Shapes]"]
-
-
 Direct = Callable[[Attrs, Sequence[str]], "Callable[..., Array] | None"]
-
-
 BodyTypeRule = Callable[[Attrs, Types, Types, Bodies], "tuple[Types, Types]"]
+
+
+class Normalize(msgspec.Struct, frozen=True):
+    """BatchNorm with these attributes; its other inputs follow."""
+
+    attrs: Attrs
+
+
+class Add(msgspec.Struct, frozen=True):
+    """The sum with another array of the same shape, which follows."""
+
+
+class Clip(msgspec.Struct, frozen=True):
+    """Bounds; None for none."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+RELU = Clip(low=0.0)
+
+Operation = Normalize | Add | Clip
+Epilogue = Callable[[Attrs], Operation | None]
+Extend = Callable[[Attrs, Operation, int], "tuple[Kernel, Attrs] | None"]
 
 
 class Kernel(msgspec.Struct, frozen=True):
     """How one operator computes.
 
-    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`Result`. ``shapes(attrs, inputs, outputs)`` and
-    ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
+    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`KernelResult`. ``shapes(attrs, inputs, outputs)``
+    and ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
     they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
     ``body_shapes`` and ``body_types`` are asked in their place where the node has subgraphs. ``refuses(attrs, bodies)`` says
     why a node cannot be run that has a kernel, before anything runs; None where it can.
@@ -170,3 +178,26 @@ class Kernel(msgspec.Struct, frozen=True):
     epilogue: Epilogue | None = None
     begin: Callable[[Attrs], tuple[Kernel, Attrs] | None] | None = None
     extend: Extend | None = None
+
+
+def reuse_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array | None:
+    """Return the buffer of the first reusable input that has the shape and dtype of an elementwise result, or None."""
+    shape, result_dtype = _shape_and_dtype(inputs, dtype)
+    for x, reusable in zip(inputs, context.reusable, strict=False):
+        if reusable and x.shape == shape and x.dtype == result_dtype and x.flags.writeable:
+            return x
+    return None
+
+
+def result_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array:
+    """Return the buffer for an elementwise result of ``inputs``: that of a reusable one, otherwise a new array."""
+    over = reuse_buffer(context, *inputs, dtype=dtype)
+    return context.empty(*_shape_and_dtype(inputs, dtype)) if over is None else over
+
+
+def _shape_and_dtype(inputs: tuple[Array, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    first, last = inputs[0], inputs[-1]
+    if dtype is None and first.dtype == last.dtype and last.shape in (first.shape, ()) and len(inputs) <= 2:
+        return first.shape, first.dtype  # the usual case, at a tenth of the time
+    shape = np.broadcast_shapes(*(x.shape for x in inputs)) if len(inputs) > 1 else inputs[0].shape
+    return shape, np.result_type(*inputs) if dtype is None else np.dtype(dtype)

@@ -43,7 +43,7 @@ class Condition(NamedTuple):
     negated: bool
 
 
-class Term(NamedTuple):
+class FormalName(NamedTuple):
     """One name, or as many numbered names as the attribute ``counted_by`` says, if all conditions hold."""
 
     name: str
@@ -72,17 +72,17 @@ def _parameter(text: str) -> Parameter:
 
 
 @cache
-def read_terms(text: str) -> tuple[Term, ...]:
+def read_terms(text: str) -> tuple[FormalName, ...]:
     """Return the inputs or labels that a table row declares, in order."""
     return tuple(_term(part) for part in text.split())
 
 
-def _term(text: str) -> Term:
+def _term(text: str) -> FormalName:
     match = re.fullmatch(_TERM, text)
     if match is None:
         raise AssertionError(f"not a name: {text!r}")
     name, count, conditions = match.groups()
-    return Term(name, count or "", tuple(map(_condition, conditions.split("&"))) if conditions else ())
+    return FormalName(name, count or "", tuple(map(_condition, conditions.split("&"))) if conditions else ())
 
 
 def _condition(text: str) -> Condition:

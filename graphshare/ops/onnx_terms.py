@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from graphshare.ops.formulas import Functions
 from graphshare.ops.translation import Translation, Value
 
 if TYPE_CHECKING:
@@ -166,3 +167,23 @@ def term(t: Translation, x: Value | int = 0) -> Term:
 def terms(t: Translation) -> list[Term]:
     """Return all inputs of the node as terms."""
     return [term(t, x) for x in t.inputs]
+
+
+def _named(like: Term, name: str) -> Term:
+    return Term(like.t, name, like.dtype)
+
+
+TERMS = Functions(
+    column=lambda x, index: _named(x, x.t.emit("Gather", x.name, x.t.number(index, "int64"), axis=-1)),
+    columns=lambda x, first, last: _named(x, x.t.slice(x.name, [-1], [first], [last])),
+    join=lambda *parts: _named(parts[0], parts[0].t.emit("Concat", *(x.name for x in parts), axis=-1)),
+    constant=lambda numbers, like: _named(like, like.t.constant(numbers, like.dtype)),
+    minimum=lambda x, y: x.apply("Min", y),
+    maximum=lambda x, y: x.apply("Max", y),
+    at_least_0=lambda x: x.apply("Max", 0),
+    clip=lambda x, low, high: x.apply("Clip", low, high),
+    round=lambda x: x.apply("Round"),
+    exp=lambda x: x.apply("Exp"),
+    log=lambda x: x.apply("Log"),
+)
+"""The functions of formulas for terms."""

@@ -125,7 +125,7 @@ class Contributions(Generic[Item]):
     def find(self, operator: str) -> Item | None:
         """Return the item of an operator, by any of its names; None when there is none."""
         name = canonical(operator)
-        return self.registered.get(name) or self.installed().get(name) or self._of_family(FAMILY_OF.get(name)).get(name)
+        return self.registered.get(name) or self.installed().get(name) or self._find_in_family(name)
 
     def register(self, item: Item) -> None:
         """Add ``item``, or replace the one for the same operator."""
@@ -148,34 +148,35 @@ class Contributions(Generic[Item]):
         """Return the items of all families and installed packages, by canonical name. Loads every family."""
         items: dict[str, Item] = {}
         for family in dict.fromkeys(FAMILY_OF.values()):
-            items |= self._of_family(family)
+            for file in self._files:
+                items |= _read_table(family, file, self._table)
         return items | self.installed()
 
-    def _of_family(self, family: str | None) -> dict[str, Item]:
-        return {} if family is None else _family_items(family, self._table, self._files)
+    def _find_in_family(self, name: str) -> Item | None:
+        """Return the item from the first of the family's files that has one, which alone are loaded."""
+        family = FAMILY_OF.get(name)
+        tables = () if family is None else (_read_table(family, file, self._table) for file in self._files)
+        return next((table[name] for table in tables if name in table), None)
 
 
 @cache
-def _family_items(family: str, table: str, files: tuple[str, ...]) -> dict[str, Any]:
-    """Return ``table`` of the first of ``files`` that a family has, by operator; nothing for a family without any of them."""
-    file = next((file for file in files if _has_file(family, file)), None)
+def _read_table(family: str, file: str, table: str) -> dict[str, Any]:
+    """Return ``table`` of a file of a family, by operator; nothing where there is no such file or table."""
+    from importlib.util import find_spec  # start-up: only this path needs it
+
+    module = f"graphshare.ops.{family}.{file}"
     items: dict[str, Any] = {}
-    for item in getattr(import_module(f"graphshare.ops.{family}.{file}"), table) if file is not None else ():
+    for item in getattr(import_module(module), table, ()) if find_spec(module) is not None else ():
         assert item.operator not in items, f"{family}/{file}.py has {item.operator} twice"
         assert FAMILY_OF.get(item.operator) == family, f"{family}/{file}.py has {item.operator}, which is not of this family"
         items[item.operator] = item
     return items
 
 
-@cache
-def _has_file(family: str, file: str) -> bool:
-    from importlib.util import find_spec  # start-up: only this path needs it
-
-    return find_spec(f"graphshare.ops.{family}.{file}") is not None
-
-
-KERNELS: Contributions[Kernel] = Contributions("graphshare.kernels", "KERNELS", "kernel")
-GRADIENTS: Contributions[Gradient | NoGradient] = Contributions("graphshare.gradients", "GRADIENTS", "gradient", "kernel")
+KERNELS: Contributions[Kernel] = Contributions("graphshare.kernels", "KERNELS", "kernel", "numpy_kernel")
+GRADIENTS: Contributions[Gradient | NoGradient] = Contributions(
+    "graphshare.gradients", "GRADIENTS", "gradient", "kernel", "numpy_kernel"
+)
 TRANSLATIONS: Contributions[Translator | NoTranslation] = Contributions("graphshare.to_onnx", "TRANSLATIONS", "to_onnx")
 
 find_kernel = KERNELS.find

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from graphshare.ops.attributes import describe_spellings, read_value
-from graphshare.ops.notation import Condition, Parameter, Term, read_parameters, read_terms
+from graphshare.ops.notation import Condition, FormalName, Parameter, read_parameters, read_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Attributes = Mapping[str, str]
     InputRule = Callable[["Signature", Attributes, Sequence[Any]], tuple[str, ...]]
-    OutputRule = Callable[["Signature", Attributes], "Outputs | None"]
+    OutputRule = Callable[["Signature", Attributes], "OutputList | None"]
     SlotRule = Callable[["Signature", Attributes, int, Sequence[Any]], tuple[int, ...]]
     LoadCheck = Callable[[Mapping[str, Any]], "AttributeFault | None"]
 
-__all__ = ["MAX_COUNT", "AttributeFault", "Outputs", "Parameter", "Signature"]
+__all__ = ["MAX_COUNT", "AttributeFault", "OutputList", "Parameter", "Signature"]
 
 # An attribute is text, and a file of a hundred bytes can say a thousand million inputs; no list is made of more than these.
 MAX_COUNT = 1 << 16
@@ -30,7 +30,7 @@ PARAMETER_FORMALS = frozenset(
 )
 
 
-class Outputs(NamedTuple):
+class OutputList(NamedTuple):
     """``total`` outputs, of which the first ``visible`` can be named.
 
     ``labels`` are those that the operator declares, in order; output ``i`` beyond them is called ``output<i>``, so that
@@ -160,7 +160,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             slots = slots(self, attrs, num_inputs, subgraphs)
         return tuple(slot for slot in slots if slot < num_inputs)
 
-    def outputs(self, attrs: Attributes) -> Outputs | None:
+    def outputs(self, attrs: Attributes) -> OutputList | None:
         """How many outputs there are and what they are called; None where no file can tell (Custom)."""
         if callable(self.results):
             return self.results(self, attrs)
@@ -168,7 +168,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         shown = self.visible or len(labels)
         if self.all_visible_if and self.value(attrs, self.all_visible_if):
             shown = min(3, len(labels))
-        return Outputs(len(labels), shown, labels)
+        return OutputList(len(labels), shown, labels)
 
     def parse(self, attrs: Attributes) -> tuple[dict[str, Any], list[AttributeFault]]:
         """Return the typed attributes with defaults filled in, and the attributes that MXNet refuses.
@@ -212,7 +212,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             names.extend(self._run(term, attrs) if term.counted_by else (term.name,))
         return tuple(names)
 
-    def _run(self, term: Term, attrs: Attributes) -> list[str]:
+    def _run(self, term: FormalName, attrs: Attributes) -> list[str]:
         count = self.value(attrs, term.counted_by)
         return [f"{term.name}{i}" for i in range(count if count and count <= MAX_COUNT else 0)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphshare.ops.signature import MAX_COUNT, AttributeFault, Outputs
+from graphshare.ops.signature import MAX_COUNT, AttributeFault, OutputList
 from graphshare.text.format import format_count
 
 if TYPE_CHECKING:
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, InputRule, LoadCheck, OutputRule, Signature
 
 
-def number_outputs(count: int, visible: int | None = None) -> Outputs:
+def number_outputs(count: int, visible: int | None = None) -> OutputList:
     """Return outputs without declared labels: ``output`` for a single one, otherwise ``output0``, ``output1``, ..."""
-    return Outputs(count, count if visible is None else visible, ("output",) if count == 1 else ())
+    return OutputList(count, count if visible is None else visible, ("output",) if count == 1 else ())
 
 
 def read_count(signature: Signature, attrs: Attributes, key: str) -> int:
@@ -29,17 +29,17 @@ def outputs_by_attribute(key: str) -> OutputRule:
     return lambda signature, attrs: number_outputs(read_count(signature, attrs, key))
 
 
-def split(signature: Signature, attrs: Attributes) -> Outputs:
+def split(signature: Signature, attrs: Attributes) -> OutputList:
     """Return ``sections`` outputs, or one for each of ``indices`` (which begin with 0)."""
     return number_outputs(read_count(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
 
 
-def pooling_outputs(signature: Signature, attrs: Attributes) -> Outputs:
+def pooling_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     """Return the output, and a workspace for max pooling that oneDNN computes: kernel rank 1 to 3, channels first."""
     kernel = signature.value(attrs, "kernel") or ()
     channels_first = signature.value(attrs, "layout") in (None, "NCW", "NCHW", "NCDHW")
     if signature.value(attrs, "pool_type") == "max" and 1 <= len(kernel) <= 3 and channels_first:
-        return Outputs(2, 1, ("output", "workspace"))
+        return OutputList(2, 1, ("output", "workspace"))
     return number_outputs(1)
 
 

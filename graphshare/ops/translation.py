@@ -195,6 +195,16 @@ Translate = Callable[[Translation], Outputs]
 """Emits the nodes for one operator; returns the name of its output, or those of its outputs in order."""
 
 
+def keep_input(t: Translation) -> str:
+    """Return the first input: at inference the operator does nothing."""
+    return t.inputs[0].name
+
+
+def copy_input(t: Translation) -> str:
+    """Emit ``Identity``."""
+    return t.emit("Identity", t.inputs[0])
+
+
 class Translator(msgspec.Struct, frozen=True):
     """The translation of one operator. ``condition`` says in words which of its nodes are refused; empty where none is."""
 

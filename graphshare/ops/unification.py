@@ -73,6 +73,11 @@ def output_rule(shape_of: Callable[..., Shape]) -> ShapeRule:
     return infer
 
 
+def attribute_rule(shape_of: Callable[[Attrs], Shape]) -> ShapeRule:
+    """Return a rule that infers the only output as ``shape_of(attrs)``, whatever the inputs are."""
+    return lambda attrs, inputs, outputs: (inputs, [unify(shape_of(attrs), outputs[0])])
+
+
 def infer_nothing(attrs: Attrs, inputs: Any, outputs: Any) -> tuple[Any, Any]:
     """Return shapes or dtypes as they are: nothing follows from them."""
     return inputs, outputs

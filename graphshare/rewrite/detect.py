@@ -125,7 +125,7 @@ def _describe_form(node: Node, record: Record | None, uses: Mapping[Node, list[t
 
 
 def _format_array(record: Record) -> str:
-    return f"{format_dims(record.shape or ())} {record.dtype}"
+    return record.stated or f"{format_dims(record.shape or ())} {record.dtype}"
 
 
 def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:

@@ -20,7 +20,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import prefix_node, rebuild, relink
 from graphshare.ir.walk import post_order
-from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
 from graphshare.rewrite.choices import (
     Choice,
     Duplication,

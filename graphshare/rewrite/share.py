@@ -178,8 +178,8 @@ def _compatible(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 
 def _dtype(node: Node, record: Record | None) -> str:
-    if record is not None and record.dtype is not None:
-        return record.dtype
+    if record is not None and record.element_type is not None:
+        return record.element_type
     flag = node.attrs.get("__dtype__", "")
     return _KNOWN_TYPES[int(flag)] if flag.isdecimal() and int(flag) < len(_KNOWN_TYPES) else ""
 

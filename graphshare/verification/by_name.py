@@ -28,7 +28,7 @@ from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.formats.params.records import find_coarsest
-from graphshare.ir.compare import Difference, Pairing, find_content_changes
+from graphshare.ir.compare import NodeDifference, Pairing, find_content_changes
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -108,7 +108,7 @@ class _Changes(msgspec.Struct, frozen=True, eq=False):
     pairing: Pairing
     everything: Sequence[str]
     values: Sequence[str]
-    bodies: Sequence[Difference]
+    bodies: Sequence[NodeDifference]
 
     def add_to(self, report: Report) -> Report:
         """Return a report with the changes, and with a stage that fails where one of them changed nothing that was computed."""
@@ -150,7 +150,7 @@ def _find_changes(left: Side, right: Side, *, across_dtypes: bool) -> _Changes:
     return _Changes(pairing, (*pairing.describe(), *weights), values, bodies)
 
 
-def _changes_value(difference: Difference) -> bool:
+def _changes_value(difference: NodeDifference) -> bool:
     """Whether an operator has another value of an attribute; one that is stated on one side alone may be the default."""
     changes = list(find_content_changes(difference.left, difference.right))
     return changes != [] and all(c.what == "attribute" and c.old is not None and c.new is not None for c in changes)

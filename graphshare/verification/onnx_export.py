@@ -19,7 +19,7 @@ from graphshare.errors import RefusedError
 from graphshare.execute.declared_inputs import draw_as
 from graphshare.execute.engines.confined_session import open_session
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.session_model import OpenModel
 from graphshare.execute.static_shapes import StaticPart
@@ -30,8 +30,8 @@ from graphshare.formats.onnx.types import input_types
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Node
-from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
+from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, OutputComparison, Tolerance, Values, compare_runs
 from graphshare.verification.onnx_checker import check_model
@@ -191,7 +191,7 @@ def _compare_with_graph(static: StaticPart, ready: Prepared, runner: SessionRunn
 class _StagedSession(OpenModel):
     """A staged model, whose inner outputs are called by the nodes of the graph that it is the translation of."""
 
-    def __init__(self, session: Session, staged: ModelBytes, static: StaticPart, names: Names) -> None:
+    def __init__(self, session: OnnxSession, staged: ModelBytes, static: StaticPart, names: Names) -> None:
         self.session = session
         self._staged, self._static, self._names = staged, static, names
 
@@ -205,7 +205,7 @@ class _StagedSession(OpenModel):
         stated = input_types(self._staged.graph)
         return {name: array.astype(stated[name].dtype) for name, array in values.items() if name in stated}
 
-    def open_inner(self) -> tuple[Sequence[Entry], Session]:
+    def open_inner(self) -> tuple[Sequence[Entry], OnnxSession]:
         inner = self._list_inner()
         graph = msgspec.structs.replace(self._staged.graph, heads=tuple(entry for _, entry in inner))
         return [place for place, _ in inner], open_session(self._staged.read(graph), self._staged.folder)

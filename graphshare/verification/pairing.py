@@ -16,7 +16,7 @@ from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
-from graphshare.ops.batch_norm.signature import BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
 
 T = TypeVar("T")

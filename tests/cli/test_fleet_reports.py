@@ -18,7 +18,7 @@ from graphshare.cli.captured import run_captured
 from graphshare.files.schema import explain
 from graphshare.fleet.records import Result, Task
 from graphshare.fleet.spool import Spool
-from graphshare.fleet.summary import Summary
+from graphshare.fleet.summary import RunSummary
 from tests.cli.test_foreach import inline, models
 from tests.processes import graphshare
 
@@ -137,7 +137,7 @@ def test_a_spool_sorts_by_source_and_goes_on() -> None:
 
 
 def test_the_summary_keeps_the_first_failures_only() -> None:
-    summary = Summary()
+    summary = RunSummary()
     for i in range(30):
         summary.add(result(i, "failed" if i % 2 else "done", error="x", was_skipped=i < 4))
     assert (summary.done, summary.failed, summary.skipped, summary.total, summary.exit_code) == (15, 15, 4, 30, 2)

@@ -256,6 +256,11 @@ def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Pat
         with pytest.raises(InputError, match="is not one of a manifest"):
             gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
         assert (tmp_path / "notes.txt").read_text() == text
+    for data in (b'{"sou\xee": 1}\n', b'{"source":"\xee","command":[],"result":"no"}\n', b'{"a": ' + b"[" * 100_000 + b"\n"):
+        (tmp_path / "notes.txt").write_bytes(data)
+        with pytest.raises(InputError, match="is not one of a manifest"):
+            gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
+        assert (tmp_path / "notes.txt").read_bytes() == data
     with pytest.raises(OutputError):
         gs.foreach("models/*", ["check", "{}"], manifest="nowhere/run.jsonl")
 

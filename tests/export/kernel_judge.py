@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.errors import RefusedError
-from graphshare.ops.kernel import Context, Result
+from graphshare.ops.kernel import Context, KernelResult
 from graphshare.ops.registry import find_kernel, lookup
 from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import export_operator, run_onnx
@@ -23,7 +23,7 @@ def compute(op: str, attrs: Mapping[str, str], inputs: tuple[Any, ...], count: i
     assert not faults
     context = Context(reusable=(False,) * len(inputs), num_outputs=count)
     made = kernel.forward(context, parsed, *(x.copy() for x in inputs))
-    outputs = made.outputs if isinstance(made, Result) else made if isinstance(made, tuple) else (made,)
+    outputs = made.outputs if isinstance(made, KernelResult) else made if isinstance(made, tuple) else (made,)
     return list(outputs)[:count]
 
 

@@ -28,7 +28,8 @@ from tests.fuzz.totals import Failure, Totals, Unavailable
 CAMPAIGNS: dict[str, str] = {
     "reads": "bytes for every reader of files, guided by coverage where atheris is installed",
     "graphs": "changed graphs for every command",
-    "onnx_models": "changed ONNX models for every rewrite",
+    "onnx_models": "changed ONNX models for every command, with onnxruntime behind it, under limits",
+    "servers": "servers that lie, pages of links and manifests, for every command that takes a URL",
     "faults": "errors, short writes and signals at every call of every command that writes",
     "operators": "attributes, shapes, dtypes and values for every kernel",
 }

@@ -12,17 +12,16 @@ import json
 import os
 import random
 import re
-import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from graphshare.cli import main
 from tests.fuzz.collect import Collector
 from tests.fuzz.mutate_graph import Json, mutate
-from tests.fuzz.sandbox import HANG, run_cases
+from tests.fuzz.sandbox import BYTES, HANG, SECONDS, run_cases
 from tests.fuzz.totals import Totals
 from tests.generate.grow import Grower
 from tests.oracle.probing import recorded_cases
@@ -75,24 +74,32 @@ COMMANDS = tuple(
     rules explain TARGET --graph GRAPH --override a=b
     """.strip().splitlines()
 )
-ADDED = {"out.json", "out.npz", "out.svg", "out.html", "out.onnx", "map.json"}
+ADDED = {"out.json", "out.npz", "out.svg", "out.html", "out.onnx", "out.onnx.data", "out.safetensors", "map.json"}
+
+
+OLD = b"an output of before\n"
+"""What lies where a command writes: it is there as it was, or there is what the command writes."""
 
 
 def run(minutes: float, seed: int, keep: Path) -> Totals:
     """Run the campaign."""
-    collector = Collector(keep.absolute())
-    cases, before = Cases(seed), os.getcwd()
+    return send(Cases(seed), minutes, keep)
+
+
+def send(cases: Cases, minutes: float, keep: Path, seconds: float = SECONDS, memory: int = BYTES) -> Totals:
+    """Run the commands of ``cases`` in a temporary folder until the time is up, each within bounds."""
+    collector, before = Collector(keep.absolute()), os.getcwd()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         stack.callback(os.chdir, before)
         os.chdir(folder)
-        for outcome in run_cases(cases.run, minutes):
+        for outcome in run_cases(cases.run, minutes, seconds=seconds, memory=memory):
             if outcome.status == "failed":
                 words, files = cases.make(outcome.number)
                 sort = f"{words[0]} {outcome.sort}" if outcome.sort == HANG else outcome.sort
                 collector.fail(sort, outcome.what, ["graphshare", *words], files)
             else:
                 collector.count(1, outcome.status == "done")
-    collector.totals.counts["commands"] = len(COMMANDS)
+    collector.totals.counts["commands"] = len(cases.commands)
     return collector.totals
 
 
@@ -101,31 +108,69 @@ class Cases:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.sources = list(sources())
+        self.commands: Sequence[Sequence[str]] = COMMANDS
+        self.sources: list[Any] = self.list_sources()
+
+    def list_sources(self) -> list[Any]:
+        """Return what is changed."""
+        return list(sources())
+
+    def draw(self, chance: random.Random) -> tuple[dict[str, bytes], str]:
+        """Return a changed graph and the one that it was, as files, and the name of a node."""
+        source = chance.choice(self.sources)
+        data, _ = mutate(source, chance)
+        names = [node["name"] for node in source["nodes"]] or ["x"]
+        return {GRAPH: data, OTHER: json.dumps(source).encode()}, chance.choice(names)
 
     def make(self, number: int) -> tuple[list[str], dict[str, bytes]]:
         """Return the words of case ``number`` and its files."""
-        chance = random.Random(f"{self.seed} {number // len(COMMANDS)}")
-        source = chance.choice(self.sources)
-        data, _ = mutate(source, chance)
-        files = {GRAPH: data, OTHER: json.dumps(source).encode()}
-        names = [node["name"] for node in source["nodes"]] or ["x"]
-        words = {"GRAPH": GRAPH, "OTHER": OTHER, "TARGET": "=" + chance.choice(names)}
-        return [words.get(word, word) for word in COMMANDS[number % len(COMMANDS)]], files
+        files, name = self.draw(random.Random(f"{self.seed} {number // len(self.commands)}"))
+        graph, other = list(files)[:2]
+        words = {"GRAPH": graph, "OTHER": other, "TARGET": f"={name}"}
+        return [words.get(word, word) for word in self.commands[number % len(self.commands)]], files
 
     def run(self, number: int) -> tuple[str, str]:
         """Run case ``number``."""
         words, files = self.make(number)
         for name, data in files.items():
             Path(name).write_bytes(data)
-        before = set(os.listdir())  # with what a run has left that was ended from outside
-        code, errors = call(words)
-        left = set(os.listdir()) - ADDED - before
-        if left:
-            return "failed", f"left files behind: {sorted(left)}"
-        for name in ADDED & set(os.listdir()):
-            os.unlink(name)
-        return judge(words, code, errors)
+        outputs = [name for name in words if name in ADDED]
+        for name in outputs:
+            Path(name).write_bytes(OLD)
+        before = set(os.listdir())
+        code, errors = self.call(words)
+        status, what = judge(words, code, errors)
+        if status != "failed":
+            what = find_damage(words, files, outputs, status) or self.find_fault(words, files, code)
+        if left := set(os.listdir()) - ADDED - before:
+            what = what or f"left files behind: {sorted(left)}"
+        self.clear({*files, *left, *ADDED})
+        return ("failed" if what else status), what
+
+    def call(self, words: list[str]) -> tuple[object, str]:
+        """Run a command; return its exit code and what it printed on stderr."""
+        return call(words)
+
+    def find_fault(self, words: list[str], files: Mapping[str, bytes], code: object) -> str:
+        """Return what is wrong after a command that ended as it should; an empty text for nothing."""
+        return ""
+
+    def clear(self, names: Iterable[str]) -> None:
+        """Remove files."""
+        for name in names:
+            Path(name).unlink(missing_ok=True)
+
+
+def find_damage(words: Sequence[str], files: Mapping[str, bytes], outputs: Iterable[str], status: str) -> str:
+    """Return what is wrong with files after a command: one that it reads is another, or it was refused and has written."""
+    if "--fix" not in words:
+        for name, data in files.items():
+            if not os.path.exists(name) or Path(name).read_bytes() != data:
+                return f"{name} is not what it was"
+    for name in outputs:
+        if status == "refused" and (not os.path.exists(name) or Path(name).read_bytes() != OLD):
+            return f"refused, and {name} was written"
+    return ""
 
 
 def judge(words: list[str], code: object, errors: str) -> tuple[str, str]:
@@ -137,18 +182,23 @@ def judge(words: list[str], code: object, errors: str) -> tuple[str, str]:
             return "failed", f"{':'.join(places[-1]) if places else ''} {line[:400]}\n{' '.join(words)}\n{errors}"
     if code not in (0, 1, 2):
         return "failed", f"exit code {code}\n{' '.join(words)}\n{errors}"
-    if code == 2 and not errors.startswith(("error: ", "warning: ", "note: ")) and "\nerror: " not in errors:
+    if (
+        code == 2
+        and words[0] != "foreach"
+        and not errors.startswith(("error: ", "warning: ", "note: "))
+        and "\nerror: " not in errors
+    ):
         return "failed", f"exit code 2 without a message\n{' '.join(words)}\n{errors}"
     return ("refused" if code == 2 else "done"), ""
 
 
-def call(words: list[str]) -> tuple[object, str]:
+def call(words: list[str], stdout: io.BytesIO | None = None) -> tuple[object, str]:
     """Run a command in this process; return its exit code and what it printed on stderr."""
-    errors, output = io.StringIO(), io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    errors, output = io.StringIO(), io.TextIOWrapper(stdout or io.BytesIO(), encoding="utf-8")
     with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(output), warnings.catch_warnings():
         warnings.simplefilter("always")
         code = main.run(["--debug", *words])
-        sys.stdout.flush()
+        output.detach()  # flushed, and not closed with this wrapper
     return code, errors.getvalue()
 
 

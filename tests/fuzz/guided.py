@@ -24,6 +24,7 @@ STARTED = time.monotonic()
 with atheris.instrument_imports(
     include=[
         "graphshare.files",
+        "graphshare.fleet.manifest",
         "graphshare.formats",
         "graphshare.checkpoint",
         "graphshare.rewrite.rules",

@@ -5,19 +5,26 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import struct
 import tempfile
+import unittest.mock
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
+import msgspec
 import numpy as np
 
 from graphshare.checkpoint.map_file import names_from_map, parse_map
 from graphshare.checks.baseline import read_baseline
 from graphshare.checks.config import read_config
 from graphshare.errors import GraphshareError, InputError
+from graphshare.files.remote import listing
+from graphshare.fleet.manifest import Manifest
+from graphshare.fleet.records import Result
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.onnx.decode import read_model
@@ -127,6 +134,50 @@ def read_baseline_file(data: bytes) -> object:
     return read_baseline(_as_file(data))
 
 
+def read_manifest(data: bytes) -> object:
+    """Open a manifest and append to it; nothing is lost of the file but a last line without its end."""
+    path = _as_file(data)
+    try:
+        manifest = Manifest(path)
+    except InputError:
+        if _read_back(path) != data:
+            raise AssertionError("a file that was refused is another one now") from None
+        raise
+    try:
+        result = Result(source="last", command=("inspect", "{}"), result="done")
+        manifest.append(result)
+        last = manifest.find("last")  # of an earlier run: what is appended is read by the next one
+    finally:
+        manifest.close()
+    written, line = _read_back(path), msgspec.json.encode(result) + b"\n"
+    whole = data[: data.rfind(b"\n") + 1]
+    if written not in (data + line, data + b"\n" + line, whole + line) or (
+        written == whole + line != data + line and not whole
+    ):
+        raise AssertionError(f"{data!r} became {written!r}")
+    return last
+
+
+def read_page(data: bytes) -> object:
+    """Take the links of a folder's page, in plain text and percent-encoded: each stays in the folder for every client."""
+    folder = "http://127.0.0.1/models/"
+    with unittest.mock.patch.object(listing, "read_url", return_value=data):
+        urls = listing._list_links(folder)
+    for url in urls:
+        name = url.removeprefix(folder)
+        for _ in range(4):
+            plain = re.sub(r"[\0-\x20\x7f]", "", name).replace("\\", "/")
+            if not url.startswith(folder) or plain.startswith("/") or ".." in plain.split("/"):
+                raise AssertionError(f"{url!r} is not in its folder")
+            name = unquote(name)
+    return urls
+
+
+def _read_back(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
 @cache
 def _siamese() -> Any:
     return read_symbol(json.dumps(siamese()).encode())
@@ -216,6 +267,40 @@ def _baseline_seeds() -> list[bytes]:
             b'{"version": 1, "findings": []}']  # fmt: skip
 
 
+def _manifest_seeds() -> list[bytes]:
+    lines = [
+        msgspec.json.encode(Result(source=source, size=9, sha256="0" * 64, command=("check", "{}"), result=answer, code=0))
+        + b"\n"
+        for source, answer in (("a.json", "done"), ("s3://m/b.json", "no"), ("a.json", "failed"), ("last", "done"))
+    ]
+    return [b"", lines[0], b"".join(lines), b"".join(lines)[:-1], b"".join(lines)[:-9], lines[1] + lines[0][:12]]
+
+
+def _page_seeds() -> list[bytes]:
+    links = [
+        "../",
+        "?C=N",
+        "a-symbol.json",
+        "a-0000.params",
+        "b/",
+        "%2e%2e/",
+        ".%2e/",
+        "..%2fx",
+        ".&#9;./x",
+        "//h/x",
+        "http://h/x",
+        "/models/c.onnx",
+        "/models/d/../../x",
+        "%252e%252e%252fx",
+        "a;..",
+        "a%3b/../x",
+        "\\..\\x",
+    ]
+    return [
+        b"<html>" + b"".join(f'<a href="{link}">x</a>\n'.encode() for link in part) + b"</html>" for part in (links[:5], links)
+    ]
+
+
 _JSON = tuple(
     b'{ } [ ] : , " \\u0000 \\ud800 null true false -1 0 1e400 18446744073709551616 4294967295 \xff \xef\xbb\xbf'.split()
 )
@@ -232,6 +317,16 @@ _LENGTHS = ((2, 0), (2, 9), (0, 1))  # wire types of texts and numbers, with a l
 _ONNX = (*(bytes((number << 3 | kind, length)) for number in (1, 5, 6, 7, 8, 11, 12, 13, 15) for kind, length in _LENGTHS),
          *(word.encode() for word in "data w If Loop then_branch location offset length ../x".split()),
          b"\xff\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01")  # fmt: skip
+_MANIFEST = (
+    b'{"source":',
+    b'"command":[',
+    b'"result":"done"',
+    b"\n",
+    b"\r\n",
+    b"\\n",
+    b'{"source":"a","command":[],"result":"no"}',
+)
+_PAGE = tuple(b"<a href= \" ' > .. / %2e %2E %2f %5c %25 %09 &#9; &#46; &Tab; &period; &sol; ; ? # : @ // http: \\ [ ]".split())
 _SAFE = (b'"dtype"', b'"shape"', b'"data_offsets"', b'"__metadata__"', b'"F32"', b'"BF16"', b'"F8_E4M3"', b'"I64"')
 _LISTING = ("graphshare", "params", "stats")
 
@@ -251,4 +346,8 @@ READERS = {
                   ("graphshare", "rename", "nin", "--map", "input.map", "-o", "-"), ".map"),
     "baseline": Reader(read_baseline_file, _baseline_seeds, (*_JSON, b'"version"', b'"findings"', b'"code"'),
                        ("graphshare", "check", "nin", "--baseline", "input.json"), ".json"),
+    "manifest": Reader(read_manifest, _manifest_seeds, (*_JSON, *_MANIFEST),
+                       ("graphshare", "foreach", "*-symbol.json", "--manifest", "input.jsonl", "--", "check", "{}"), ".jsonl"),
+    "page": Reader(read_page, _page_seeds, (*_PAGE, b"\t", b"a-symbol.json"),
+                   ("graphshare", "foreach", "http://HOST/models/", "--", "check", "{}"), ".html"),
 }  # fmt: skip

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import mmap
 import os
+import random
+import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from graphshare.cli import main
-from graphshare.errors import InputError
+from graphshare.errors import GraphshareError, InputError
+from graphshare.execute.engines.confined_session import ConfinedSession
+from graphshare.files.remote import listing
+from graphshare.fleet import manifest
 from graphshare.ops.registry import find_kernel
-from tests.fuzz import graphs, onnx_models, operators, reads
+from graphshare.resources import resource_limits
+from tests.fuzz import graphs, onnx_models, operators, reads, servers
 from tests.fuzz.collect import Collector
+from tests.fuzz.heavy_models import make_heavy
 from tests.fuzz.readers import READERS
 from tests.fuzz.sandbox import HANG, run_one
+from tests.onnx_files.mutable import SOURCES, draw_inputs
+from tests.onnx_files.mutants import list_mutants
+from tests.surroundings import size_of_day
 
 
 @pytest.mark.large
@@ -58,6 +71,25 @@ def test_the_seeds_of_a_reader_are_valid(name: str) -> None:
     assert all(map(READERS[name].read_or_refuse, READERS[name].seeds()))
 
 
+def test_a_manifest_that_loses_a_line_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = READERS["manifest"].seeds()[2]
+    assert READERS["manifest"].read_or_refuse(lines)
+    monkeypatch.setattr(manifest, "_is_torn", lambda line: True)  # as if every last line were a torn one
+    with pytest.raises(AssertionError, match="became"):
+        READERS["manifest"].read_or_refuse(lines)
+    monkeypatch.setattr(manifest.Manifest, "_read", lambda self: os.truncate(self.path, 0))
+    with pytest.raises(AssertionError, match="became"):
+        READERS["manifest"].read_or_refuse(b"the only copy\n")
+
+
+def test_a_link_that_leaves_its_folder_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = b'<a href="a/"><a href="%252e%252e%252fx"><a href="b">'
+    assert READERS["page"].read(page) == ["http://127.0.0.1/models/a/", "http://127.0.0.1/models/b"]
+    monkeypatch.setattr(listing, "leaves_folder", lambda name: False)
+    with pytest.raises(AssertionError, match="is not in its folder"):
+        READERS["page"].read(page)
+
+
 def test_blind_reads_find_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def read(data: bytes) -> object:
         if data[:1] == b"\xff":
@@ -80,13 +112,130 @@ def test_atheris_finds_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_
     assert totals.counts["answers"] > 0
 
 
-@pytest.mark.large
-def test_changed_onnx_models_find_a_rewrite_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert not onnx_models.run(0.01, 0, tmp_path).failures
-    monkeypatch.setattr(onnx_models, "ACTIONS", {"planted": lambda model, chance, out: 1 / 0})
-    totals = onnx_models.run(0.01, 0, tmp_path)
-    assert "ZeroDivisionError" in totals.failures[0].message
-    assert {path.name for path in (tmp_path / "1").iterdir()} == {"input.onnx", "w.bin", "command", "what"}
+def test_changed_onnx_models_find_a_wrong_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every command ends well on a few models; one that calls a changed weight equal, or writes another model, is found."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(onnx_models, "COMMANDS", onnx_models.COMMANDS[:: size_of_day(6, 1)])
+    cases = onnx_models.Cases(0)
+    assert {cases.run(number)[0] for number in range(len(cases.commands))} <= {"done", "refused"}
+    assert not any(tmp_path.iterdir())
+    mutant = next(mutant for mutant in list_mutants() if mutant.source == "made_dense" and mutant.what == "last number")
+    source = SOURCES["made_dense"]()
+    files = {
+        onnx_models.MODEL: mutant.build().model.SerializeToString(),
+        onnx_models.OTHER: source.model.SerializeToString(),
+        onnx_models.FEEDS: onnx_models.pack(draw_inputs(source.model)[0]),
+    }
+    for name, data in {**files, "out.onnx": files[onnx_models.OTHER]}.items():
+        (tmp_path / name).write_bytes(data)
+    assert "onnxruntime computes" in cases.find_fault(["verify", onnx_models.MODEL, "--against", onnx_models.OTHER], files, 0)
+    assert not cases.find_fault(["verify", onnx_models.OTHER, "--against", onnx_models.OTHER], files, 0)
+    assert cases.find_fault(["verify", onnx_models.OTHER, "--against", onnx_models.OTHER], files, 1)
+    assert "onnxruntime computes" in cases.find_fault(["rename", onnx_models.MODEL, "--prefix", "y_"], files, 0)
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_memory_beyond_the_limit_is_found(has_ended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process takes counts that a command starts, whether that goes on or has ended."""
+    taken = [sys.executable, "-c", f"import sys; data = b'x' * {500 << 20}; print(flush=True); sys.stdin.read()"]
+    limited = ["run", onnx_models.MODEL, "--max-memory", onnx_models.MEMORY]
+    cases, started = onnx_models.Cases(0), []
+
+    def start(words: list[str]) -> tuple[int, str]:
+        process = subprocess.Popen(taken, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout is not None
+        process.stdout.readline()
+        if has_ended:
+            process.communicate()
+        return 0, ""
+
+    monkeypatch.setattr(graphs, "call", start)
+    assert graphs.judge(limited, *cases.call(limited))[0] == "failed"
+    if not has_ended:
+        started[0].communicate()
+    monkeypatch.setattr(graphs, "call", lambda words: (0, ""))
+    assert graphs.judge(limited, *cases.call(limited))[0] == "done"
+
+
+def test_a_file_that_is_lost_or_written_too_early_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {"a": b"a"}
+    (tmp_path / "a").write_bytes(b"a")
+    (tmp_path / "out.json").write_bytes(graphs.OLD)
+    assert not graphs.find_damage(["rename"], files, ["out.json"], "refused")
+    (tmp_path / "out.json").write_bytes(b"half")
+    assert not graphs.find_damage(["rename"], files, ["out.json"], "done")
+    assert graphs.find_damage(["rename"], files, ["out.json"], "refused") == "refused, and out.json was written"
+    (tmp_path / "a").write_bytes(b"")
+    assert graphs.find_damage(["rename"], files, [], "done") == "a is not what it was"
+
+
+@pytest.fixture
+def servers_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> servers.Cases:
+    monkeypatch.chdir(tmp_path)  # the cases change it
+    return servers.Cases(0, tmp_path)
+
+
+def test_servers_that_lie(servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "COMMANDS", servers.COMMANDS[:: size_of_day(5, 1)])
+    outcomes = [servers_cases.run(number) for number in range(size_of_day(5, 100))]
+    assert {status for status, _ in outcomes} <= {"done", "refused"}, outcomes
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, command: str, rate: float = 0.5) -> None:
+    """Let every case be one of this command, on a server that lies now and then about nothing but pages and places."""
+    monkeypatch.setattr(servers, "COMMANDS", [command.split()])
+    monkeypatch.setattr(servers, "LIES", {"close": servers.close_delimited})
+    monkeypatch.setattr(servers, "RATES", [rate])
+
+
+def test_a_request_out_of_the_folder_is_found(servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "check URL/ext.onnx --isolated")
+    assert {servers_cases.run(number)[0] for number in range(20)} <= {"done", "refused"}
+    monkeypatch.setattr("graphshare.formats.onnx.tensors.leaves_folder", lambda name: False)
+    assert any("was requested" in servers_cases.run(number)[1] for number in range(20))
+
+
+def test_credentials_in_a_message_are_found(servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "inspect URL/nowhere.json?QUERY", rate=0.0)
+    assert servers_cases.run(0) == ("refused", "")
+    for name in ("_CREDENTIALS", "_SLASH_IN_PASSWORD"):
+        monkeypatch.setattr(f"graphshare.text.urls.{name}", re.compile("()x^"))
+    assert "is in what was printed" in servers_cases.run(0)[1]
+
+
+def test_files_that_a_lying_server_has_changed_are_found(servers_cases: servers.Cases) -> None:
+    assert not servers_cases.find_file(0, None, set())
+    out = servers_cases.work / "out"
+    out.mkdir()
+    (out / "out.npz").write_bytes(servers_cases.converted["out.npz"])
+    assert not servers_cases.find_file(0, None, {"cut"})
+    assert servers_cases.find_file(2, None, set()) == "refused, and out.npz was written"
+    (out / "out.npz").write_bytes(b"")
+    assert not servers_cases.find_file(0, None, {"bytes"})
+    assert servers_cases.find_file(0, None, {"cut"}) == "out.npz is not what the server has"
+    (servers_cases.work / "run.jsonl").write_bytes(b"")
+    assert servers_cases.find_file(0, b"notes\n", {"bytes"}) == "the manifest has lost a line"
+    (servers_cases.work.parent / "x").write_bytes(b"")
+    assert servers_cases.find_file(0, None, set()) == "b/x is not below the folder of outputs"
+
+
+def test_heavy_models_are_heavy() -> None:
+    """Of each kind some take more than the limit, and some are computed."""
+    sizes = {len(make_heavy(random.Random(seed)).SerializeToString()) for seed in range(100)}
+    assert max(sizes) < 2000
+    answers = []
+    for seed in range(size_of_day(8, 60)):
+        model = make_heavy(random.Random(seed)).SerializeToString()
+        try:
+            with resource_limits("50M", 2):
+                session = ConfinedSession(model, merge_equal=False, awake=False)
+                answers.append(len(session.run({"data": np.ones((2, 2), np.float32)})))
+        except GraphshareError:
+            answers.append(0)
+    assert 0 in answers
+    assert 2 in answers
 
 
 def test_a_command_that_fails_is_told_by_what_it_prints() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from graphshare.execute import tape
 from graphshare.ops.gradient import Gradient
-from graphshare.ops.kernel import Result
+from graphshare.ops.kernel import KernelResult
 
 NOISE = {"float16": 2.0**-10, "float32": 2.0**-22, "float64": 2.0**-24}
 """Relative: the last digit of float16, two of float32. MXNet multiplies by constants of float32 in float64 too."""
@@ -28,7 +28,7 @@ def rounding_noise(seed: int) -> Iterator[None]:
     stream = np.random.default_rng(seed)
     run_kernel, find_gradient = tape.run_kernel, tape.find_gradient
 
-    def run(*arguments: Any) -> Result:
+    def run(*arguments: Any) -> KernelResult:
         result = run_kernel(*arguments)
         return result._replace(outputs=tuple(_shake(stream, y, whole=False) for y in result.outputs))
 

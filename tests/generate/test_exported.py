@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
-from graphshare.export_onnx import scope
+from graphshare.export_onnx import translate
 from graphshare.ops.registry import find_translation
 from graphshare.ops.translation import NoTranslation, Translation, Translator
 from tests.generate import exported
@@ -27,7 +27,7 @@ def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def plant(op: str) -> Translator | NoTranslation | None:
         return Translator("sin", lambda t: t.emit("Cos", t.inputs[0])) if op == "sin" else find_translation(op)
 
-    monkeypatch.setattr(scope, "find_translation", plant)
+    monkeypatch.setattr(translate, "find_translation", plant)
     faults = [fault for model in models for fault in check_export(model).faults]
     assert faults
     assert all(" sin {" in fault for fault in faults), faults
@@ -36,11 +36,11 @@ def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_wrong_in_a_whole_model_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
 
-    def translate(t: Translation) -> str:
+    def emit_cosine(t: Translation) -> str:
         return t.cast(t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, of="float32")
 
-    plant = Translator("sin", translate)
-    monkeypatch.setattr(scope, "find_translation", lambda op: plant if op == "sin" else find_translation(op))
+    plant = Translator("sin", emit_cosine)
+    monkeypatch.setattr(translate, "find_translation", lambda op: plant if op == "sin" else find_translation(op))
     monkeypatch.setattr(exported, "_compare_alone", lambda *arguments: (None, "onnxruntime"))
     faults = [fault for seed in range(3) for fault in check_export(grower.grow(seed)).faults]
     assert faults

@@ -7,6 +7,7 @@ import random
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -171,6 +172,17 @@ def test_an_annotation_that_is_broken_is_refused_when_it_is_read(tmp_path: Path)
         assert ": byte " in read(path)
 
 
+def test_a_type_that_is_broken_is_not_known(tmp_path: Path) -> None:
+    model = MADE["dense"]()
+    before, stated, after = model.SerializeToString().rpartition(model.graph.value_info[0].type.SerializeToString())
+    (tmp_path / "net.onnx").write_bytes(before + stated.replace(b"\x08\x01", b"\x0a\x00") + after)
+    shaped = gs.inspect(tmp_path / "net.onnx", shapes={}).shaped
+    assert shaped is not None
+    assert {value.name: value.dtype for value in shaped.outputs} == {
+        "data": "float32", "w": "float32", "h": None, "r": "float32", "out": "float32"
+    }  # fmt: skip
+
+
 @pytest.mark.large
 def test_changed_files_are_read_or_refused_in_little_memory() -> None:
     reader, chance, seeds = READERS["onnx"], random.Random(7), list(write_made().values())
@@ -210,3 +222,36 @@ def test_where_a_process_has_no_limit_inferred_sizes_are_compared(
         gs.run(path, feeds={"x": np.ones(40_000, "float32")}, max_memory="500M")
     path.write_bytes(squares("n", says=says).SerializeToString())
     assert gs.run(path, feeds={"x": np.ones(30, "float32")}, max_memory="500M").outputs["y"] == 900
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "fold"])
+def test_inputs_are_not_drawn_beyond_the_limit(command: str, tmp_path: Path) -> None:
+    """A model states the sizes of its inputs; these are drawn in this process."""
+    value = helper.make_tensor_value_info
+    norm = helper.make_node("BatchNormalization", ["conv", *"cccc"], ["norm"])
+    nodes = [helper.make_node("Conv", ["x", "w"], ["conv"]), norm, helper.make_node("ReduceMax", ["norm"], ["y"], keepdims=0)]
+    held = [helper.make_tensor("w", 1, [1, 1, 1, 1], [1]), helper.make_tensor("c", 1, [1], [1])]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [1, 1, 40_000, 40_000])], [value("y", 1, [])], held)
+    path = tmp_path / "model.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    options: dict[str, Any] = {"run": {"seed": 0}, "verify": {"against": path}}.get(command, {})
+    with pytest.raises(gs.RefusedError, match=r"\(node \"x\"\): the values \(1,1,40000,40000\) take 12\.8 GB to be drawn"):
+        getattr(gs, command)(path, **options, max_memory="500M")
+
+
+def test_where_a_process_has_no_limit_drawn_sizes_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model leaves open has a size as soon as its inputs are drawn."""
+    monkeypatch.setattr(session_model, "can_limit_process", lambda: False)
+    path = tmp_path / "model.onnx"
+    sides = helper.make_tensor("sides", TensorProto.INT64, [3], [20_000, 20_000, 1])
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Expand", ["x", "sides"], ["big"]),
+        helper.make_node("ReduceSum", ["big"], ["y"], keepdims=0),
+    ]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [1, "n"])], [value("y", 1, [])], [sides])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(gs.RefusedError, match=r"outputs of Expand \(20000,20000,8\) take 12\.8 GB.* the limit is 500"):
+        gs.run(path, seed=0, max_memory="500M")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from graphshare.api.params import convert as convert_params
 from graphshare.errors import GraphshareError, InputError
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
@@ -154,7 +154,7 @@ def test_large_arrays_are_written_in_flat_memory(tmp_path: Path, format_: str) -
     code = (
         "import resource, sys\n"
         "import graphshare.formats.params.convert, zipfile\n"
-        "from graphshare.formats.params.convert import convert_params\n"
+        "from graphshare.api.params import convert as convert_params\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)\n"
         "convert_params(sys.argv[1], sys.argv[2], to=sys.argv[3])\n"
@@ -257,7 +257,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path: Pat
     code = (
         "import resource, sys\n"
         "from graphshare.errors import OutputError\n"
-        "from graphshare.formats.params.convert import convert_params\n"
+        "from graphshare.api.params import convert as convert_params\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "try: convert_params(sys.argv[1], sys.argv[2])\n"
         "except OutputError as error: print(error)\n"

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from graphshare.ops.box import suppression
-from graphshare.ops.box.suppression import find_neighbours, overlaps, suppress_overlaps
 from graphshare.ops.creation import kernel as creation
+from graphshare.ops.detection import suppression
+from graphshare.ops.detection.suppression import find_neighbours, overlaps, suppress_overlaps
 from graphshare.ops.rnn import kernel as rnn
 from tests.oracle.probed import Refusal, backward, forward
 

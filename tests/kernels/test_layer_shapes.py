@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.ops.kernel import Context, Kernel, KernelError, Result
+from graphshare.ops.kernel import Context, Kernel, KernelError, KernelResult
 from graphshare.ops.registry import find_kernel, lookup
 
 
@@ -137,11 +137,11 @@ def test_batch_norm_gathers_statistics_while_training() -> None:
     x = np.random.default_rng(0).standard_normal((4, 3, 5)).astype("float32")
     vectors = [np.ones(3, "float32"), np.zeros(3, "float32"), np.full(3, 2, "float32"), np.full(3, 4, "float32")]
     result = found.forward(Context(training=True, num_outputs=1), values, x, *vectors)
-    assert isinstance(result, Result)
+    assert isinstance(result, KernelResult)
     np.testing.assert_allclose(result.updates[3], 1 + x.mean((0, 2)) / 2, rtol=1e-6)
     np.testing.assert_allclose(result.updates[4], 2 + x.var((0, 2)) / 2, rtol=1e-6)
     quiet = found.forward(Context(training=False), values, x, *vectors)
-    assert not isinstance(quiet, Result)
+    assert not isinstance(quiet, KernelResult)
 
 
 def test_batch_norm_loses_nothing_far_from_zero() -> None:
@@ -191,7 +191,7 @@ def test_dropout_draws_from_the_run_and_keeps_the_mean() -> None:
     with pytest.raises(KernelError, match="random numbers"):
         found.forward(Context(training=True), values, x)
     result = found.forward(Context(training=True, rng=np.random.default_rng(0)), values, x)
-    assert isinstance(result, Result)
+    assert isinstance(result, KernelResult)
     out = result.outputs[0]
     assert set(np.unique(out)) == {np.float32(0), np.float32(1 / 0.75)}
     assert (out == out[:, :1]).all(), "axes share their draw"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.ops.kernel import Context, Kernel, Result
+from graphshare.ops.kernel import Context, Kernel, KernelResult
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.unification import unify
 from tests.elementwise import describe_mismatch
@@ -38,7 +38,7 @@ def test_kernel_infers_and_computes_what_mxnet_did(family: str, number: int, cas
     context = Context(training=case.get("train", False), reusable=(False,) * len(inputs), num_outputs=len(wanted))
     given = [x.copy() for x in inputs]
     result = kernel.forward(context, attrs, *given)
-    outputs = result.outputs if isinstance(result, Result) else result if isinstance(result, tuple) else (result,)
+    outputs = result.outputs if isinstance(result, KernelResult) else result if isinstance(result, tuple) else (result,)
     for x, y in zip(given, inputs, strict=True):
         assert np.array_equal(x, y, equal_nan=x.dtype.kind == "f"), "an input that is still needed was changed"
     for got, want in zip(outputs, wanted, strict=False):
@@ -48,7 +48,7 @@ def test_kernel_infers_and_computes_what_mxnet_did(family: str, number: int, cas
     # In place, where every input is dead, the numbers are the same.
     context = Context(training=case.get("train", False), reusable=(True,) * len(inputs), num_outputs=len(wanted))
     again = kernel.forward(context, attrs, *[x.copy() for x in inputs])
-    outputs_again = again.outputs if isinstance(again, Result) else again if isinstance(again, tuple) else (again,)
+    outputs_again = again.outputs if isinstance(again, KernelResult) else again if isinstance(again, tuple) else (again,)
     for got, want in zip(outputs_again, outputs, strict=True):
         assert np.array_equal(got, want, equal_nan=want.dtype.kind == "f")
 

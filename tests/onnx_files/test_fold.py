@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import graphshare as gs
+from graphshare import resources
 from graphshare.errors import DisprovedError
-from tests.processes import graphshare
+from graphshare.execute import session_model
+from graphshare.execute.engines import confined_session
+from tests.processes import graphshare, refused
 
 FORMALS = ("scale", "B", "mean", "var")
 CHANNELS = 8
@@ -400,8 +405,73 @@ def test_the_command(tmp_path: Path) -> None:
         "folded: 1 BatchNorm into 1 weight (bn_out)\nleft: left_out is after Relu\nproved: 1 output and 1 layer"
         in done.stderr.decode()
     )
-    refused = graphshare("fold", "model.onnx", "-o", "none.onnx", "--tolerance", "0", cwd=tmp_path)
-    assert (refused.returncode, (tmp_path / "none.onnx").exists()) == (1, False)
-    assert "--tolerance" in refused.stderr.decode()
+    disproved = graphshare("fold", "model.onnx", "-o", "none.onnx", "--tolerance", "0", cwd=tmp_path)
+    assert (disproved.returncode, (tmp_path / "none.onnx").exists()) == (1, False)
+    assert "--tolerance" in disproved.stderr.decode()
     words = ("verify", "folded.onnx", "--against", "model.onnx", "--values-only", "--atol", "1e-5")
     assert graphshare(*words, cwd=tmp_path).returncode == 0
+
+
+# Limits of memory and time, of the proof and of what is folded.
+
+
+def squares(folder: Path, side: int) -> Path:
+    """A model to fold whose last value but one has ``side`` times ``side`` numbers."""
+    net = Net()
+    net.norm(_conv(net))
+    net.op("ReduceSum", ["bn_out"], "sum", keepdims=0)
+    net.arrays["side"] = np.array([side, side])
+    net.op("ReduceSum", [net.op("Expand", ["sum", "side"], "big")], "y", keepdims=0)
+    onnx.save(net.model((1, 3, 5, 6), "y"), folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process keeps a limit of memory on Linux alone")
+def test_a_proof_that_takes_more_than_the_limit_is_refused(tmp_path: Path) -> None:
+    squares(tmp_path, 40_000)
+    words = ("fold", "model.onnx", "-o", "folded.onnx", "--max-memory", "500M")
+    refused(
+        graphshare(*words, cwd=tmp_path), "takes more memory in onnxruntime than the limit of 500.0 MB", "--max-memory SIZE"
+    )
+    assert os.listdir(tmp_path) == ["model.onnx"]
+    squares(tmp_path, 400)
+    done = graphshare(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert b"proved: 1 output" in done.stderr
+
+
+def test_a_proof_beyond_what_is_available_is_left_out_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No limit was chosen, so that the fold is not refused."""
+    monkeypatch.setattr(confined_session, "can_limit_process", lambda: False)
+    monkeypatch.setattr(session_model, "can_limit_process", lambda: False)
+    monkeypatch.setattr(resources, "available_memory", lambda: 10**9)
+    (*_, note) = gs.fold(squares(tmp_path, 40_000)).notes
+    assert "not proved, as onnxruntime did not compute the models: the outputs of Expand (40000,40000) take 6.4 GB" in note
+
+
+def test_where_a_process_has_no_limit_a_proof_is_refused_by_inferred_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confined_session, "can_limit_process", lambda: False)
+    monkeypatch.setattr(session_model, "can_limit_process", lambda: False)
+    with pytest.raises(gs.RefusedError, match=r"outputs of Expand \(40000,40000\) take 6\.4 GB.* the limit is 500\.0 MB"):
+        gs.fold(squares(tmp_path, 40_000), max_memory="500M")
+    assert gs.fold(squares(tmp_path, 400), max_memory="500M").report.proof.outputs == 1
+
+
+def test_a_proof_ends_at_its_time_limit(tmp_path: Path) -> None:
+    net = Net()
+    net.norm(_conv(net))
+    net.arrays |= {"times": np.array(1 << 40), "yes": np.array(True)}
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Sin", ["s"], ["t"])],
+        *("body", [value("i", 7, []), value("c", 9, []), value("s", 1, None)], [value("d", 9, []), value("t", 1, None)]),
+    )
+    net.op("Loop", ["times", "yes", "bn_out"], "y", body=body)
+    onnx.save(net.model((1, 3, 5, 6), "y", checked=False), tmp_path / "model.onnx")
+    words = ("fold", "model.onnx", "-o", "folded.onnx", "--time-limit", "3")
+    refused(graphshare(*words, cwd=tmp_path), "the time limit of 3 s has passed; nothing was written", "--time-limit S")
+    assert os.listdir(tmp_path) == ["model.onnx"]
+    with pytest.raises(gs.RefusedError, match="the time limit of 1 s has passed"):
+        gs.fold(tmp_path / "model.onnx", time_limit=1)

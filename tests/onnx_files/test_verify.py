@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 import graphshare as gs
 from graphshare.execute.declared_inputs import InputDrawer
 from graphshare.execute.engines import onnx_session
-from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.variable_values import as_arrays
 from graphshare.verification import onnx_checker
@@ -149,7 +149,7 @@ def test_a_number_is_fed_as_the_dtype_that_is_declared(text: str, value: int, tm
                               opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
     path = write(tmp_path, "rate", model)
     feeds = load_feeds(parse_feeds([f"sr={text}"]))
-    drawn = InputDrawer(Session(str(path)), as_arrays(feeds), {}, 0).draw(1)
+    drawn = InputDrawer(OnnxSession(str(path)), as_arrays(feeds), {}, 0).draw(1)
     assert (drawn["sr"].dtype, drawn["sr"].shape, drawn["sr"]) == (np.int64, (), value)
     assert gs.verify(path, against=path, feeds=feeds)
     with pytest.raises(gs.GraphshareError, match="'sr' is float64, and not all of its values are int64"):

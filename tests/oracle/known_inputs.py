@@ -439,8 +439,8 @@ def differs_where(case: dict[str, Any], inputs: list[Any], what: str) -> bool:
 
 
 def _holds(where: Callable[[dict[str, Any], list[Any]], bool], case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Whether a predicate holds; it does not for inputs of a refused node that have no such axes."""
+    """Whether a predicate holds; it does not for inputs of a refused node that have other axes."""
     try:
         return where(case, inputs)
-    except (IndexError, ValueError, np.linalg.LinAlgError):
+    except (IndexError, TypeError, ValueError, np.linalg.LinAlgError):
         return False

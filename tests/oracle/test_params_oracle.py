@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphshare.api.params import convert as convert_params
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import convert_params, stage_params
+from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 from tests.surroundings import run_oracle

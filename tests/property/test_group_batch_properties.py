@@ -18,7 +18,7 @@ from graphshare.rewrite.batch import plan_batch
 from graphshare.rewrite.batched_graph import find_batch, single_run
 from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.group.join import Part, find_collisions, join
+from graphshare.rewrite.group.join import GroupMember, find_collisions, join
 from graphshare.rewrite.rename import set_names
 from tests.property.documents import documents
 from tests.property.test_transform_properties import read, sound, written
@@ -51,7 +51,7 @@ def same_text(a: Graph, b: Graph) -> bool:
 def test_a_group_holds_every_part_and_extract_gives_it_back(found: list[Document]) -> None:
     graphs = [read(each) for each in found]
     assume(any(graph.heads for graph in graphs))
-    parts = [Part(graph, f"p{i}/" if i else "", f"graph {i}") for i, graph in enumerate(graphs)]
+    parts = [GroupMember(graph, f"p{i}/" if i else "", f"graph {i}") for i, graph in enumerate(graphs)]
     try:
         rewrite = join(parts)
     except RefusedError:
@@ -95,7 +95,7 @@ def test_a_graph_cut_in_two_and_joined_again_is_the_graph(found: Document, data:
     names = [node.name for node in trunk.nodes if node.name]
     assume(not set(names) & {node.name for node in head.graph.nodes if node.name})
     order = data.draw(st.booleans())
-    parts = [Part(trunk, "", "trunk"), Part(head.graph, "", "head")]
+    parts = [GroupMember(trunk, "", "trunk"), GroupMember(head.graph, "", "head")]
     place = {(1, variable_of): (0, Entry(cut, 0))}
     if order:
         parts.reverse()

@@ -12,11 +12,11 @@ from itertools import pairwise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from graphshare.api.params import convert as convert_params
 from graphshare.errors import InputError
 from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import coalesce
-from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.mxnet_params import copy_records, verify_records
 from graphshare.formats.params.records import decode_key, encode_key
 from graphshare.formats.params.registry import read_index

@@ -36,6 +36,14 @@ def _drip(connection: socket.socket, end: threading.Event) -> None:
         connection.sendall(b"{")
 
 
+def break_chunk(connection: socket.socket, end: threading.Event) -> None:
+    """Send the head of an answer in chunks, and then a chunk of a size that is not one."""
+    connection.sendall(b"HTTP/1.1 206 OK\r\nTransfer-Encoding: chunked\r\nContent-Range: bytes 0-4095/100000\r\n\r\n")
+    end.wait(0.02)  # the head is read by itself
+    connection.sendall(b"4x\r\n{}\r\n")
+    end.wait()
+
+
 def fail(connection: socket.socket, end: threading.Event) -> None:
     """Answer every request with an error of the server."""
     connection.sendall(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")

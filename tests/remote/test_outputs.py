@@ -14,7 +14,7 @@ import graphshare as gs
 from graphshare.cli import main
 from graphshare.errors import OutputError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.remote.filesystem import Place
+from graphshare.files.remote.filesystem import RemotePath
 from tests.processes import ROOT
 
 LENET = str(ROOT / "fixtures" / "lenet")
@@ -174,7 +174,7 @@ def test_a_write_that_fails_for_a_moment_is_repeated(memory: Any, monkeypatch: p
 def test_elsewhere_an_object_is_written_under_another_name_first(
     memory: Any, monkeypatch: pytest.MonkeyPatch, written: list[str]
 ) -> None:
-    monkeypatch.setattr(Place, "__init__", _as_other_scheme(Place.__init__))
+    monkeypatch.setattr(RemotePath, "__init__", _as_other_scheme(RemotePath.__init__))
     names: list[str] = []
     monkeypatch.setattr(type(memory), "put_file", lambda self, local, path: names.append(path) or self.pipe_file(path, b"new"))
     write("a")
@@ -183,7 +183,7 @@ def test_elsewhere_an_object_is_written_under_another_name_first(
 
 
 def _as_other_scheme(real: Any) -> Any:
-    def init(self: Place, url: str) -> None:
+    def init(self: RemotePath, url: str) -> None:
         real(self, url)
         self.scheme = "sftp"
 

@@ -9,7 +9,7 @@ import pytest
 from graphshare.cli import main
 from graphshare.files.remote import patience
 from tests.processes import ROOT
-from tests.remote.bad_server import Behaviour, drip_body, drip_head, fail, say_nothing, serve_badly
+from tests.remote.bad_server import Behaviour, break_chunk, drip_body, drip_head, fail, say_nothing, serve_badly
 
 LENET = str(ROOT / "fixtures" / "lenet")
 ATTEMPTS = 2
@@ -30,7 +30,7 @@ def run_in_time(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().err
 
 
-@pytest.mark.parametrize("behaviour", [say_nothing, drip_head, drip_body, fail, None])
+@pytest.mark.parametrize("behaviour", [say_nothing, drip_head, drip_body, break_chunk, fail, None])
 def test_a_web_server(behaviour: Behaviour | None, capsys: pytest.CaptureFixture[str]) -> None:
     with serve_badly(behaviour) as (address, times):
         said = run_in_time(capsys, "inspect", f"{address}/lenet-symbol.json")

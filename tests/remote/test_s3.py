@@ -13,11 +13,11 @@ from urllib.parse import parse_qsl
 import pytest
 
 import graphshare as gs
+from graphshare.api.params import convert as convert_params
 from graphshare.checkpoint.load import sibling_params
 from graphshare.cli import main
 from graphshare.errors import InputError, OutputError
 from graphshare.files.path_matches import match_paths
-from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.registry import read_index
 from tests.processes import ROOT
 from tests.remote.s3_server import Request, S3Server, serve_s3

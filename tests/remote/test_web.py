@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.api.params import convert as convert_params
 from graphshare.cli import main
 from graphshare.errors import InputError
 from graphshare.files.remote import patience, ranges
 from graphshare.files.remote.listing import find_files, find_links
-from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 from tests.effort import ends

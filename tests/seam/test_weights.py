@@ -349,3 +349,29 @@ def test_a_group_of_models_keeps_the_weights_of_their_bodies(tmp_path: Path) -> 
     done(in_process("group", first, second, "--prefix", "a_", "--prefix", "b_", "-o", out))
     assert {"a_weight", "b_weight"} <= {record["key"] for record in list_records(out)}
     assert compute(out) == compute(first) + compute(second)
+
+
+@pytest.mark.parametrize(("code", "sizes"), [(onnx.TensorProto.UINT4, (4, 8)), (onnx.TensorProto.INT4, (8, 4))])
+def test_equal_bytes_of_other_types_are_not_equal(code: int, sizes: tuple[int, int], tmp_path: Path) -> None:
+    """Elements that no parameter file holds are listed as bytes; their dtype and shape count all the same."""
+    helper = onnx.helper
+
+    def make(*tensors: tuple[str, int, tuple[int, int]]) -> onnx.ModelProto:
+        weights = [onnx.TensorProto(name=n, data_type=t, dims=s, raw_data=bytes(range(16))) for n, t, s in tensors]
+        nodes = [helper.make_node("Cast", [weight.name], [f"{weight.name}_y"], to=1) for weight in weights]
+        outputs = [helper.make_tensor_value_info(f"{n}_y", 1, s) for n, _, s in tensors]
+        graph = helper.make_graph(nodes, "g", [], outputs, weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+    signed, other = ("w", onnx.TensorProto.INT4, (4, 8)), ("w", code, sizes)
+    for name, model in {"a": make(signed), "b": make(other), "both": make(signed, ("v", code, sizes))}.items():
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    renamed = gs.rename(tmp_path / "b.onnx", match={"w_y": "v_y"})
+    with pytest.raises(gs.RefusedError, match="with different types int4"):
+        gs.group([tmp_path / "a.onnx", renamed], on_collision="tie-if-equal")
+    with pytest.raises(gs.RefusedError, match="they have types int4"):
+        gs.share(tmp_path / "both.onnx", aliases={"w": "v"})
+    assert gs.detect(tmp_path / "both.onnx") == []
+    (change,) = gs.diff_params(tmp_path / "a.onnx", tmp_path / "b.onnx").changes
+    assert change.how == "form"
+    assert "type int4" in change.detail

@@ -8,7 +8,7 @@ from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.names import find_repeats
 from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.ops.batch_norm.signature import BARRIER
+from graphshare.ops.normalization.signature import BARRIER
 from graphshare.reports.model import Level
 
 _OP, _KEY = BARRIER

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from graphshare.api.check import check_options
+from graphshare.api.models import Shapes
 from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline
@@ -62,7 +63,7 @@ def command(
     graphs: tuple[str, ...],
     epoch: int | None,
     params: str | None,
-    shapes: tuple[str, ...],
+    shapes: Shapes,
     exclude: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -95,7 +96,7 @@ def command(
         isolated=isolated,
         select=_split_codes(select),
         ignore=_split_codes(ignore),
-        shapes=options.parse_shapes(shapes),
+        shapes=shapes,
     )
     sieve = Sieve(exclude)
     targets = find_targets(graphs, params=params, epoch=epoch, sieve=sieve)

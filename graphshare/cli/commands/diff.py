@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -52,8 +53,8 @@ EXAMPLES = {
 @click.option("--params", metavar="FILE", help="A's parameter file.")
 @click.option("--against-params", metavar="FILE", help="B's parameter file.")
 @click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
-@click.option("--map", "map_file", metavar="FILE", help="The map of the rewrite that made B from A, or old and new names.")
-@click.option("--no-renames", is_flag=True, help="Pair nodes by their names alone.")
+@click.option("--map", metavar="FILE", help="The map of the rewrite that made B from A, or old and new names.")
+@click.option("--no-renames", "renames", is_flag=True, flag_value=False, default=True, help="Pair nodes by their names alone.")
 @click.option("--ignore-names", is_flag=True, help="A node with another name is not a difference.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
@@ -64,14 +65,9 @@ def command(
     epoch: int | None,
     params: str | None,
     against_params: str | None,
-    prefixes: tuple[str, ...],
-    map_file: str | None,
-    no_renames: bool,
-    ignore_names: bool,
-    atol: float,
-    rtol: float,
     git: bool,
     format_: str | None,
+    **settings: Any,
 ) -> int:
     """Show what differs between two graphs.
 
@@ -96,16 +92,7 @@ def command(
     without = [side.where for side in (left, right) if side.parameter_file is None]
     if len(without) == 1:
         say(f"parameters are not compared: none are given for {without[0]}")
-    found = diff(
-        left,
-        right,
-        prefixes=prefixes,
-        map=map_file,
-        renames=not no_renames,
-        ignore_names=ignore_names,
-        atol=atol,
-        rtol=rtol,
-    )
+    found = diff(left, right, **settings)
     format_ = format_ or default_format()
     if format_ == "json":
         put_json({"different": bool(found), "verdict": found.verdict, **msgspec.to_builtins(found)})
@@ -140,7 +127,7 @@ def _as_driver(paths: Sequence[str]) -> None:
 
 def _driver_lines(old: str, new: str) -> list[Line]:
     if all(_is_parameters(path) for path in (old, new)):
-        from graphshare.formats.params.diff import diff_params  # start-up: only this path needs it
+        from graphshare.api.params import diff_params  # start-up: only this path needs it
 
         return list(format_parameter_diff(diff_params(old, new)))
     return list(_lines(diff(old, new)))

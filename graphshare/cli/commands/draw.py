@@ -54,14 +54,8 @@ def command(
     params: str | None,
     out: str | None,
     to: Any,
-    depth: int | None,
-    prefixes: tuple[str, ...],
-    shapes: tuple[str, ...],
     highlight: str | None,
-    all_parameters: bool,
-    separator: str | None,
-    direction: Any,
-    theme: Any,
+    **settings: Any,
 ) -> None:
     """Draw a graph as a page, SVG, Graphviz's language or Mermaid.
 
@@ -79,18 +73,7 @@ def command(
     model = load(graph, epoch=epoch, params=params)
     language = to or _LANGUAGES.get(suffix, "dot")
     out = place_result(out or "-", model, next(ending for ending, name in _LANGUAGES.items() if name == language))
-    drawn = draw(
-        model,
-        to=language,
-        depth=depth,
-        shapes=options.parse_shapes(shapes),
-        prefixes=prefixes,
-        highlight=highlight,
-        all_parameters=all_parameters,
-        separator=separator,
-        theme=theme,
-        direction=direction,
-    )
+    drawn = draw(model, to=language, highlight=highlight, **settings)
     for note in drawn.notes:
         say(note)
     if out == "-":

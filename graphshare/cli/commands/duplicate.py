@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import click
 
 from graphshare.api.duplicate import duplicate
-from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
@@ -27,8 +26,9 @@ class _KeepsOrder(Command):
         values, _, order = self.make_parser(ctx).parse_args(list(args))
         tie, copy = iter(values.get("tie", ())), iter(values.get("copy", ()))
         names = [parameter.name for parameter in order if parameter.name in ("tie", "copy")]
-        ctx.meta["choices"] = [(name, next(tie if name == "tie" else copy)) for name in names]
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        ctx.params["choices"] = [(name, next(tie if name == "tie" else copy)) for name in names]
+        return rest
 
 
 EXAMPLES = {
@@ -46,40 +46,36 @@ EXAMPLES = {
     "-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
 )
 @click.option("--mode", type=click.Choice(get_args(ModeOrBatch)), default="copy", help="What becomes of parameters [copy].")
-@click.option("--tie", metavar="PATTERN", multiple=True, help="Share these parameters; the last match wins.")
-@click.option("--copy", metavar="PATTERN", multiple=True, help="Copy these parameters; the last match wins.")
+@click.option(
+    "--tie", metavar="PATTERN", multiple=True, expose_value=False, help="Share these parameters; the last match wins."
+)
+@click.option(
+    "--copy", metavar="PATTERN", multiple=True, expose_value=False, help="Copy these parameters; the last match wins."
+)
 @click.option(
     "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches use."
 )
 @click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
 @click.option("--drop-original", is_flag=True, help="Leave the copies alone in the graph.")
 @click.option(
-    "--batch-axis", "batch_axes", metavar="NAME=1", multiple=True, help="Mode batch: the batch axis of this input [0]."
+    "--batch-axis",
+    "batch_axes",
+    metavar="NAME=1",
+    multiple=True,
+    callback=lambda context, option, texts: _parse_axes(texts),
+    help="Mode batch: the batch axis of this input [0].",
 )
 @click.option("--force", is_flag=True, help="Mode batch: also where operators depend on the batch as a whole.")
 @click.option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
 @options.upgrade_first
 @options.as_input
 @options.as_parameter
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    graph: str,
-    epoch: int | None,
-    params: str | None,
+    source: Checkpoint,
     prefixes: tuple[str, ...],
-    mode: Any,
-    share_inputs: tuple[str, ...],
-    upto: tuple[str, ...],
-    drop_original: bool,
-    batch_axes: tuple[str, ...],
-    force: bool,
     verify_first: bool,
-    upgrade_first: bool,
-    as_input: tuple[str, ...],
-    as_parameter: tuple[str, ...],
-    **output: Any,
+    output: Mapping[str, Any],
+    **settings: Any,
 ) -> None:
     """Add branches on copied or tied parameters.
 
@@ -89,24 +85,7 @@ def command(
 
     Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
-    model = load(graph, epoch=epoch, params=params)
-    if upgrade_first:
-        from graphshare.api.upgrade import upgrade  # start-up: most files need none
-
-        model = upgrade(model)
-    result = duplicate(
-        model,
-        prefixes,
-        mode=mode,
-        choices=ctx.meta["choices"],
-        share_inputs=share_inputs,
-        upto=upto,
-        drop_original=drop_original,
-        batch_axes=_parse_axes(batch_axes),
-        force=force,
-        as_input=as_input,
-        as_parameter=as_parameter,
-    )
+    result = duplicate(source, prefixes, **settings)
     if verify_first and not output["dry_run"]:
         say(_verify(result, prefixes))
     outputs = write_result(result, output)

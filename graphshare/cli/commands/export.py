@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -52,6 +52,7 @@ EXAMPLES = {
     "input_dtypes",
     metavar="NAME=DTYPE",
     multiple=True,
+    callback=lambda context, option, texts: _parse_dtypes(texts),
     help="The type of an input in the model, as in data0=int64.",
 )
 @click.option("--opset", type=int, default=DEFAULT, metavar="N", help=f"The version of ONNX's operator set [{DEFAULT}].")
@@ -63,7 +64,11 @@ EXAMPLES = {
 )
 @click.option("--dynamic-batch", is_flag=True, help="Leave the batch to the caller of the model.")
 @click.option(
-    "--dynamic", metavar="NAME=n,3,h,w", multiple=True, help="Leave sizes that have a name to the caller of the model."
+    "--dynamic",
+    metavar="NAME=n,3,h,w",
+    multiple=True,
+    callback=lambda context, option, texts: options.parse_dynamic(texts),
+    help="Leave sizes that have a name to the caller of the model.",
 )
 @click.option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
 @click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Write it without check and proof.")
@@ -80,24 +85,10 @@ def command(
     epoch: int | None,
     params: str | None,
     out: str,
-    shapes: tuple[str, ...],
     feeds: tuple[str, ...],
-    as_input: tuple[str, ...],
-    upto: tuple[str, ...],
-    fold: bool,
-    dtype: str | None,
-    keep_io: bool,
-    input_dtypes: tuple[str, ...],
-    opset: int,
-    weights: WeightPlace,
-    dynamic_batch: bool,
-    dynamic: tuple[str, ...],
-    custom_domain: str,
-    verify: bool,
-    seed: int,
-    tolerance: float | None,
     images: ImageSettings | None,
     format_: str,
+    **settings: Any,
 ) -> None:
     """Write a model as ONNX, tied weights stay tied, and prove it.
 
@@ -120,26 +111,8 @@ def command(
 
     Where operators cannot be exported, all of them are listed and nothing is written.
     """
-    exported = export(
-        load(graph, epoch=epoch, params=params),
-        out,
-        shapes=options.parse_shapes(shapes),
-        feeds=load_feeds(parse_feeds(feeds), images),
-        upto=upto,
-        as_input=as_input,
-        opset=opset,
-        weights=weights,
-        fold=fold,
-        dtype=dtype,
-        keep_io=keep_io,
-        input_dtypes=_parse_dtypes(input_dtypes),
-        dynamic_batch=dynamic_batch,
-        dynamic=options.parse_dynamic(dynamic),
-        custom_domain=custom_domain,
-        verify=verify,
-        seed=seed,
-        tolerance=tolerance,
-    ).report
+    values = load_feeds(parse_feeds(feeds), images)
+    exported = export(load(graph, epoch=epoch, params=params), out, feeds=values, **settings).report
     if format_ == "json":
         proof = exported.proof
         facts = msgspec.to_builtins(msgspec.structs.replace(exported, proof=None))

@@ -2,49 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from graphshare.analysis.name_lists import NameLists
 from graphshare.api.extract import extract
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
+from graphshare.errors import Fault, UsageError
 from graphshare.text.format import format_count
 
 EXAMPLES = {
     "extract": [
         ("the features of a classifier", "graphshare extract lenet --target fc1_output -o features"),
         ("the outputs of several layers", "graphshare extract lenet --target 'pool*' --target fc1 -o inner"),
+        ("one of two models behind a switch", "graphshare extract both.onnx --branch exact=true -o exact.onnx"),
         ("what follows an inner output", "graphshare extract lenet --cut pool2_output --target softmax_output -o top"),
     ],
 }
+_VALUES = {"true": True, "false": False}
 
 
 @click.command("extract", cls=Command)
 @options.rewriting
-@click.option(
-    "--target", "targets", metavar="NAME", multiple=True, required=True, help="An output that is wanted, or a glob; repeatable."
-)
+@click.option("--target", "targets", metavar="NAME", multiple=True, help="An output that is wanted, or a glob; repeatable.")
 @click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")
+@click.option(
+    "--branch",
+    metavar="NAME=true|false",
+    callback=lambda context, option, text: None if text is None else _parse_branch(text),
+    help="Take one branch of each If on this input; all outputs without --target.",
+)
 def command(
-    graph: str, epoch: int | None, params: str | None, targets: tuple[str, ...], cuts: tuple[str, ...], **output: Any
+    source: Checkpoint,
+    targets: tuple[str, ...],
+    cuts: tuple[str, ...],
+    branch: tuple[str, bool] | None,
+    output: Mapping[str, Any],
 ) -> None:
     """Cut out the minimal subgraph for some outputs.
 
     NAME is an output (conv1_output), a node (conv1: all its outputs) or a glob ('conv*': the outputs of all operators that it
     matches; re:expression works too). Parameters that are no longer needed are left out of the parameter file.
     """
-    source = load(graph, epoch=epoch, params=params)
-    result = extract(source, targets, cuts=cuts)
+    if not targets and branch is None:
+        raise UsageError(Fault("no --target", hint="name an output with --target; `graphshare inspect` lists them"))
+    result = extract(source, targets, cuts=cuts, branch=branch)
     outputs = write_result(result, output)
     if outputs is not None:
         arguments = format_name_list(NameLists(result.graph).arguments)
         kept, whole = (graph.source.count_parts(graph.nodes) for graph in (result.graph, source.graph))
         counts = " and ".join(f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items())
+        if branch is not None:  # its nodes are those of a body, which the whole does not count
+            counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of the branch"
         say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
         say_written(outputs)
+
+
+def _parse_branch(text: str) -> tuple[str, bool]:
+    """Return an input and its value. Raises UsageError."""
+    name, _, value = text.rpartition("=")
+    if not name or value not in _VALUES:
+        raise UsageError(Fault(f"--branch {text!r} is no input with a value", hint="write --branch NAME=true or NAME=false"))
+    return name, _VALUES[value]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from graphshare.api.fold import fold
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
@@ -31,7 +32,9 @@ EXAMPLES = {
 @click.option(
     "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
 )
-def command(graph: str, epoch: int | None, params: str | None, verify: bool, tolerance: float | None, **output: Any) -> None:
+@options.max_memory
+@options.time_limit
+def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
     """Work BatchNorm into the weights before it, for inference.
 
     Convolution, FullyConnected and Deconvolution (in ONNX models Conv, Gemm and ConvTranspose) take in the BatchNorm that
@@ -42,8 +45,10 @@ def command(graph: str, epoch: int | None, params: str | None, verify: bool, tol
     An ONNX model is proved: onnxruntime computes it before and after on drawn inputs, and nothing is written where
     an output or a folded layer differs by more than --tolerance (1e-4 of its largest number, of float16 1e-2). Where
     onnxruntime cannot compute it, a warning says why.
+
+    --max-memory and --time-limit hold for the weights that are folded and for the proof: what would pass them is an error.
     """
-    result = fold(load(graph, epoch=epoch, params=params), verify=verify, tolerance=tolerance)
+    result = fold(source, **settings)
     outputs = write_result(result, output, report={"folding": result.report})
     if outputs is not None:
         _say_folding(result.report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import click
@@ -20,19 +20,30 @@ from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import is_file
 from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping, OnCollision
+from graphshare.rewrite.group.switch import Switching
 from graphshare.text.format import escape_control, format_count
 from graphshare.text.names import split_pair
 
 EXAMPLES = {
     "group": [
         ("two networks side by side", "graphshare group lenet lenet --prefix a_ --prefix b_ -o pair"),
+        (
+            "two models on one copy of their weights",
+            "graphshare group lenet.onnx folded.onnx --switch exact -o one.onnx",
+        ),
     ],
 }
 
 
 @click.command("group", cls=Command)
 @options.grouping
-@click.option("--connect", "connect", metavar="OUT=IN", multiple=True, help="Feed an input with an output; repeatable.")
+@click.option(
+    "--connect",
+    metavar="OUT=IN",
+    multiple=True,
+    callback=lambda context, option, texts: _parse_pairs(texts),
+    help="Feed an input with an output; repeatable.",
+)
 @click.option(
     "-p",
     "--prefix",
@@ -50,6 +61,9 @@ EXAMPLES = {
     default="error",
     help="What becomes of a name that two graphs have [error].",
 )
+@click.option(
+    "--switch", "switch", metavar="NAME", help="Make two graphs the branches of one If: the first where the input NAME is true."
+)
 @options.shapes
 @options.upgrade_first
 @options.as_input
@@ -58,15 +72,10 @@ def command(
     graphs: tuple[str, ...],
     epoch: int | None,
     params: tuple[str, ...],
-    connect: tuple[str, ...],
     prefixes: tuple[str, ...],
-    share_inputs: tuple[str, ...],
-    on_collision: Any,
-    shapes: tuple[str, ...],
     upgrade_first: bool,
-    as_input: tuple[str, ...],
-    as_parameter: tuple[str, ...],
-    **output: Any,
+    output: Mapping[str, Any],
+    **settings: Any,
 ) -> None:
     """Join several graphs in one, parameters along.
 
@@ -75,37 +84,39 @@ def command(
     --on-collision prefix puts the name of its file before all names of the later graph, tie-if-equal makes parameters of one
     name and equal value one node.
 
+    With --switch two ONNX models become the branches of one If on one copy of the weights that both have: the result computes
+    the first where its boolean input NAME is true, and else the second. `graphshare extract --branch` takes one out again.
+
     An MXNet graph beside an ONNX model is exported first, with --shape for its inputs.
 
     Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
-    pairs = _pairs(connect)
     _check_counts(graphs, prefixes, params)
     sources = [
         load(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
         for i, graph in enumerate(graphs)
     ]
     if upgrade_first:
-        from graphshare.api.upgrade import upgrade  # start-up: most files need none
-
-        sources = [upgrade(source) for source in sources]
-    result = group(
-        sources,
-        prefixes=prefixes,
-        connect=pairs,
-        share_inputs=share_inputs,
-        on_collision=on_collision,
-        shapes=options.parse_shapes(shapes),
-        as_input=as_input,
-        as_parameter=as_parameter,
-    )
+        sources = [options.upgrade_model(source) for source in sources]
+    result = group(sources, prefixes=prefixes, **settings)
     outputs = write_result(result, output)
     if outputs is not None:
-        _say_group(result.report)
+        if isinstance(result.report, Switching):
+            _say_switch(result.report, settings["switch"])
+        else:
+            _say_group(result.report)
         say_written(outputs)
 
 
-def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
+def _say_switch(report: Switching, name: str) -> None:
+    """What each value of the input computes, what both have together, and the outputs."""
+    for value, member in zip(("true", "false"), report.members, strict=True):
+        say(f"{escape_control(name)} {value}: {member.where}, {member.graph.source.describe_parts(member.graph.nodes)}")
+    say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
+    say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")
+
+
+def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
     pairs = [(text, split_pair(text)) for text in texts]
     faults = [
         Fault(f"--connect {text!r} is not a pair of names", hint="write --connect OUT=IN; \\= stands for = in OUT")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.inspect import inspect
+from graphshare.api.models import Shapes
 from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
@@ -25,7 +26,7 @@ from graphshare.inspection.graph import Inspection, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 
 if TYPE_CHECKING:
-    from graphshare.analysis.cost import Layer
+    from graphshare.analysis.cost import LayerCost
     from graphshare.execute.shape_report import Shaped
 
 _LISTED = 6
@@ -62,7 +63,7 @@ def command(
     format_: str,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
-    shapes: tuple[str, ...],
+    shapes: Shapes,
     exclude: tuple[str, ...],
     names: bool,
     shared: bool,
@@ -94,7 +95,7 @@ def command(
         return 0
     # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
     is_plain = format_ == "text" and not (shapes or names) and not find_format(model.graph).supports(Capability.COSTS)
-    sizes = None if is_plain else options.parse_shapes(shapes)
+    sizes = None if is_plain else shapes
     found = inspect(model, shapes=sizes, as_input=as_input, as_parameter=as_parameter)
     roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in found.roles]
     found = msgspec.structs.replace(found, roles=roles)
@@ -279,7 +280,7 @@ def _put_layers(shaped: Shaped, *, with_costs: bool) -> None:
     )
 
 
-def _make_row(layer: Layer) -> tuple[str, ...]:
+def _make_row(layer: LayerCost) -> tuple[str, ...]:
     shapes = format_names(map(format_dims, layer.outputs), 3)
     shared = f"{_count(layer.shared)} shared" if layer.shared != 0 else ""
     parts = ([_count(layer.parameters)] if layer.parameters != 0 else []) + ([shared] if shared else [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import msgspec
 
@@ -140,17 +142,7 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @click.option("--across-dtypes", is_flag=True, help="Compare arrays of unlike types by value [a difference].")
 @select
 @options.format_
-def diff_(
-    left: str,
-    right: str,
-    epoch: int | None,
-    prefix: str,
-    atol: float,
-    rtol: float,
-    across_dtypes: bool,
-    select: tuple[str, ...],
-    format_: str,
-) -> int:
+def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
     """Compare two parameter files by name and value.
 
     A and B are parameter files, - for stdin, or stems of checkpoints. With --epoch each stem means its file of that epoch.
@@ -161,9 +153,7 @@ def diff_(
     from graphshare.api.params import diff_params  # start-up: only this path needs it
     from graphshare.cli.parameter_lines import format_parameter_diff
 
-    found = diff_params(
-        left, right, epoch=epoch, prefix=prefix, select=select, atol=atol, rtol=rtol, across_dtypes=across_dtypes
-    )
+    found = diff_params(left, right, **settings)
     if format_ == "json":
         put_json({"different": bool(found), **msgspec.to_builtins(found)})
     else:
@@ -188,19 +178,7 @@ def diff_(
 )
 @select
 @options.in_place
-def convert(
-    source: str,
-    target: str,
-    epoch: int | None,
-    to: str | None,
-    densify: bool,
-    np_shape: bool,
-    tie: bool,
-    dtype: str | None,
-    keep: tuple[str, ...],
-    select: tuple[str, ...],
-    in_place: bool,
-) -> None:
+def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], **settings: Any) -> None:
     """Convert a parameter file; keys keep their arg: and aux: in every format.
 
     SOURCE is a parameter file, - for stdin, or the stem of a checkpoint. The suffix of TARGET chooses the format.
@@ -212,19 +190,7 @@ def convert(
     """
     from graphshare.api.params import convert as convert_params  # start-up: only this path needs it
 
-    done = convert_params(
-        source,
-        target,
-        epoch=epoch,
-        to=to,
-        densify=densify,
-        np_shape=np_shape,
-        select=select,
-        tie=tie,
-        dtype=dtype,
-        keep=keep or None,
-        in_place=in_place,
-    )
+    done = convert_params(source, target, dtype=dtype, keep=keep or None, **settings)
     tied = f", {len(done.tied)} of them tied" if done.tied else ""
     say(f"wrote {done.target}: {format_count(done.arrays, 'array')} as {done.format}{tied}")
     for key in done.densified:

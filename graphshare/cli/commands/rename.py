@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import click
 
 from graphshare.api.rename import rename
 from graphshare.api.rules import ruleset_of
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
@@ -28,7 +29,7 @@ EXAMPLES = {
 @options.rewriting
 @click.option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
 @click.option("--strip-prefix", metavar="P", default="", help="Take P away where a name begins with it.")
-@click.option("--map", "map_file", metavar="FILE", help="New names: a map file, or a JSON object of old names and new ones.")
+@click.option("--map", metavar="FILE", help="New names: a map file, or a JSON object of old names and new ones.")
 @click.option("--inverse", is_flag=True, help="Take the names of --map back: the original file, byte for byte.")
 @rule_options.matches
 @rule_options.targets
@@ -38,41 +39,21 @@ EXAMPLES = {
 @rule_options.separator
 @click.option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Limit it to these; repeatable.")
 def command(
-    graph: str,
-    epoch: int | None,
-    params: str | None,
-    prefix: str,
-    strip_prefix: str,
-    map_file: str | None,
-    inverse: bool,
+    source: Checkpoint,
     match: tuple[str, ...],
     to: tuple[str, ...],
-    variable_scope: tuple[str, ...],
-    name_scope: tuple[str, ...],
     rules_file: str | None,
-    separator: str | None,
-    only: tuple[Any, ...],
-    **output: Any,
+    output: Mapping[str, Any],
+    **settings: Any,
 ) -> None:
     """Give nodes other names, parameters along.
 
     Names inside subgraphs stay as they are: they are bound by position. A name that would meet another is refused. In --to
     each * is what the pattern's next * matched. Of several rules for one name the last holds; swaps work.
     """
-    given = matches_of_options(match, to)
-    result = rename(
-        load(graph, epoch=epoch, params=params),
-        ruleset_of(rules_file, given) if given or rules_file else None,
-        prefix=prefix,
-        strip_prefix=strip_prefix,
-        map=map_file,
-        inverse=inverse,
-        variable_scopes=variable_scope,
-        name_scopes=name_scope,
-        separator=separator,
-        only=only,
-    )
-    outputs = write_result(result, output, inputs=[*list_inputs("map", map_file), *list_inputs("rules", rules_file)])
+    rules = matches_of_options(match, to)
+    result = rename(source, ruleset_of(rules_file, rules) if rules or rules_file else None, **settings)
+    outputs = write_result(result, output, inputs=[*list_inputs("map", settings["map"]), *list_inputs("rules", rules_file)])
     if outputs is not None and result.rewrite is not None:
         branch = result.rewrite.branches[0]
         changed = sum(image.name != node.name for node, image in branch.images.items())

@@ -29,7 +29,6 @@ from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import has_kernels
 from graphshare.formats.params.registry import ARRAY_ENDINGS
-from graphshare.resources import end_time_limit
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -107,20 +106,17 @@ def command(
     epoch: int | None,
     params: str | None,
     feeds: tuple[str, ...],
-    shapes: tuple[str, ...],
-    targets: tuple[str, ...],
-    all_outputs: bool,
-    seed: int | None,
-    params_seed: int | None,
     out: str | None,
     classes: _ClassOptions | None,
-    profile: bool,
     images: ImageSettings | None,
+    profile: bool,
     batch: int | None,
+    all_outputs: bool,
     engine: str | None,
     strict_engine: bool,
+    given_training: Mapping[str, Any],
     format_: str,
-    **given_training: Any,
+    **settings: Any,
 ) -> None:
     """Compute a graph's outputs.
 
@@ -152,13 +148,7 @@ def command(
     values = load_feeds(files, images)
     paths = [*(path for _, path in files), *list_image_files(values), *([classes.file] if classes is not None else [])]
     outputs = _resolve_outputs(model, out, training, paths)
-    common: dict[str, Any] = {
-        "feeds": values,
-        "shapes": options.parse_shapes(shapes),
-        "targets": targets,
-        "seed": seed,
-        "params_seed": params_seed,
-    }
+    common = {**settings, "feeds": values}
     warn(notes_on(model.parameter_file, model.graph, unused=False))
     if training is not None:
         if engine not in (None, "numpy"):
@@ -244,7 +234,6 @@ def _resolve_outputs(
 
 def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> None:
     """Write the outputs and the trained parameters, both or neither."""
-    end_time_limit()
     write_outputs(outputs, model, arrays=arrays)
     if outputs.arrays not in ("", "-"):
         say(f"wrote {outputs.arrays}: {format_names(map(escape_control, arrays), _NAMED)}")

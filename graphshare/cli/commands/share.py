@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import click
@@ -9,7 +10,7 @@ import msgspec
 
 from graphshare.api.rules import ruleset_of
 from graphshare.api.share import PURPOSES, detect, share
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import put, put_json, say
@@ -51,9 +52,7 @@ EXAMPLES = {
 @options.as_input
 @options.as_parameter
 def command(
-    graph: str,
-    epoch: int | None,
-    params: str | None,
+    source: Checkpoint,
     overrides: tuple[str, ...],
     aliases: tuple[str, ...],
     rules_file: str | None,
@@ -63,10 +62,8 @@ def command(
     untie: tuple[str, ...],
     doctor: Repair | None,
     transposed: bool,
-    upgrade_first: bool,
-    as_input: tuple[str, ...],
-    as_parameter: tuple[str, ...],
-    **output: Any,
+    output: Mapping[str, Any],
+    **roles: Any,
 ) -> None:
     """Tie parameters inside one graph.
 
@@ -78,17 +75,10 @@ def command(
     if detect_only and (given or rules_file or untie or doctor or transposed):
         raise UsageError(Fault("only one at a time", hint=PURPOSES))
     rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
-    model = load(graph, epoch=epoch, params=params)
-    if upgrade_first:
-        from graphshare.api.upgrade import upgrade  # start-up: most files need none
-
-        model = upgrade(model)
     if detect_only:
-        _print_candidates(detect(model, as_input=as_input, as_parameter=as_parameter), output["format_"])
+        _print_candidates(detect(source, **roles), output["format_"])
         return
-    result = share(
-        model, rules, untie=untie, doctor=doctor, transposed=transposed, as_input=as_input, as_parameter=as_parameter
-    )
+    result = share(source, rules, untie=untie, doctor=doctor, transposed=transposed, **roles)
     outputs = write_result(result, output, inputs=list_inputs("rules", rules_file), report={"ties": result.report.ties})
     if outputs is not None:
         _say_ties(result.report)

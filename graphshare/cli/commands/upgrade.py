@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from graphshare.api.upgrade import upgrade
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
@@ -24,13 +25,12 @@ EXAMPLES = {
 @click.command("upgrade", cls=Command)
 @options.rewriting_symbols
 @click.option("--keep-amp-cast", is_flag=True, help="Keep amp_cast and amp_multicast, which Symbol.save removes.")
-def command(graph: str, epoch: int | None, params: str | None, keep_amp_cast: bool, **output: Any) -> None:
+def command(source: Checkpoint, keep_amp_cast: bool, output: Mapping[str, Any]) -> None:
     """Write what MXNet 1.9.1 would write after loading the file.
 
     Byte for byte, so without a final newline too. Implied auxiliary states become nodes under the names their parameters
     already have. A file that MXNet refuses is refused, with every node at fault.
     """
-    source = load(graph, epoch=epoch, params=params)
     result = upgrade(source, keep_amp_cast=keep_amp_cast)
     outputs = write_result(result, output)
     if outputs is not None:

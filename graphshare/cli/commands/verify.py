@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 import msgspec
@@ -37,7 +38,7 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @options.branch_prefixes
-@click.option("--map", "map_file", metavar="FILE", help="The map file of the rewrite: it pairs the heads.")
+@click.option("--map", metavar="FILE", help="The map file of the rewrite: it pairs the heads.")
 @click.option("--against", metavar="GRAPH", help="Compare with the graph of another file instead of a branch of this one.")
 @click.option("--against-params", metavar="FILE", help="The other graph's parameter file.")
 @click.option("--recorded", metavar="FILE", help="Compare with outputs that `run --all -o FILE` or MXNet recorded.")
@@ -67,29 +68,13 @@ def command(
     graph: str,
     epoch: int | None,
     params: str | None,
-    prefixes: tuple[str, ...],
-    map_file: str | None,
     against: str | None,
     against_params: str | None,
-    recorded: str | None,
     feeds: tuple[str, ...],
-    shapes: tuple[str, ...],
-    params_seed: int | None,
-    as_input: tuple[str, ...],
-    rounds: int,
-    seed: int,
-    atol: float,
-    rtol: float,
-    train_step: bool,
-    expect: str | None,
-    layers: bool,
-    values_only: bool,
-    across_dtypes: bool,
-    allow_unsupported: bool,
-    engine: str | None,
-    strict_engine: bool,
     images: ImageSettings | None,
+    expect: str | None,
     format_: str | None,
+    **settings: Any,
 ) -> int:
     """Prove that branches compute the same.
 
@@ -131,29 +116,8 @@ def command(
         raise UsageError(Fault("--against-params needs --against"))
     model = load(graph, epoch=epoch, params=params)
     values = load_feeds(parse_feeds(feeds), images)
-    report = verify(
-        model,
-        prefixes=prefixes,
-        map=map_file,
-        against=None if against is None else load(against, params=against_params),
-        recorded=recorded,
-        feeds=values,
-        shapes=options.parse_shapes(shapes),
-        params_seed=params_seed,
-        as_input=as_input,
-        rounds=rounds,
-        seed=seed,
-        atol=atol,
-        rtol=rtol,
-        train_step=train_step,
-        expect_tied=expect == "tied",
-        layers=layers,
-        values_only=values_only,
-        across_dtypes=across_dtypes,
-        allow_unsupported=allow_unsupported,
-        engine=engine or (),
-        strict_engine=strict_engine,
-    )
+    other = None if against is None else load(against, params=against_params)
+    report = verify(model, against=other, feeds=values, expect_tied=expect == "tied", **settings)
     for note in describe_images(values):
         say(note)
     _print(report, format_, model.where)

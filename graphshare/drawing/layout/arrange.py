@@ -11,7 +11,7 @@ from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from graphshare.drawing.layout.levels import Layout, Level, Link, Vertex, build_levels, iterate_inside_out
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, Vertex, build_levels, iterate_inside_out
 from graphshare.drawing.picture import Picture
 
 MOST_POINTS = 12  # per member of a level; longer edges than these suffice for are drawn without points
@@ -86,7 +86,7 @@ def _assign_layers(layout: Layout, number: int) -> None:
     _add_links(layout, number, rank, upward)
 
 
-def _find_back_edges(vertices: Sequence[int], level: Level) -> set[tuple[int, int]]:
+def _find_back_edges(vertices: Sequence[int], level: ScopeLevel) -> set[tuple[int, int]]:
     """Return edges without which there is no cycle: those that lead back to where a depth-first walk is."""
     after: _Neighbours = {v: [] for v in vertices}
     for source, target, _ in level.edges:
@@ -110,7 +110,7 @@ def _find_back_edges(vertices: Sequence[int], level: Level) -> set[tuple[int, in
     return back
 
 
-def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, level: Level) -> dict[int, int]:
+def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, level: ScopeLevel) -> dict[int, int]:
     """Return the row of each vertex: entrances in the first, exits in the last."""
     first = 1 if level.entrances else 0
     entrances, exits = set(level.entrances.values()), set(level.exits.values())
@@ -135,7 +135,7 @@ def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, leve
     return rank
 
 
-def _spread_isolated(isolated: Sequence[int], rank: dict[int, int], level: Level) -> None:
+def _spread_isolated(isolated: Sequence[int], rank: dict[int, int], level: ScopeLevel) -> None:
     """Give members without any edge rows of a few each."""
     if len(isolated) <= _WIDEST_ROW:
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
-from graphshare.drawing.layout.levels import Level
+from graphshare.drawing.layout.levels import ScopeLevel
 
 GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, True): 10.0}  # is point, is point
 SPINE, MAIN_SPINE = 64.0, 4096.0  # weights of links that should be straight: with points, and of the main path
@@ -19,7 +19,9 @@ Pull = tuple[int, float, float]  # a neighbour, where it wants the vertex relati
 Offset = Callable[..., float]
 
 
-def assign_x(level: Level, widths: Mapping[int, float], is_point: Callable[[int], bool], offset: Offset) -> dict[int, float]:
+def assign_x(
+    level: ScopeLevel, widths: Mapping[int, float], is_point: Callable[[int], bool], offset: Offset
+) -> dict[int, float]:
     """Return the x of the centre of each vertex of ``level``; ``offset`` tells where on a vertex a net arrives or leaves."""
     above, below = _find_pulls(level, is_point, offset)
     steps = [_measure_steps(row, widths, is_point) for row in level.rows]
@@ -73,7 +75,7 @@ def _measure_steps(row: Sequence[int], widths: Mapping[int, float], is_point: Ca
 
 
 def _find_pulls(
-    level: Level, is_point: Callable[[int], bool], offset: Offset
+    level: ScopeLevel, is_point: Callable[[int], bool], offset: Offset
 ) -> tuple[dict[int, list[Pull]], dict[int, list[Pull]]]:
     """Return what pulls each vertex from above and from below."""
     ends = [(link.source, link.target) for link in level.links]

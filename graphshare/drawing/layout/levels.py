@@ -49,7 +49,7 @@ class SharedBox(msgspec.Struct):
     gutter: int = -1
 
 
-class Level(msgspec.Struct):
+class ScopeLevel(msgspec.Struct):
     """The contents of one scope, which ``vertex`` is in the level around it and ``box`` shows when it is folded.
 
     ``edges`` give a kind to (source, target, net); layering turns them into rows and links.
@@ -75,7 +75,7 @@ class Layout(msgspec.Struct):
 
     boxes: list[Box]
     vertices: list[Vertex]
-    levels: list[Level]
+    levels: list[ScopeLevel]
     at: list[int]
 
     def ancestors(self, vertex: int) -> list[int]:
@@ -90,7 +90,7 @@ def build_levels(picture: Picture) -> Layout:
     """Return the levels of ``picture`` with their edges, not yet arranged."""
     paths = find_paths(picture)
     fed = {line.target for line in picture.lines}  # a parameter with inputs, which a damaged file can have, stands in the rows
-    layout = Layout(_list_boxes(picture), [], [Level((), "")], [])
+    layout = Layout(_list_boxes(picture), [], [ScopeLevel((), "")], [])
     level_of: dict[Path, int] = {(): 0}
     for number, box in enumerate(layout.boxes[:]):
         for depth in range(1, len(paths[number]) + 1):
@@ -183,7 +183,7 @@ def _open_level(layout: Layout, picture: Picture, path: Path, outer: int) -> Non
     layout.vertices.append(Vertex("scope", outer, len(layout.levels), measure_box(layout.boxes[-1])))
     layout.levels[outer].members.append(len(layout.vertices) - 1)
     kind = "branch" if is_branch else "scope"
-    layout.levels.append(Level(path, title, kind, vertex=len(layout.vertices) - 1, box=len(layout.boxes) - 1))
+    layout.levels.append(ScopeLevel(path, title, kind, vertex=len(layout.vertices) - 1, box=len(layout.boxes) - 1))
 
 
 def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) -> None:

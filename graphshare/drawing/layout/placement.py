@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from graphshare.drawing.layout.columns import assign_x, fit_in_order
-from graphshare.drawing.layout.levels import Layout, Level, Link, SharedBox, iterate_inside_out
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, SharedBox, iterate_inside_out
 from graphshare.drawing.layout.text_size import TITLE_BAR, title_width
 
 PAD = 14.0
@@ -43,7 +43,7 @@ class Route(msgspec.Struct):
     arrow: str = ""
 
 
-class Placement(msgspec.Struct):
+class VertexPlacement(msgspec.Struct):
     """The places of the vertices, the routes, and the size of all."""
 
     rects: dict[int, Rect]
@@ -64,7 +64,7 @@ class _Inner(msgspec.Struct):
     shared: dict[int, tuple[float, float]] = {}
 
 
-def place(layout: Layout, *, direction: str = "TB") -> Placement:
+def place(layout: Layout, *, direction: str = "TB") -> VertexPlacement:
     """Return the coordinates of ``layout`` with all scopes open; ``direction`` is where the data flow."""
     return _Placer(layout, direction).place()
 
@@ -81,7 +81,7 @@ class _Placer:
         self.pads = pads(direction)
         self.inner: dict[int, _Inner] = {}
 
-    def place(self) -> Placement:
+    def place(self) -> VertexPlacement:
         for number in iterate_inside_out(self.layout):
             self._place_level(number)
         rects: dict[int, Rect] = {}
@@ -129,7 +129,7 @@ class _Placer:
         if level.vertex >= 0:
             self.size[level.vertex] = (inner.width, inner.height)
 
-    def _widths(self, level: Level) -> dict[int, float]:
+    def _widths(self, level: ScopeLevel) -> dict[int, float]:
         return {v: self.size[v][0] for row in level.rows for v in row}
 
     def _is_point(self, v: int) -> bool:
@@ -213,13 +213,13 @@ class _Placer:
         middle = (y1 + y2) / 2
         return [(xs, y0), *_straight((xs, y0), (xs, y1)), (xs, middle), (xt, middle), (xt, y2), *_straight((xt, y2), (xt, y3))]
 
-    def _route_shared(self, level: Level, rects: dict[int, Rect]) -> Iterable[Route]:
+    def _route_shared(self, level: ScopeLevel, rects: dict[int, Rect]) -> Iterable[Route]:
         for shared in level.shared:
             box = rects[shared.vertex]
             for consumer in shared.consumers:
                 yield Route(route_sideways(box, rects[consumer]), "shared", self.layout.vertices[shared.vertex].content, "end")
 
-    def _turn(self, rects: dict[int, Rect], routes: list[Route]) -> Placement:
+    def _turn(self, rects: dict[int, Rect], routes: list[Route]) -> VertexPlacement:
         """Turn everything so that the data flow in the direction that was asked for."""
         width, height = self.inner[0].width, self.inner[0].height
 
@@ -235,7 +235,7 @@ class _Placer:
             rects[v] = Rect(min(x0, x1), min(y0, y1), abs(x1 - x0), abs(y1 - y0))
         for route in routes:
             route.points = [turn(x, y) for x, y in route.points]
-        return Placement(rects, routes, *((height, width) if self.direction in ("LR", "RL") else (width, height)))
+        return VertexPlacement(rects, routes, *((height, width) if self.direction in ("LR", "RL") else (width, height)))
 
 
 def pads(direction: str) -> tuple[float, float, float, float]:
@@ -246,7 +246,7 @@ def pads(direction: str) -> tuple[float, float, float, float]:
     }[direction]  # fmt: skip
 
 
-def find_port(level: Level, net: int, *, is_exit: bool) -> int | None:
+def find_port(level: ScopeLevel, net: int, *, is_exit: bool) -> int | None:
     """Return the port by which ``net`` leaves or enters a scope."""
     return (level.exits if is_exit else level.entrances).get(net)
 
@@ -266,7 +266,7 @@ def route_sideways(box: Rect, consumer: Rect) -> list[tuple[float, float]]:
     return [(x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)]
 
 
-def _measure_gaps(level: Level, x: dict[int, float]) -> list[float]:
+def _measure_gaps(level: ScopeLevel, x: dict[int, float]) -> list[float]:
     """Return the heights between the rows: more where links lead far to the side."""
     row_of = {v: row for row, members in enumerate(level.rows) for v in members}
     gaps = [ROW_GAP] * max(len(level.rows) - 1, 0)

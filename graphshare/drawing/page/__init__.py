@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.drawing.layout.arrange import arrange
-from graphshare.drawing.layout.levels import Layout, Level, Link
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel
 from graphshare.drawing.layout.text_size import box_texts, title_width
 from graphshare.drawing.palette import DARK, LIGHT, Palette
 from graphshare.drawing.picture import AnnotatedGraph, Box, Picture
@@ -116,7 +116,7 @@ def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
     }
 
 
-def _describe_level(layout: Layout, level: Level) -> dict[str, object]:
+def _describe_level(layout: Layout, level: ScopeLevel) -> dict[str, object]:
     return {
         "title": box_texts(Box("scope", level.title, [], None))[0],
         "titleWidth": title_width(level.title),

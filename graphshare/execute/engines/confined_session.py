@@ -23,8 +23,8 @@ from typing import IO, Any
 import msgspec
 import numpy as np
 
-from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.execute.engines.onnx_session import Session, load_runtime, require_runtime
+from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
+from graphshare.execute.engines.onnx_session import OnnxSession, load_runtime, require_runtime
 from graphshare.ops.kernel import Array
 from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, chosen_memory
 from graphshare.text.format import format_bytes
@@ -42,19 +42,20 @@ serve()
 _LENGTH = 8
 _LARGEST = (1 << 32) - 1  # bytes that msgpack has in one value
 _BESIDE = 64 << 20  # bytes beside what is computed: the stacks of threads, and what the allocator keeps
+_FULL = 75  # the exit code where a message does not fit below the limit
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Cannot allocate memory")
 
 
-class ConfinedSession(Session):
-    """A :class:`Session` in another process, which all of them share: what they take together counts against a limit."""
+class ConfinedSession(OnnxSession):
+    """A :class:`OnnxSession` in another process, which all of them share: what they take together counts against a limit."""
 
     def __init__(self, model: bytes, folder: str = "", *, merge_equal: bool = True, awake: bool = True) -> None:
-        """Load a model as :class:`Session` does.
+        """Load a model as :class:`OnnxSession` does.
 
         Raises:
             UsageError: onnxruntime is not installed.
             InputError: it refuses the model.
-            RefusedError: it takes more memory than the limit or, without one, than is available.
+            MemoryLimitError: it takes more memory than the limit or, without one, than is available.
         """
         require_runtime()
         self._process = _find_process()
@@ -75,7 +76,7 @@ class ConfinedSession(Session):
 
         Raises:
             InputError: onnxruntime fails.
-            RefusedError: it takes more memory than the limit.
+            MemoryLimitError: it takes more memory than the limit.
         """
         taken = {name: _pack(array) for name, array in feeds.items() if name in self.dtypes}
         return [_unpack(value) for value in self._process.ask("run", self._number, taken)]
@@ -85,9 +86,9 @@ class ConfinedSession(Session):
             self._process.closed.append(self._number)
 
 
-def open_session(model: bytes, folder: str = "", *, merge_equal: bool = True) -> Session:
+def open_session(model: bytes, folder: str = "", *, merge_equal: bool = True) -> OnnxSession:
     """Return a session on a model that was translated here: in this process, unless the user limits memory."""
-    kind = Session if chosen_memory() is None else ConfinedSession
+    kind = OnnxSession if chosen_memory() is None else ConfinedSession
     return kind(model, folder, merge_equal=merge_equal)
 
 
@@ -126,7 +127,8 @@ class _Process:
 
         Raises:
             InputError: the error that there was.
-            RefusedError: the limit was reached, or the process ended.
+            MemoryLimitError: the limit was reached, or the process ended without an answer.
+            RefusedError: it had ended before.
         """
         limit = chosen_memory()
         with self._lock:
@@ -143,13 +145,13 @@ class _Process:
                 raise
             if answer is None or answer[0] == "memory":
                 self._end()
-        if answer is None:
-            ending = f"signal {-code}" if (code := self._process.wait()) < 0 else f"exit code {code}"
-            raise RefusedError(Fault(f"onnxruntime ended without an answer ({ending})", hint=MORE_MEMORY))
-        outcome, value = answer
+        if answer is None and (code := self._process.wait()) != _FULL:
+            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise MemoryLimitError(Fault(f"onnxruntime ended without an answer ({ending})", hint=MORE_MEMORY))
+        outcome, value = ("memory", ()) if answer is None else answer
         if outcome == "memory":
             allowed = "is available" if limit is None else f"the limit of {format_bytes(limit)} allows"
-            raise RefusedError(Fault(f"the model takes more memory in onnxruntime than {allowed}", hint=MORE_MEMORY))
+            raise MemoryLimitError(Fault(f"the model takes more memory in onnxruntime than {allowed}", hint=MORE_MEMORY))
         if outcome == "error":
             raise InputError([Fault(text, where=where) for text, where in value])
         return value
@@ -194,7 +196,7 @@ def serve() -> None:
     os.dup2(2, 1)  # native code prints what it likes
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_listen, args=(messages,), daemon=True).start()
-    sessions: dict[int, Session] = {}
+    sessions: dict[int, OnnxSession] = {}
     numbers = count()
     held = _measure_data()
     while True:
@@ -209,8 +211,11 @@ def serve() -> None:
 
 def _listen(messages: SimpleQueue[Any]) -> None:
     """Pass messages on, and end this process with the one that sends them, also in the middle of a computation."""
-    while (message := _receive(sys.stdin.buffer)) is not None:
-        messages.put(message)
+    try:
+        while (message := _receive(sys.stdin.buffer)) is not None:
+            messages.put(message)
+    except MemoryError:  # a message beyond the limit; its rest stays unread
+        os._exit(_FULL)
     os._exit(0)
 
 
@@ -225,13 +230,13 @@ def _answer(compute: Callable[[], Any]) -> tuple[str, Any]:
         return ("memory", None) if any(text in str(error) for text in _NO_MEMORY) else ("error", faults)
 
 
-def _open(sessions: dict[int, Session], number: int, model: bytes, options: dict[str, Any]) -> tuple[Any, ...]:
-    session = sessions[number] = Session(model, **options)
+def _open(sessions: dict[int, OnnxSession], number: int, model: bytes, options: dict[str, Any]) -> tuple[Any, ...]:
+    session = sessions[number] = OnnxSession(model, **options)
     own = session.inputs, session.defaults, session.dtypes, session.outputs, session.unreadable
     return number, session.version, *own
 
 
-def _run(sessions: Mapping[int, Session], number: int, feeds: Mapping[str, Any]) -> list[Any]:
+def _run(sessions: Mapping[int, OnnxSession], number: int, feeds: Mapping[str, Any]) -> list[Any]:
     return [_pack(value) for value in sessions[number].run({name: _unpack(array) for name, array in feeds.items()})]
 
 

@@ -21,7 +21,7 @@ _NO_ARRAY = re.compile(r"\((bfloat16|u?int[24]|float4\w*)\)")
 EXTRA = f"{install_command('onnx')} gives {{}}; {_WHEELS}"
 
 
-class Session:
+class OnnxSession:
     """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names.
 
     ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are those of all of them
@@ -92,7 +92,7 @@ def _read_dtype(text: str) -> str:
 
 
 def _make_options(folder: str, *, optimize: bool, awake: bool) -> SessionOptions:
-    """Return the options of a session; the arguments are those of :class:`Session`."""
+    """Return the options of a session; the arguments are those of :class:`OnnxSession`."""
     import onnxruntime  # as above
 
     options = onnxruntime.SessionOptions()

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
-from graphshare.execute.engines.onnx_session import Session, require_runtime
+from graphshare.execute.engines.onnx_session import OnnxSession, require_runtime
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.translate import UntranslatedError, translate_graph
 from graphshare.formats.onnx.messages import encode_tensor
@@ -52,7 +52,7 @@ class OnnxRuntime:
             raise NodesRefusedError({node: reason for node in part.inference.nodes if not node.is_variable})
         translated = translate_part(part)
         try:
-            session = Session(
+            session = OnnxSession(
                 translated.data, arrays=translated.arrays, optimize=part.repeated, awake=part.alone and part.repeated
             )
         except InputError as error:
@@ -61,7 +61,7 @@ class OnnxRuntime:
 
 
 class _CompiledSession:
-    def __init__(self, session: Session, translated: OnnxPart, part: Part) -> None:
+    def __init__(self, session: OnnxSession, translated: OnnxPart, part: Part) -> None:
         self._session, self._names = session, translated.inputs
         self._types = {node: part.inference.types[node][0] or "float32" for node in translated.inputs}
 

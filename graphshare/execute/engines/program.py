@@ -13,7 +13,7 @@ from graphshare.analysis.shapes import Inference, ShapeTable
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.engine import Compiled, Engine, NodesRefusedError, Part
 from graphshare.execute.interpreter import Run, run_plan
-from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.rebuild import rebuild
 from graphshare.ops.kernel import Array
@@ -29,7 +29,7 @@ class _Step(msgspec.Struct, frozen=True, eq=False):
     """One part: what computes it, and the values that are not needed after it."""
 
     cut: _Cut
-    run: Compiled | Plan
+    run: Compiled | ExecutionPlan
     last: Sequence[_Output]
 
 
@@ -59,7 +59,7 @@ class Program:
     def __init__(self, engine: Engine, part: Part, steps: Sequence[_Step], in_numpy: Mapping[Node, str]) -> None:
         self.engine, self.in_numpy = engine, in_numpy
         self._part, self._steps = part, steps
-        self.parts = sum(1 for step in steps if not isinstance(step.run, Plan))
+        self.parts = sum(1 for step in steps if not isinstance(step.run, ExecutionPlan))
 
     def note(self) -> str:
         """Return what is computed with numpy, in one line; empty where the engine computes all."""
@@ -78,7 +78,7 @@ class Program:
         for step in self._steps:
             feeds = {**values, **{variable: known[output] for variable, output in step.cut.inputs.items()}}
             before = sum(array.nbytes for array in known.values())
-            if isinstance(step.run, Plan):
+            if isinstance(step.run, ExecutionPlan):
                 done = run_plan(step.run, feeds, shapes=step.cut.inference.shapes, rng=rng)
                 outputs: Sequence[Array] = done.outputs
                 peak = max(peak, before + done.peak_bytes)

@@ -44,7 +44,7 @@ class FileSystem(Protocol):
     def invalidate_cache(self, path: str | None = ...) -> None: ...
 
 
-class Place:
+class RemotePath:
     """A URL with the file system that reads it: ``path`` is what that one calls it."""
 
     __slots__ = ("filesystem", "path", "scheme", "url")

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ListedFile
 from graphshare.files.remote import patience
-from graphshare.files.remote.filesystem import Place, translate_errors
+from graphshare.files.remote.filesystem import RemotePath, translate_errors
 from graphshare.files.remote.ranges import choose_fetch
 from graphshare.files.remote.source import RemoteFile, describe_version, read_url
 from graphshare.text.urls import join_url, leaves_folder, split_url
@@ -27,7 +27,7 @@ _MAX_PAGES = 1000
 
 def find_kind(url: str) -> Literal["file", "folder", ""]:
     """Return what is at a URL; an empty text for nothing. Raises InputError when that cannot be known."""
-    place = Place(url)
+    place = RemotePath(url)
     if place.is_web:
         if split_url(url)[1] == "":
             return "folder"
@@ -58,7 +58,7 @@ def is_remote_folder(url: str) -> bool:
 
 def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
     """Return the files right in a folder whose names begin with ``prefix``, by name. Raises InputError when it is not there."""
-    place = Place(folder)
+    place = RemotePath(folder)
     if place.is_web:
         files = [ListedFile(url, -1, "") for url in _list_links(folder) if not url.endswith("/")]
         return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
@@ -75,7 +75,7 @@ def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
 
 def find_files(folder: str, *, depth: int | None = None) -> list[ListedFile]:
     """Return the files below a folder, at most ``depth`` levels down, by path. Raises InputError when it is not there."""
-    place = Place(folder)
+    place = RemotePath(folder)
     if place.is_web:
         return sorted(_follow_links(folder, depth), key=_by_path)
     with translate_errors(folder):

@@ -31,7 +31,8 @@ _PIECE = 1 << 20
 async def read_paced(read: Callable[[int], Awaitable[bytes]], size: int) -> bytes:
     """Return up to ``size`` bytes, fewer at the end of what is sent. Raises TimeoutError when they come too slowly."""
     started, pieces, left = time.monotonic(), list[bytes](), size
-    while left > 0 and (piece := await read(min(left, _PIECE))):
+    # a limit of its own: aiohttp waits without one after a chunk whose size is none
+    while left > 0 and (piece := await asyncio.wait_for(read(min(left, _PIECE)), SILENCE)):
         pieces.append(piece)
         left -= len(piece)
         if time.monotonic() - started > allow_seconds(size - left):

@@ -15,7 +15,7 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.files.remote import patience
-from graphshare.files.remote.filesystem import Place, find_status, may_pass, translate_errors
+from graphshare.files.remote.filesystem import RemotePath, find_status, may_pass, translate_errors
 from graphshare.text.format import format_bytes
 
 MAX_WITHOUT_RANGES = 64 << 20
@@ -40,7 +40,7 @@ class Fetch(Protocol):
     def __call__(self, *bounds: tuple[int, int], version: str) -> list[Answer]: ...
 
 
-def choose_fetch(place: Place) -> Fetch | None:
+def choose_fetch(place: RemotePath) -> Fetch | None:
     """Return how ranges of a URL are requested; None where only the file system itself can tell."""
     if not (place.is_web or place.is_s3):
         return None
@@ -57,7 +57,7 @@ def choose_fetch(place: Place) -> Fetch | None:
 
 
 async def _get_all(
-    get: Callable[..., Coroutine[Any, Any, Answer]], place: Place, bounds: Sequence[tuple[int, int]], version: str
+    get: Callable[..., Coroutine[Any, Any, Answer]], place: RemotePath, bounds: Sequence[tuple[int, int]], version: str
 ) -> list[Answer]:
     """Return the answers to several requests, of which some are under way at the same time."""
     free = asyncio.Semaphore(patience.AT_ONCE)
@@ -96,7 +96,7 @@ class _RepeatedError(Exception):
         self.cause = cause
 
 
-async def _get_from_web(place: Place, start: int, stop: int, version: str) -> Answer:
+async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) -> Answer:
     import aiohttp  # an optional package
 
     filesystem: Any = place.filesystem
@@ -151,7 +151,7 @@ async def _read_whole(response: Any, url: str) -> bytes:
     return data
 
 
-async def _get_from_s3(place: Place, start: int, stop: int, version: str) -> Answer:
+async def _get_from_s3(place: RemotePath, start: int, stop: int, version: str) -> Answer:
     bucket, key, number = cast(Any, place.filesystem).split_path(place.path)
     wanted = {
         "Bucket": bucket,
@@ -176,7 +176,7 @@ async def _get_from_s3(place: Place, start: int, stop: int, version: str) -> Ans
     return Answer(start, data, _total(response, place.url), response["ETag"])
 
 
-async def _call_s3(place: Place, **wanted: str | None) -> Mapping[str, Any]:
+async def _call_s3(place: RemotePath, **wanted: str | None) -> Mapping[str, Any]:
     """Return the answer to a request for an object. Raises _RepeatedError: botocore repeats requests by itself."""
     options = {name: value for name, value in wanted.items() if value}
     try:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ByteSource, Identity, raise_shrunk, read_whole
-from graphshare.files.remote.filesystem import Place, translate_errors
+from graphshare.files.remote.filesystem import RemotePath, translate_errors
 from graphshare.files.remote.ranges import Answer, Fetch, choose_fetch, refuse_changed
 from graphshare.text.format import format_bytes, format_count
 
@@ -100,7 +100,7 @@ def _start_of(answer: Answer) -> int:
 class CopiedFile(ByteSource):
     """A temporary copy of a file at a URL. Its identity is that of the original."""
 
-    def __init__(self, place: Place, file: BinaryIO, identity: Identity, size: int) -> None:
+    def __init__(self, place: RemotePath, file: BinaryIO, identity: Identity, size: int) -> None:
         self.name, self.identity, self.size = place.url, identity, size
         self._place, self._file = place, file
 
@@ -128,7 +128,7 @@ def open_url(url: str, *, first: int = 0) -> ByteSource:
     Raises:
         InputError: it does not exist, cannot be read, or is too large to be copied out of an archive.
     """
-    place = Place(url)
+    place = RemotePath(url)
     if _scheme_of_link(url) in _ARCHIVES:
         return _copy(place)
     return RemoteFile(url, choose_fetch(place) or _FileSystemRanges(place), first=max(first, WINDOW))
@@ -165,7 +165,7 @@ def read_url(url: str, limit: int) -> bytes:
 class _FileSystemRanges:
     """Ranges of a file system that has no conditions; the version of each answer is what the file system says of the file."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RemotePath) -> None:
         self._place = place
 
     def __call__(self, *bounds: tuple[int, int], version: str) -> list[Answer]:
@@ -182,7 +182,7 @@ class _FileSystemRanges:
         return Answer(start, data, int(size), str(found))
 
 
-def _find_identity(place: Place) -> tuple[int, str]:
+def _find_identity(place: RemotePath) -> tuple[int, str]:
     with translate_errors(place.url):
         place.filesystem.invalidate_cache()
         facts = place.filesystem.info(place.path)
@@ -197,7 +197,7 @@ def describe_version(facts: Mapping[str, Any]) -> str:
     return next((str(facts[name]) for name in names if facts.get(name) is not None), "")
 
 
-def _copy(place: Place) -> ByteSource:
+def _copy(place: RemotePath) -> ByteSource:
     """Return a copy of a file in an archive. Raises InputError when it is too large."""
     identity = _find_identity(place)
     if identity[0] > MAX_COPY:

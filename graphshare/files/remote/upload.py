@@ -18,7 +18,7 @@ from typing import Any
 from graphshare.errors import Fault, OutputError
 from graphshare.files.paths import exists
 from graphshare.files.remote import patience
-from graphshare.files.remote.filesystem import Place, explain, find_status, may_pass, translate_errors
+from graphshare.files.remote.filesystem import RemotePath, explain, find_status, may_pass, translate_errors
 from graphshare.files.staged_file import StagedFile, may_overwrite
 from graphshare.text.format import format_count
 from graphshare.text.urls import split_url
@@ -35,7 +35,7 @@ class Upload:
 
     def __init__(self, url: str, folder: str, *, last: bool) -> None:
         self.url, self.last = url, last
-        self._place = Place(url)
+        self._place = RemotePath(url)
         self.is_placed = False
         self.existed = exists(url)
         if self.existed and not may_overwrite():

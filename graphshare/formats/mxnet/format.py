@@ -32,6 +32,7 @@ class MxnetFormat(ModelFormat):
     is_text = True
     missing: ClassVar[Mapping[Capability, str]] = {
         Capability.FOLD_PROOF: "`graphshare verify FOLDED --against MODEL --values-only` proves it, with `shapes`",
+        Capability.SWITCH: "`graphshare export` writes it as ONNX",
         Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
         Capability.POOL: "`graphshare export` writes it as ONNX; `graphshare group` puts models on one parameter file",
     }

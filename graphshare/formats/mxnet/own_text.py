@@ -27,7 +27,7 @@ _HALF = r"\\u[dD][89abAB]..(?=\\u[dD][c-fC-F])"
 _CHARACTER = re.compile(rf"(?:{_HALF})?(?:\\u.{{4}}|\\.|.)", re.DOTALL)
 
 
-class Value(NamedTuple):
+class ValueSpan(NamedTuple):
     """Where a value stands in a text: the place of its first character and the one behind its last."""
 
     start: int
@@ -83,7 +83,7 @@ class OwnText:
         nodes = self._members["nodes"]
         others = {key: value for key, value in self._members.items() if key != "nodes"}
         before = {key: value for key, value in others.items() if value.start < nodes.start}
-        behind = {key: Value(v.start - nodes.end, v.end - nodes.end) for key, v in others.items() if v.start > nodes.start}
+        behind = {key: ValueSpan(v.start - nodes.end, v.end - nodes.end) for key, v in others.items() if v.start > nodes.start}
         return (
             _replace(self._text[: nodes.start], before, old, new, texts),
             _replace(self._text[nodes.end :], behind, old, new, texts),
@@ -110,7 +110,7 @@ def _find_sources(file: FileText) -> dict[Node, int]:
     return ids
 
 
-def _replace(text: str, members: Mapping[str, Value], old: Pairs, new: Pairs, texts: JsonWriter) -> str:
+def _replace(text: str, members: Mapping[str, ValueSpan], old: Pairs, new: Pairs, texts: JsonWriter) -> str:
     """Return ``text`` with the values that differ between ``old`` and ``new`` replaced at their places."""
     pieces, end = [], 0
     for key, value in sorted(members.items(), key=lambda item: item[1]):
@@ -144,27 +144,27 @@ def _change_string(own: str, new: str, texts: JsonWriter) -> str:
     return "".join(chain('"', escaped[:prefix], middle, escaped[len(escaped) - suffix :], '"'))
 
 
-def _find_members(text: str, start: int) -> dict[str, Value]:
+def _find_members(text: str, start: int) -> dict[str, ValueSpan]:
     """Return where the values of an object stand; of a key given twice the last counts."""
-    members: dict[str, Value] = {}
+    members: dict[str, ValueSpan] = {}
     at = _skip(text, start + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
         at = _skip(text, _skip(text, at) + 1)
         end = _DECODER.raw_decode(text, at)[1]
-        members[key] = Value(at, end)
+        members[key] = ValueSpan(at, end)
         at = _skip(text, end)
         at = _skip(text, at + 1) if text[at] == "," else at
     return members
 
 
-def _find_elements(text: str, start: int) -> list[Value]:
+def _find_elements(text: str, start: int) -> list[ValueSpan]:
     """Return where the elements of an array stand."""
-    elements: list[Value] = []
+    elements: list[ValueSpan] = []
     at = _skip(text, start + 1)
     while text[at] != "]":
         end = _DECODER.raw_decode(text, at)[1]
-        elements.append(Value(at, end))
+        elements.append(ValueSpan(at, end))
         at = _skip(text, end)
         at = _skip(text, at + 1) if text[at] == "," else at
     return elements

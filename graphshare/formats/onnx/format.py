@@ -13,6 +13,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, Integers, ModelFormat, SaveOptions, StaticType
 from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.bodies import Body
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
@@ -100,6 +101,23 @@ class OnnxFormat(ModelFormat):
         from graphshare.formats.onnx.compose import take_outputs
 
         return take_outputs(node, other)
+
+    def make_switch(
+        self, name: str, bodies: tuple[Graph, Graph], outputs: Sequence[tuple[str, Sequence[StaticType | None]]]
+    ) -> tuple[Node, Node]:
+        from graphshare.formats.onnx.switch import make_switch
+
+        return make_switch(name, bodies, outputs)
+
+    def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
+        from graphshare.formats.onnx.switch import open_input
+
+        return open_input(node, types)
+
+    def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
+        from graphshare.formats.onnx.switch import find_switch
+
+        return find_switch(node)
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
         from graphshare.formats.onnx.types import list_replaceable

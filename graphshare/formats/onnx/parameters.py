@@ -19,6 +19,7 @@ from graphshare.formats.onnx.tensors import (
     RAW,
     data_size,
     dtype_name,
+    locate_sparse,
     locate_tensor,
     pack_integers,
     read_elements,
@@ -26,6 +27,7 @@ from graphshare.formats.onnx.tensors import (
 from graphshare.formats.onnx.wire import BYTES, WireError, scan
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.ir.graph import Graph, Node
+from graphshare.text.format import format_shape
 
 FORMAT = "onnx"
 SPARSE = "onnx sparse"
@@ -89,19 +91,22 @@ def _make_record(name: str, node: Node) -> Record | None:
         return None
     if place is None:  # a sparse one
         span = tensor.span
-        size = sum(map(len, _read_sparse(span)))
-        return Record(name, (size,), "uint8", SPARSE, span.start, span.end - span.start, None, size)
+        size, values = sum(map(len, _read_sparse(span))), locate_sparse(span.file, span.start, span.end)
+        kind = f"sparse {dtype_name(values.code)}" if values is not None else ""
+        return Record(name, (size,), "uint8", SPARSE, span.start, span.end - span.start, None, size, stated=kind)
+    stated = ""
     shape, dtype, layout, known = place.shape, DTYPE_NAMES.get(place.code), FORMAT, data_size(place)
     size = place.end - place.start if known is None else known
     if dtype is None:
+        stated = f"{dtype_name(place.code)} {format_shape(place.shape)}"
         shape, dtype, layout = (size,), "uint8", f"{FORMAT} {dtype_name(place.code)}"
     if place.data == EXTERNAL or known is None:
-        return Record(name, shape, dtype, layout, place.start, size, place.start, size)
+        return Record(name, shape, dtype, layout, place.start, size, place.start, size, stated=stated)
     start, end = tensor.span.start, tensor.span.end
     if size and not place.pieces:
         return Record(name, None, None, FORMAT, start, end - start, None, 0)
     in_place = not size or (place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype))
-    return Record(name, shape, dtype, layout, start, end - start, place.start if in_place else None, size)
+    return Record(name, shape, dtype, layout, start, end - start, place.start if in_place else None, size, stated=stated)
 
 
 def _is_plain(place: TensorPlace, dtype: str) -> bool:

@@ -18,18 +18,14 @@ import msgspec
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.open_source import open_source
-from graphshare.files.output_paths import UsedFile, place_output, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name
-from graphshare.formats.model_names import name_of_file
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
-from graphshare.formats.params.registry import FORMATS, MODELS, choose_format, find_format, read_index
+from graphshare.formats.params.registry import MODELS, find_format, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.names import split_key
 from graphshare.text.short_repr import ShortRepr
-from graphshare.text.urls import local_path
 
 FLOATS = ("float16", "float32", "float64")
 """What arrays can be converted to."""
@@ -40,7 +36,7 @@ _SCALES = ("gamma", "beta", "weight", "bias")
 
 
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
-    """What :func:`convert_params` did; ``arrays`` counts what was written.
+    """What a conversion did; ``arrays`` counts what was written.
 
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
     arrays of their own) hold keys as they are in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
@@ -68,53 +64,10 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
         return "BatchNorm keep their type: MXNet takes them in float32 only"
 
 
-def convert_params(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    *,
-    to: str | None = None,
-    densify: bool = False,
-    np_shape: bool = False,
-    select: Sequence[str] = (),
-    tie: bool = False,
-    dtype: str | None = None,
-    keep: Sequence[str] | None = None,
-    in_place: bool = False,
-) -> Conversion:
-    """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
-
-    In a directory the target gets the source's name. With ``in_place`` it may be the source itself.
-
-    ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
-    Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
-    have no sparse form, so that they need ``densify``. ``select`` limits the conversion to what these patterns match. With
-    ``tie`` equal arrays become one where the format has ties, under the first of their names. With ``dtype`` (``float16``,
-    ``float32`` or ``float64``) floating-point arrays get that dtype; integers, booleans and what the patterns ``keep`` match
-    keep theirs. Without ``keep`` float16 leaves out the statistics, gamma and beta of BatchNorm, which MXNet takes in float32
-    only; an empty ``keep`` keeps nothing.
-    Streams one array at a time. Raises InputError, RefusedError (naming every record that the target cannot hold),
-    OutputError or SelfCheckError; ``target`` is then as it was.
-    """
-    source, target = local_path(os.fspath(source)), local_path(os.fspath(target))
-    if to not in (None, *FORMATS):
-        raise UsageError(Fault(f"there is no format {to!r}", hint=f"the formats are {', '.join(FORMATS)}"))
-    target = place_output(target, base_name(source) if to is None else name_of_file(source) + FORMATS[to].suffix)
-    format_ = choose_format(target) if to is None else FORMATS[to]
-    refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(source, "parameters")], in_place=in_place)
-    file = read_index(source)
-    plan = _plan_conversion(file, format_, select, tie)
-    cast = _choose_cast(file, plan, dtype, keep)
-    if cast is not None and file.format == format_.name:  # records are written anew, and only V3 holds a scalar
-        np_shape |= any(record.layout == "V3" for record, _ in plan)
-    with OutputTransaction() as stage:
-        stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape, cast=cast)
-        stage.commit()
-    return _describe_conversion(file, plan, target, format_, densify, cast)
-
-
-def _describe_conversion(
+def describe_conversion(
     file: ParameterFile, plan: Plan, target: str, format_: ParameterFormat, densify: bool, cast: Cast | None
 ) -> Conversion:
+    """Return what writing the records of ``plan`` to ``target`` did."""
     copies = cast is None and _can_copy(file, plan, format_, densify)
     tied = tuple(key or "" for record, key in plan if record.tied_to is not None)
     return Conversion(
@@ -226,7 +179,7 @@ def find_ties(plan: Plan) -> dict[str, str]:
     return ties
 
 
-def _plan_conversion(
+def plan_conversion(
     file: ParameterFile, format_: ParameterFormat, select: Sequence[str], tie: bool
 ) -> list[tuple[Record, str | None]]:
     """Return the records to convert, with their keys in the target."""
@@ -237,7 +190,7 @@ def _plan_conversion(
     return _tie_equal_arrays(file, plan, format_) if tie else plan
 
 
-def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str] | None) -> Cast | None:
+def choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str] | None) -> Cast | None:
     """Return the conversion to ``dtype``; None where it changes no array, so that records can be copied."""
     if dtype not in (None, *FLOATS):
         raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
@@ -265,7 +218,7 @@ def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conv
         InputError: an array cannot be read.
     """
     plan = _name_records(file, find_format(file.format))
-    cast = _choose_cast(file, plan, dtype, None)
+    cast = choose_cast(file, plan, dtype, None)
     records = []
     with ArrayReader(file) as reader:
         for record, key in plan:
@@ -276,7 +229,7 @@ def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conv
             new = record_of_bytes(key or "", dtype, record.shape_and_dtype()[0], content)
             records.append(msgspec.structs.replace(new, tied_to=record.tied_to))
     changed = msgspec.structs.replace(file, records=tuple(records))
-    return changed, _describe_conversion(file, plan, "", find_format(file.format), False, cast)
+    return changed, describe_conversion(file, plan, "", find_format(file.format), False, cast)
 
 
 def _find_batch_norms(file: ParameterFile) -> set[str]:

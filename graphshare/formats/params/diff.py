@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -11,8 +10,7 @@ import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import PRECISIONS, ParameterFile, Record, find_coarsest
-from graphshare.formats.params.registry import MODELS, read_index
-from graphshare.formats.params.select import select_keys
+from graphshare.formats.params.registry import MODELS
 from graphshare.progress import task
 from graphshare.text.format import format_dims
 from graphshare.text.html import Table, format_html
@@ -69,35 +67,6 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the changes as a table, which notebooks show."""
         title = f"parameters: {self.equal:,} equal, {len(self.changes):,} different"
         return format_html(title, facts=[("left", self.left), ("right", self.right)], tables=[self.make_table()])
-
-
-def diff_params(
-    left: str | os.PathLike[str],
-    right: str | os.PathLike[str],
-    *,
-    prefix: str = "",
-    select: Sequence[str] = (),
-    atol: float = 0.0,
-    rtol: float = 0.0,
-    across_dtypes: bool = False,
-) -> ParameterDiff:
-    """Return what differs between two files; ``prefix`` is what names in ``right`` have in addition.
-
-    With ``across_dtypes`` floating-point arrays of unlike dtypes are compared by value: they are equal up to the rounding of
-    the less precise one.
-
-    Raises:
-        InputError: a file cannot be read.
-        RefusedError: a pattern of ``select`` matches nothing.
-    """
-    a, b = read_index(left), read_index(right)
-    chosen = {*select_keys(a, select, others=_keys(b)), *select_keys(b, select, others=_keys(a))} if select else None
-    names = {split_key(key)[1]: (prefix + split_key(key)[1],) for key in _keys(a)}
-    return diff_parameters(a, b, names, atol=atol, rtol=rtol, chosen=chosen, across_dtypes=across_dtypes)
-
-
-def _keys(file: ParameterFile) -> list[str]:
-    return [record.key for record in file.records if record.key is not None]
 
 
 def diff_parameters(
@@ -181,7 +150,11 @@ def _change(
         return ParameterChange("added" if x is None else "removed", *keys, shape, some.dtype)
     forms = [
         f"{what} {_form(p)} became {_form(q)}"
-        for what, p, q in (("shape", x.shape, y.shape), ("type", x.dtype, y.dtype), ("storage", x.storage, y.storage))
+        for what, p, q in (
+            ("shape", x.shape, y.shape),
+            ("type", x.element_type, y.element_type),
+            ("storage", x.storage, y.storage),
+        )
         if p != q and not (coarser and what == "type")
     ]
     detail = "; ".join(forms)

@@ -18,21 +18,22 @@ def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterato
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
         if record.key is not None and record.shape is not None and record.tied_to is None and 0 not in record.shape:
-            alike.setdefault((record.shape, record.dtype, record.storage), {})[record.key] = record
+            alike.setdefault((record.shape, record.element_type, record.storage), {})[record.key] = record
     candidates = [by_key for by_key in alike.values() if len(by_key) > 1]
     size = sum(record.dense_size for by_key in candidates for record in by_key.values())
     with ArrayReader(file) as reader, task("comparing arrays", size, "B") as advance:
         for by_key in candidates:
             groups: dict[bytes, list[str]] = {}
             for key, record in by_key.items():
-                groups.setdefault(_digest(reader, record), []).append(key)
+                groups.setdefault(hash_array(reader, record), []).append(key)
                 advance(record.dense_size)
             for keys in groups.values():
                 if len(keys) > 1:
                     yield keys[0], keys[1:]
 
 
-def _digest(reader: ArrayReader, record: Record) -> bytes:
+def hash_array(reader: ArrayReader, record: Record) -> bytes:
+    """Return a cryptographic hash of the bytes of an array, which is read piece by piece."""
     digest = hashlib.blake2b(digest_size=32)
     if record.storage == "default":
         for chunk in reader.chunks(record):

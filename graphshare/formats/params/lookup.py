@@ -80,6 +80,6 @@ def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Rec
     """Return what differs between two records' arrays; empty when they are equal byte for byte."""
     if x.shape != y.shape:
         return f"shapes {x.shape} and {y.shape}"
-    if x.dtype != y.dtype:
-        return f"types {x.dtype} and {y.dtype}"
+    if x.element_type != y.element_type:
+        return f"types {x.element_type} and {y.element_type}"
     return "" if have_equal_bytes(left.chunks(x), right.chunks(y)) else "values"

@@ -84,7 +84,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     else the format. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is None where the data
     cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse parts.
     ``storage_shape`` is the shape of the stored values of a sparse array. ``tied_to`` names the record whose bytes this one
-    is a second name for. ``origin`` is None unless the bytes are elsewhere than in the file that lists the record.
+    is a second name for. ``origin`` is None unless the bytes are elsewhere than in the file that lists the record. ``stated``
+    is the dtype and shape that an ONNX file states of elements that are listed as the bytes that they take.
     """
 
     key: str | None
@@ -102,6 +103,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     big_endian: bool = False
     tied_to: str | None = None
     origin: Origin | None = None
+    stated: str = ""
+
+    @property
+    def element_type(self) -> str | None:
+        """The dtype; of elements that are listed as bytes what their file states of them. Arrays that differ in it differ."""
+        return self.stated or self.dtype
 
     @property
     def key_bytes(self) -> bytes:

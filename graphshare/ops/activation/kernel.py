@@ -10,11 +10,11 @@ import numpy as np
 
 from graphshare.ops.activation.leaky import GRADIENTS as LEAKY_GRADIENTS
 from graphshare.ops.activation.leaky import KERNELS as LEAKY_KERNELS
-from graphshare.ops.buffers import result_buffer
+from graphshare.ops.activation.softmax import GRADIENTS as SOFTMAX_GRADIENTS
+from graphshare.ops.activation.softmax import KERNELS as SOFTMAX_KERNELS
 from graphshare.ops.conversion import convert
-from graphshare.ops.fusion import RELU, Epilogue, Operation
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel
+from graphshare.ops.kernel import RELU, Array, Attrs, Context, Epilogue, Forward, Kernel, Operation, result_buffer
 from graphshare.ops.special_functions import softplus
 from graphshare.ops.unification import same_dtypes, same_shapes
 from graphshare.ops.windows import to_compute_dtype
@@ -141,6 +141,7 @@ def _clip_by_type(attrs: Attrs) -> Operation | None:
 
 
 KERNELS = (
+    *SOFTMAX_KERNELS,
     Kernel("Activation", activation, same_shapes, same_dtypes, epilogue=_clip_by_type, direct=_direct_by_type),
     activation_kernel("relu", relu, lambda attrs: RELU),
     activation_kernel("sigmoid", sigmoid),
@@ -198,6 +199,7 @@ def activation_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 GRADIENTS = (
+    *SOFTMAX_GRADIENTS,
     Gradient("Activation", activation_gradient),
     *(Gradient(name, _GRADIENT_BY_TYPE[name], reads_inputs=False) for name in ("relu", "sigmoid", "tanh")),
     Gradient("softsign", softsign_gradient, reads_outputs=False),

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, reuse_buffer
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.special_functions import BLOCK, erf, erf_of_block
 from graphshare.ops.unification import same_floating_dtypes, same_shapes, unify

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.ops.batch_axis import Outcome, Rule, Use, default_rule
+from graphshare.ops.batch_axis import Outcome, Rule, Use, along_axis_rule, default_rule
 from graphshare.ops.signature import define
 
 ACTIVATION = "act_type:{relu/sigmoid/softrelu/softsign/tanh}=!"
@@ -22,6 +22,26 @@ OPERATORS = (
         couples_batch="never",
     ),
     *define("tanh(_sparse_tanh)", "data", registers_inputs=False, couples_batch="elementwise"),
+    *define(
+        "log_softmax(_npx_log_softmax)",
+        "data",
+        "axis:int=-1; temperature:double?=None; dtype:{None/float16/float32/float64}=None; use_length:bool?=False",
+        couples_batch="axis",
+    ),
+    *define(
+        "softmax(_npx_softmax)",
+        "data length[use_length]",
+        "axis:int=-1; temperature:double?=None; dtype:{None/float16/float32/float64}=None; use_length:bool?=False",
+        couples_batch="axis",
+    ),
+    *define("SoftmaxActivation", "data", "mode:{channel/instance}=instance", registers_inputs=False, couples_batch="never"),
+    *define(
+        "softmin",
+        "data",
+        "axis:int=-1; temperature:double?=None; dtype:{None/float16/float32/float64}=None; use_length:bool?=False",
+        registers_inputs=False,
+        couples_batch="axis",
+    ),
 )
 
 
@@ -31,4 +51,5 @@ def _leaky_relu(use: Use) -> Outcome:
 
 RULES: dict[str, Rule] = {
     "LeakyReLU": _leaky_relu,
+    **dict.fromkeys(("softmax", "log_softmax", "softmin"), along_axis_rule),
 }

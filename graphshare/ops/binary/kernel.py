@@ -14,11 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.buffers import result_buffer, reuse_buffer
 from graphshare.ops.conversion import convert
-from graphshare.ops.fusion import Add, Epilogue
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
-from graphshare.ops.kernel import Array, Attrs, Context, Direct, Forward, Kernel, Types
+from graphshare.ops.kernel import (
+    Add,
+    Array,
+    Attrs,
+    Context,
+    Direct,
+    Epilogue,
+    Forward,
+    Kernel,
+    Types,
+    result_buffer,
+    reuse_buffer,
+)
 from graphshare.ops.limits import FLOATS, NUMBERS, Limits, with_limits
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 from graphshare.ops.windows import to_compute_dtype

@@ -11,8 +11,7 @@ import numpy as np
 from graphshare.ops import conversion
 from graphshare.ops.binary.kernel import result_type
 from graphshare.ops.onnx_terms import Term, term, terms
-from graphshare.ops.translation import Translation, Translator
-from graphshare.ops.unary.to_onnx import translate_identity
+from graphshare.ops.translation import Translation, Translator, keep_input
 
 Function = Callable[[Term, Term], Term]
 
@@ -172,6 +171,6 @@ TRANSLATIONS = (
         Translator(f"_r{_WORDS.get(name, name)}_scalar", partial(translate_scalar, name=name, reverse=True))
         for name in ("sub", "div", "mod", "power")
     ),
-    Translator("_identity_with_attr_like_rhs", translate_identity),
+    Translator("_identity_with_attr_like_rhs", keep_input),
     Translator("add_n", translate_sum),
 )

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING
 
 from graphshare.ops.batch_axis import Outcome, Rule, Use
 from graphshare.ops.reshape.signature import expand_dims_rule
-from graphshare.ops.signature import Outputs, define
+from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import read_count, split
 
 if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
+
 SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
-def slice_outputs(signature: Signature, attrs: Attributes) -> Outputs:
+def slice_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     """SliceChannel numbers its outputs even when there is only one."""
     count = read_count(signature, attrs, "num_outputs")
-    return Outputs(count, count, ())
+    return OutputList(count, count, ())
 
 
 OPERATORS = (
@@ -42,6 +43,32 @@ OPERATORS = (
         is_operator_property=True,
     ),
     *define("stack", "arg*num_args", "axis:int=0; num_args:int[1:]=!", couples_batch="axis"),
+    *define("_npi_column_stack _npi_vstack", "arg*num_args", "num_args:int[1:]=!"),
+    *define(
+        "_npi_delete",
+        "arr obj[step=None&int_ind=None]",
+        "start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None",
+    ),
+    *define("_npi_dsplit", "data", SPLIT, results=split, no_kernel="MXNet 1.9.1 writes beyond its results"),
+    *define("_npi_hsplit", "data", SPLIT, results=split),
+    *define("_npi_dstack _npi_hstack", "data*num_args", "num_args:int[1:]=!; dim:int=1", results="out"),
+    *define(
+        "_npi_insert_scalar _npi_insert_slice",
+        "arr values[val=None]",
+        "val:double?=None; start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None",
+    ),
+    *define(
+        "_npi_insert_tensor",
+        "arr values[val=None] obj",
+        "val:double?=None; start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None",
+    ),
+    *define(
+        "_npi_pad",
+        "data",
+        "pad_width:shapes=!; mode:{constant/edge/maximum/minimum/reflect/symmetric}=constant; constant_value:double=0; "
+        "reflect_type:string=even",
+    ),
+    *define("_npi_stack", "arg*num_args", "axis:int=0; num_args:int[1:]=!"),
 )
 
 

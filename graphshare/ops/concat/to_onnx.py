@@ -1,12 +1,29 @@
-"""Concatenation, splitting and cropping in ONNX."""
+"""Concatenation, splitting, cropping, padding and editing in ONNX.
+
+Deletions and insertions of the numpy interface are a ``Gather`` of what stays, of old and new elements side by side.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 
+import numpy as np
+
 from graphshare.ops.concat.kernel import crop_origin, equal_parts, part_spans
-from graphshare.ops.kernel import Attrs
-from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.concat.numpy_kernel import (
+    at_least_1d,
+    at_least_3d,
+    kept_part,
+    pad_widths,
+    positions,
+    to_columns,
+    to_rows,
+    with_split_axis,
+)
+from graphshare.ops.kernel import Array, Attrs, Shape
+from graphshare.ops.limits import refuse_invalid_call
+from graphshare.ops.translation import Translate, Translation, Translator, Value
 from graphshare.ops.unification import axis_of
 
 
@@ -62,6 +79,139 @@ def translate_crop(t: Translation) -> str:
     return t.slice(t.inputs[0], (2, 3), (top, left), (top + height, left + width))
 
 
+def _translate_concat(lift: Callable[[Shape], Shape], axis: int | None) -> Translate:
+    """Return the translation to ``Concat`` of lifted inputs along ``axis`` (None: 0 for one axis, otherwise 1)."""
+
+    def translate(t: Translation) -> str:
+        shapes = [tuple(size or 0 for size in lift(x.shape) or ()) for x in t.inputs]
+        lifted = [t.reshape(x, shape) for x, shape in zip(t.inputs, shapes, strict=True)]
+        return t.emit("Concat", *lifted, axis=axis if axis is not None else 0 if len(shapes[0]) == 1 else 1)
+
+    return translate
+
+
+def translate_hsplit(t: Translation) -> list[str]:
+    """Emit ``Split`` by columns, or along the only axis."""
+    return emit_parts(t, with_split_axis(t.attrs, t.inputs[0].rank))
+
+
+def translate_pad(t: Translation) -> str:
+    """Emit ``Pad`` with a constant; otherwise each axis in turn, by ``Gather`` or with its maximum or minimum."""
+    x, mode = t.inputs[0], t.attrs["mode"]
+    widths = pad_widths(t.attrs, x.rank)
+    if mode == "constant":
+        return _pad_with_constant(t, x, widths)
+    if mode in ("reflect", "symmetric") and t.attrs["reflect_type"] != "even":
+        t.refuse(f"it has the reflect_type {t.attrs['reflect_type']}")
+    if mode != "edge" and min(map(min, widths), default=0) < 0:
+        t.refuse(f"it has a negative pad_width with the mode {mode}")
+    result, shape = x.name, list(x.shape)
+    for axis, pair in enumerate(widths):
+        if pair == (0, 0):
+            continue
+        if mode in ("maximum", "minimum"):
+            result = _pad_with_extreme(t, result, shape, axis, pair)
+        else:
+            with refuse_invalid_call():
+                places = np.pad(np.arange(x.shape[axis])[kept_part([pair], [x.shape[axis]])], np.maximum(pair, 0), mode)
+            result = t.emit("Gather", result, t.integers(places.tolist()), axis=axis)
+        shape[axis] += sum(pair)
+    return result
+
+
+def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
+    """Emit ``Slice`` for what negative widths take away, then ``Pad``."""
+    kept = kept_part(widths, x.shape)
+    cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
+    rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])
+    pads = [max(0, before) for before, _ in widths] + [max(0, after) for _, after in widths]
+    return t.emit("Pad", rest, t.integers(pads), t.number(t.attrs["constant_value"], x.dtype), mode="constant")
+
+
+def _pad_with_extreme(t: Translation, x: str, shape: list[int], axis: int, widths: tuple[int, int]) -> str:
+    """Emit ``x`` between copies of its maximum or minimum along one axis."""
+    word = "ReduceMax" if t.attrs["mode"] == "maximum" else "ReduceMin"
+    extreme = t.reduce(word, x, (axis,), keepdims=True)
+    before, after = (
+        [t.emit("Expand", extreme, t.integers((*shape[:axis], width, *shape[axis + 1 :])))] if width else [] for width in widths
+    )
+    return t.emit("Concat", *before, x, *after, axis=axis)
+
+
+def _flatten_without_axis(t: Translation, x: Value) -> tuple[str, tuple[int, ...], int]:
+    """Return the array to edit, its shape and the axis: the flattened array without an axis."""
+    if t.attrs["axis"] is None:
+        return t.reshape(x, (prod(x.shape),)), (prod(x.shape),), 0
+    return x.name, x.shape, axis_of(t.attrs["axis"], x.rank)
+
+
+def translate_delete(t: Translation) -> str:
+    """Emit ``Gather`` of the places that stay."""
+    if len(t.inputs) > 1:
+        t.refuse("it has an array of positions, and the shape of its output depends on their values")
+    data, shape, axis = _flatten_without_axis(t, t.inputs[0])
+    places = np.delete(np.arange(shape[axis]), positions(t.attrs))
+    return t.emit("Gather", data, t.integers(places.tolist()), axis=axis)
+
+
+def translate_insert_scalar(t: Translation) -> str:
+    """Emit an insertion at one place, the first unless ``int_ind`` names another."""
+    return _emit_insertion(t, {**t.attrs, "int_ind": t.attrs["int_ind"] or 0})
+
+
+def translate_insert(t: Translation) -> str:
+    """Emit an insertion at the places of a slice or of an array."""
+    return _emit_insertion(t, t.attrs)
+
+
+def _emit_insertion(t: Translation, attrs: Attrs) -> str:
+    """Emit ``Gather`` of old and new elements, concatenated."""
+    data, shape, axis = _flatten_without_axis(t, t.inputs[0])
+    size, count = shape[axis], t.outputs[0].shape[axis] - shape[axis]
+    new = _emit_values(t, attrs, axis, (*shape[:axis], count, *shape[axis + 1 :]))
+    both = t.emit("Concat", data, new, axis=axis)
+    if len(t.inputs) > 2:
+        return t.emit("Gather", both, _emit_order(t, t.inputs[2], size, count), axis=axis)
+    at = positions(attrs)
+    order = np.insert(np.arange(size), _places(at, size), np.arange(size, size + count))
+    return t.emit("Gather", both, t.integers(order.tolist()), axis=axis)
+
+
+def _places(at: int | slice, size: int) -> int | Array:
+    """Return one position, or those of a slice; a slice of one position is as that position, as in numpy."""
+    if isinstance(at, int):
+        return at
+    places = np.arange(size)[at]
+    return int(places[0]) if len(places) == 1 else places
+
+
+def _emit_values(t: Translation, attrs: Attrs, axis: int, shape: tuple[int, ...]) -> str:
+    """Emit the new elements in their full ``shape``; at one position without axes, they extend along their first axis."""
+    x, values = t.inputs[:2]
+    cast = t.cast(values, x.dtype)
+    lifted = (*[1] * (len(shape) - values.rank), *values.shape)
+    named = t.inputs[2].rank == 0 if len(t.inputs) > 2 else isinstance(positions(attrs), int)
+    if lifted != values.shape:
+        cast = t.reshape(cast, lifted)
+    if named and axis:
+        order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape))]
+        cast, lifted = t.transpose(cast, order), tuple(lifted[i] for i in order)
+    return cast if lifted == shape else t.emit("Expand", cast, t.integers(shape))
+
+
+def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
+    """Emit the order of old and new elements: element i counts as 2i + 1, a new one before position p as 2p."""
+    old = t.constant(np.arange(size) * 2 + 1, "int64")
+    flat = t.reshape(places, (prod(places.shape),))
+    negative = t.emit("Less", flat, t.number(0, "int64"))
+    inside = t.emit("Where", negative, t.emit("Add", flat, t.number(size, "int64")), flat)
+    new = t.emit("Mul", inside, t.number(2, "int64"))
+    if prod(places.shape) != count:
+        new = t.emit("Expand", new, t.integers((count,)))
+    keys = t.emit("Concat", old, new, axis=0)
+    return t.emit_several("TopK", 2, keys, t.integers([size + count]), axis=0, largest=0, sorted=1)[1]
+
+
 TRANSLATIONS = (
     Translator("Concat", translate_concat),
     Translator("_rnn_param_concat", translate_concat),
@@ -70,4 +220,19 @@ TRANSLATIONS = (
     Translator("SliceChannel", translate_slice_channel),
     Translator("_split_v2", translate_split),
     Translator("Crop", translate_crop),
+    Translator("_npi_vstack", _translate_concat(to_rows, 0)),
+    Translator("_npi_hstack", _translate_concat(at_least_1d, None)),
+    Translator("_npi_dstack", _translate_concat(at_least_3d, 2)),
+    Translator("_npi_column_stack", _translate_concat(to_columns, 1)),
+    Translator("_npi_stack", translate_stack),
+    Translator("_npi_hsplit", translate_hsplit),
+    Translator(
+        "_npi_pad",
+        translate_pad,
+        condition="odd reflections are refused, and negative widths except of the modes constant and edge",
+    ),
+    Translator("_npi_delete", translate_delete, condition="an array of positions is refused"),
+    Translator("_npi_insert_scalar", translate_insert_scalar),
+    Translator("_npi_insert_slice", translate_insert),
+    Translator("_npi_insert_tensor", translate_insert),
 )

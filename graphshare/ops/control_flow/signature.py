@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, InputRule, Signature
 
 NO_KERNEL = "it belongs to a running MXNet process"
-
-
 NO_KERNEL_2 = "it is code of the user's own, which the graph only names"
 
 

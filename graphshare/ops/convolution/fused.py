@@ -8,11 +8,10 @@ import msgspec
 import numpy as np
 
 from graphshare.ops.activation.kernel import relu
-from graphshare.ops.batch_norm.kernel import batch_norm, plain_scaling
 from graphshare.ops.convolution.correlation import convolution, correlate
 from graphshare.ops.convolution.epilogue import Epilogue
-from graphshare.ops.fusion import Add, Clip, Operation
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel
+from graphshare.ops.kernel import Add, Array, Attrs, Clip, Context, Kernel, Operation
+from graphshare.ops.normalization.batch_norm import batch_norm, plain_scaling
 from graphshare.ops.unification import infer_nothing, same_dtypes
 from graphshare.ops.windows import is_channels_last, window_of
 

@@ -15,18 +15,10 @@ import numpy as np
 
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Epilogue
-from graphshare.ops.convolution.kernel import im2col
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Context
+from graphshare.ops.kernel import Array
 from graphshare.ops.limits import require
-from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.windows import Window, is_channels_last, to_compute_dtype, window_of
-
-
-def col2im(entry: TapeEntry, dy: Array) -> Array:
-    """Return the columns of the gradient."""
-    return im2col(Context(), entry.attrs, dy)
-
 
 _BLOCK = 1 << 21
 """Number of elements of copied windows at a time."""
@@ -185,8 +177,6 @@ def _portions(count: int, each: int) -> Iterator[slice]:
 
 
 GRADIENTS = (
-    Gradient("col2im", col2im, reads_inputs=False, reads_outputs=False),
     Gradient("Convolution", convolution, reads_outputs=False),
     Gradient("Convolution_v1", convolution, reads_outputs=False),
-    Gradient("im2col", permutation_vjp("im2col"), reads_outputs=False),
 )

@@ -11,10 +11,14 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.convolution.correlation import convolution
+from graphshare.ops.convolution.deconvolution import GRADIENTS as DECONVOLUTION_GRADIENTS
+from graphshare.ops.convolution.deconvolution import KERNELS as DECONVOLUTION_KERNELS
 from graphshare.ops.convolution.fused import begin_chain
 from graphshare.ops.folding import LinearLayer, scale_filters
+from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.limits import Limits, check_filters, with_limits
+from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.ops.windows import (
     Window,
@@ -156,15 +160,36 @@ def _infer_col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return [unify(inputs[0], (batch, rows, count))], [unify((batch, channels, *size), outputs[0])]
 
 
-KERNELS = with_limits(
-    Limits(elements=True, positive=("num_group", "kernel", "stride", "dilate")),
-    Kernel(
-        "Convolution", convolution, convolution_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR, begin=begin_chain
-    ),
-    Kernel("Convolution_v1", convolution, _first_channels_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
+KERNELS = (
+    *DECONVOLUTION_KERNELS,
     *with_limits(
-        Limits(elements=True, not_negative=("pad",)),
-        Kernel("im2col", im2col, _infer_im2col_shapes, same_dtypes),
-        Kernel("col2im", col2im, _infer_col2im_shapes, same_dtypes),
+        Limits(elements=True, positive=("num_group", "kernel", "stride", "dilate")),
+        Kernel(
+            "Convolution",
+            convolution,
+            convolution_shapes,
+            same_dtypes,
+            cost=convolution_cost,
+            linear=_LINEAR,
+            begin=begin_chain,
+        ),
+        Kernel("Convolution_v1", convolution, _first_channels_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
+        *with_limits(
+            Limits(elements=True, not_negative=("pad",)),
+            Kernel("im2col", im2col, _infer_im2col_shapes, same_dtypes),
+            Kernel("col2im", col2im, _infer_col2im_shapes, same_dtypes),
+        ),
     ),
+)
+
+
+def col2im_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the columns of the gradient."""
+    return im2col(Context(), entry.attrs, dy)
+
+
+GRADIENTS = (
+    *DECONVOLUTION_GRADIENTS,
+    Gradient("col2im", col2im_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("im2col", permutation_vjp("im2col"), reads_outputs=False),
 )

@@ -16,7 +16,16 @@ from graphshare.ops.conversion import NO_BFLOAT16
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, require, with_limits
-from graphshare.ops.unification import axis_of, dtype_rule, is_known, output_rule, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import (
+    attribute_rule,
+    axis_of,
+    dtype_rule,
+    is_known,
+    output_rule,
+    same_dtypes,
+    same_shapes,
+    unify,
+)
 from graphshare.text.format import format_shape
 
 
@@ -59,10 +68,7 @@ def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel
     def forward(context: Context, attrs: Attrs) -> Array:
         return values(attrs, complete_shape(context, attrs, shape_of))
 
-    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        return inputs, [unify(shape_of(attrs), outputs[0])]
-
-    return Kernel(operator, forward, shapes, attribute_dtype)
+    return Kernel(operator, forward, attribute_rule(shape_of), attribute_dtype)
 
 
 def attribute_shape(attrs: Attrs) -> Shape:
@@ -93,10 +99,6 @@ def _name_dtype(attrs: Attrs) -> Attrs:
 def zeros_without_dtype(context: Context, attrs: Attrs) -> Array:
     """Return zeros, of float32 if the dtype is undetermined."""
     return _zeros(_name_dtype(attrs), complete_shape(context, attrs, attribute_shape))
-
-
-def _infer_undetermined_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, [unify(attribute_shape(attrs), outputs[0])]
 
 
 def _infer_undetermined_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -260,7 +262,7 @@ KERNELS = with_limits(
     Limits(not_negative=("num", "N", "M", "dimensions", "shape")),
     _creation_kernel("_zeros", attribute_shape, _zeros),
     _creation_kernel("_ones", attribute_shape, _ones),
-    Kernel("_zeros_without_dtype", zeros_without_dtype, _infer_undetermined_shapes, _infer_undetermined_dtypes),
+    Kernel("_zeros_without_dtype", zeros_without_dtype, attribute_rule(attribute_shape), _infer_undetermined_dtypes),
     _creation_kernel("_full", attribute_shape, _full),
     _creation_kernel("_arange", _arange_shape, _arange),
     _creation_kernel("_linspace", _linspace_shape, _linspace),

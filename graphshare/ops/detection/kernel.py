@@ -11,11 +11,15 @@ anchors.
 from __future__ import annotations
 
 from math import floor, sqrt
+from typing import Any
 
 import numpy as np
 
-from graphshare.ops.box.kernel import decode_offsets, to_centers
-from graphshare.ops.box.suppression import overlaps, suppress_overlaps
+from graphshare.ops.detection.boxes import GRADIENTS as BOX_GRADIENTS
+from graphshare.ops.detection.boxes import KERNELS as BOX_KERNELS
+from graphshare.ops.detection.geometry import decode_offsets, encode_offsets, to_centers
+from graphshare.ops.detection.suppression import overlaps, suppress_overlaps
+from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, require_memory, with_limits
@@ -25,6 +29,46 @@ from graphshare.text.format import format_shape
 _TOGETHER = 64
 """Number of boxes that are compared with all worse ones at a time."""
 
+_CELLS = 1 << 17
+"""Number of anchors that are computed at a time."""
+
+PREFIXES = ("_contrib_", "")
+"""How the names of the MultiBox operators begin; before MXNet 1.0 they had no prefix."""
+
+
+def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Return anchors around the centre of each cell of ``(N, C, H, W)`` in relative coordinates: ``(1, H*W*n, 4)``.
+
+    Each cell has all sizes at the first ratio, then the first size at all other ratios.
+    """
+    height, width = x.shape[2:]
+    sizes, ratios = attrs["sizes"], attrs["ratios"]
+    step_y, step_x = (step if step > 0 else 1 / count for step, count in zip(attrs["steps"], (height, width), strict=True))
+    pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
+    half = np.array([[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs])
+    y = (np.arange(height) + attrs["offsets"][0]) * step_y
+    c = (np.arange(width) + attrs["offsets"][1]) * step_x
+    result = context.empty((height, width, len(pairs), 4), x.dtype)
+    step = max(1, _CELLS // max(1, width * len(pairs)))
+    for first in range(0, height, step):
+        middle = np.stack(np.meshgrid(c, y[first : first + step]), axis=-1)[:, :, None]
+        part = result[first : first + step]
+        part[..., :2], part[..., 2:] = middle - half, middle + half
+        if attrs["clip"]:
+            np.clip(part, 0, 1, out=part)
+    return result.reshape(1, -1, 4)
+
+
+def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    height, width = dims_of_rank(inputs[0], 4)[2:]
+    for name in ("steps", "offsets"):
+        require(len(attrs[name]) == 2, f"{name} is {attrs[name]}, expected two numbers")
+    require(attrs["sizes"] and attrs["ratios"], "sizes and ratios need a number each")
+    require(min(attrs["ratios"]) > 0, f"ratios are {attrs['ratios']}, expected more than 0")
+    each = len(attrs["sizes"]) + len(attrs["ratios"]) - 1
+    count: Dim = None if height is None or width is None else height * width * each
+    return inputs, [unify((1, count, 4), outputs[0])]
+
 
 def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:
     """Return rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by falling score; -1 without a detection.
@@ -33,7 +77,9 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
     """
     require(scores.shape[1] > 1, "the scores have no class except the background")
     out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
-    boxes = decode_offsets(to_centers(anchors[0]), offsets.reshape(len(scores), -1, 4), variances(attrs))
+    boxes = decode_offsets(
+        ARRAYS, to_centers(ARRAYS, anchors[0]), offsets.reshape(len(scores), -1, 4), variances(attrs, scores.dtype)
+    )
     if attrs["clip"]:
         boxes = boxes.clip(0, 1)
     for result, each, box in zip(out, scores, boxes, strict=True):
@@ -65,12 +111,10 @@ def _suppress(attrs: Attrs, rows: Array) -> Array:
     return rows
 
 
-def variances(attrs: Attrs) -> tuple[float, float, float, float]:
-    """Return the four variances."""
-    if len(attrs["variances"]) != 4:
-        raise KernelError(f"variances is {attrs['variances']}, expected 4 numbers")
-    a, b, c, d = attrs["variances"]
-    return a, b, c, d
+def variances(attrs: Attrs, dtype: Any) -> Array:
+    """Return the four variances, the units of offsets."""
+    require(len(attrs["variances"]) == 4, f"variances is {attrs['variances']}, expected 4 numbers")
+    return np.array(attrs["variances"], dtype)
 
 
 def _infer_detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -114,7 +158,12 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
         classes[sample, negative] = 0
         classes[sample, positive] = rows[match[positive], 0] + 1
         mask[sample, positive] = 1
-        offsets[sample, positive] = _encode_offsets(attrs, boxes[positive], rows[match[positive], 1:5])
+        offsets[sample, positive] = encode_offsets(
+            ARRAYS,
+            to_centers(ARRAYS, boxes[positive]),
+            to_centers(ARRAYS, rows[match[positive], 1:5]),
+            variances(attrs, boxes.dtype),
+        )
     return offsets.reshape(batch, -1), mask.reshape(batch, -1), classes
 
 
@@ -146,15 +195,6 @@ def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -
     background = powers[0] / powers.sum(axis=0)
     chosen[candidates[np.argsort(background[candidates], kind="stable")[:count]]] = True
     return chosen
-
-
-def _encode_offsets(attrs: Attrs, boxes: Array, targets: Array) -> Array:
-    """Return the offsets from ``boxes`` to ``targets``."""
-    ours, theirs = to_centers(boxes), to_centers(targets)
-    first = (theirs[:, :2] - ours[:, :2]) / ours[:, 2:]
-    second = np.log(theirs[:, 2:] / ours[:, 2:])
-    result: Array = np.concatenate([first, second], axis=1) / np.array(variances(attrs), boxes.dtype)
-    return result
 
 
 def _infer_target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -253,22 +293,29 @@ def _infer_proposal_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
     return [inputs[0], unify(inputs[1], deltas), unify(inputs[2], (batch, 3))], results
 
 
-KERNELS = with_limits(
-    Limits(dtypes=SIGNED, elements=True, finite=True),
-    Kernel("_contrib_MultiBoxDetection", multi_box_detection, _infer_detection_shapes, same_dtypes),
-    Kernel("_contrib_MultiBoxTarget", multi_box_target, _infer_target_shapes, same_dtypes),
+KERNELS = (
+    *BOX_KERNELS,
     *with_limits(
-        Limits(dtypes=SIGNED, elements=True, finite=True, positive=("rpn_post_nms_top_n", "feature_stride")),
-        Kernel("_contrib_Proposal", proposal, _infer_proposal_shapes, same_dtypes),
-        Kernel("_contrib_MultiProposal", proposals, _infer_proposal_shapes, same_dtypes),
+        Limits(dtypes=SIGNED, elements=True, finite=True),
+        *(Kernel(f"{prefix}MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes) for prefix in PREFIXES),
+        *(
+            Kernel(f"{prefix}MultiBoxDetection", multi_box_detection, _infer_detection_shapes, same_dtypes)
+            for prefix in PREFIXES
+        ),
+        *(Kernel(f"{prefix}MultiBoxTarget", multi_box_target, _infer_target_shapes, same_dtypes) for prefix in PREFIXES),
+        *with_limits(
+            Limits(dtypes=SIGNED, elements=True, finite=True, positive=("rpn_post_nms_top_n", "feature_stride")),
+            Kernel("_contrib_Proposal", proposal, _infer_proposal_shapes, same_dtypes),
+            Kernel("_contrib_MultiProposal", proposals, _infer_proposal_shapes, same_dtypes),
+        ),
     ),
 )
 
 GRADIENTS = (
+    *BOX_GRADIENTS,
     *no_gradient(
         "boxes are chosen, not computed",
-        "_contrib_MultiBoxDetection",
-        "_contrib_MultiBoxTarget",
+        *(f"{prefix}MultiBox{name}" for prefix in PREFIXES for name in ("Prior", "Detection", "Target")),
         "_contrib_Proposal",
         "_contrib_MultiProposal",
     ),

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.box.suppression_to_onnx import (
-    Candidates,
+from graphshare.ops.detection.boxes_to_onnx import TRANSLATIONS as BOX_TRANSLATIONS
+from graphshare.ops.detection.boxes_to_onnx import emit_matches, refuse_integers
+from graphshare.ops.detection.geometry import decode_offsets, encode_offsets, to_centers
+from graphshare.ops.detection.kernel import PREFIXES, anchors_of, multi_box_prior, variances
+from graphshare.ops.detection.suppression_to_onnx import (
+    RankedBoxes,
     Suppression,
-    emit_centers,
     emit_column,
     emit_columns,
     emit_compact_order,
@@ -18,10 +21,15 @@ from graphshare.ops.box.suppression_to_onnx import (
     emit_rows,
     emit_survivors,
 )
-from graphshare.ops.box.to_onnx import emit_decoded, emit_matches, refuse_integers
-from graphshare.ops.detection.kernel import anchors_of, variances
-from graphshare.ops.kernel import Array
+from graphshare.ops.kernel import Array, Context
+from graphshare.ops.onnx_terms import TERMS, Term, term
 from graphshare.ops.translation import Translation, Translator, Value
+
+
+def translate_multi_box_prior(t: Translation) -> str:
+    """Return the anchors as a constant: only the shape of the data counts."""
+    x = t.inputs[0]
+    return t.constant(multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)), x.dtype)
 
 
 def translate_multi_box_detection(t: Translation) -> str:
@@ -30,8 +38,9 @@ def translate_multi_box_detection(t: Translation) -> str:
     scores, offsets, anchors = t.inputs
     batch, _, count = scores.shape
     dtype = scores.dtype
-    centers = emit_centers(t, anchors, dtype)
-    boxes = emit_decoded(t, centers, t.reshape(offsets, (batch, count, 4)), dtype, variances(t.attrs))
+    centers = to_centers(TERMS, term(t, anchors))
+    moved = Term(t, t.reshape(offsets, (batch, count, 4)), dtype)
+    boxes = str(decode_offsets(TERMS, centers, moved, variances(t.attrs, dtype)).name)
     if t.attrs["clip"]:
         boxes = t.emit("Min", t.emit("Max", boxes, t.number(0, dtype)), t.number(1, dtype))
     objects = t.slice(scores, [1], [1], [scores.shape[1]])
@@ -77,7 +86,7 @@ def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> s
         alive, mine = t.slice(alive, [1], [0], [top]), t.slice(mine, [1], [0], [top])
         own = own and t.slice(own, [1], [0], [top])
     rule = Suppression(t.attrs["nms_threshold"], inclusive=True)
-    left = emit_survivors(t, Candidates(mine, alive, (batch, top), dtype, own), rule)
+    left = emit_survivors(t, RankedBoxes(mine, alive, (batch, top), dtype, own), rule)
     if top < count:
         left = t.emit("Concat", left, t.emit("Expand", t.number(False, "bool"), t.integers((batch, count - top))), axis=1)
     return t.emit("Where", left, classes, t.number(-1, dtype))
@@ -150,13 +159,9 @@ def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
 
 def _emit_offsets(t: Translation, targets: str) -> str:
     """Return the offsets from the anchors to ``targets`` ``(B, N, 4)``."""
-    anchors = t.inputs[0]
-    middle, size = emit_centers(t, anchors, anchors.dtype)
-    center, extent = emit_centers(t, targets, anchors.dtype)
-    first = t.emit("Div", t.emit("Sub", center, middle), size)
-    second = t.emit("Log", t.emit("Div", extent, size))
-    scale = t.constant(np.array(variances(t.attrs), anchors.dtype), anchors.dtype)
-    return t.emit("Div", t.emit("Concat", first, second, axis=-1), scale)
+    anchors = term(t)
+    centers = to_centers(TERMS, anchors), to_centers(TERMS, Term(t, targets, anchors.dtype))
+    return str(encode_offsets(TERMS, *centers, variances(t.attrs, anchors.dtype)).name)
 
 
 def translate_proposals(t: Translation) -> str | list[str]:
@@ -176,7 +181,7 @@ def translate_proposals(t: Translation) -> str | list[str]:
     count = attrs["rpn_post_nms_top_n"]
     everyone = t.emit("Expand", t.number(True, "bool"), t.integers((batch, top)))
     rule = Suppression(attrs["threshold"], pixels=True, most=count)
-    left = emit_survivors(t, Candidates(boxes, everyone, (batch, top), dtype), rule)
+    left = emit_survivors(t, RankedBoxes(boxes, everyone, (batch, top), dtype), rule)
     first, is_left = emit_compact_order(t, left, top)
     numbers = t.reduce("ReduceSum", t.cast(is_left, "int64", "bool"), (1,), keepdims=True)
     chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)
@@ -239,12 +244,13 @@ def _emit_padding(t: Translation) -> str:
     return t.emit("Or", *beyond)
 
 
-TRANSLATIONS = tuple(
-    Translator(operator, function, condition="integers are refused")
-    for operator, function in (
-        ("_contrib_MultiBoxDetection", translate_multi_box_detection),
-        ("_contrib_MultiBoxTarget", translate_multi_box_target),
-        ("_contrib_Proposal", translate_proposals),
-        ("_contrib_MultiProposal", translate_proposals),
-    )
+_INTEGERS = "integers are refused"
+
+TRANSLATIONS = (
+    *BOX_TRANSLATIONS,
+    *(Translator(f"{prefix}MultiBoxPrior", translate_multi_box_prior) for prefix in PREFIXES),
+    *(Translator(f"{prefix}MultiBoxDetection", translate_multi_box_detection, _INTEGERS) for prefix in PREFIXES),
+    *(Translator(f"{prefix}MultiBoxTarget", translate_multi_box_target, _INTEGERS) for prefix in PREFIXES),
+    Translator("_contrib_Proposal", translate_proposals, _INTEGERS),
+    Translator("_contrib_MultiProposal", translate_proposals, _INTEGERS),
 )

@@ -8,7 +8,16 @@ from graphshare.ops.gradient import Gradient, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
 from graphshare.ops.unary.gradient import factor_vjp
-from graphshare.ops.unification import axis_of, dtype_rule, output_rule, same_dtypes, same_shapes, unify, with_dim
+from graphshare.ops.unification import (
+    attribute_rule,
+    axis_of,
+    dtype_rule,
+    output_rule,
+    same_dtypes,
+    same_shapes,
+    unify,
+    with_dim,
+)
 from graphshare.text.format import format_count
 
 
@@ -68,25 +77,17 @@ def _infer_unique_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[T
     return inputs, [inputs[0], *["int64"] * (len(outputs) - 1)]
 
 
-def _infer_bincount_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, [unify((None,), outputs[0])]
-
-
 def _infer_bincount_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return inputs, [inputs[-1]]
-
-
-def _infer_scalar_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, [unify((), outputs[0])]
 
 
 KERNELS = with_limits(
     Limits(not_negative=("minlength",), ranks=(1,)),
     Kernel("_npi_unique", unique, _infer_unique_shapes, _infer_unique_dtypes),
     Kernel("_npx_nonzero", nonzero, output_rule(lambda attrs, x: (None, len(x))), dtype_rule("int64")),
-    Kernel("_npi_bincount", bincount, _infer_bincount_shapes, _infer_bincount_dtypes),
-    Kernel("_npx_constraint_check", constraint_check, _infer_scalar_shapes, dtype_rule("bool")),
-    Kernel("_npi_share_memory", shares_memory, _infer_scalar_shapes, dtype_rule("bool")),
+    Kernel("_npi_bincount", bincount, attribute_rule(lambda attrs: (None,)), _infer_bincount_dtypes),
+    Kernel("_npx_constraint_check", constraint_check, attribute_rule(lambda attrs: ()), dtype_rule("bool")),
+    Kernel("_npi_share_memory", shares_memory, attribute_rule(lambda attrs: ()), dtype_rule("bool")),
     Kernel("_CrossDeviceCopy", cross_device_copy, same_shapes, same_dtypes),
 )
 

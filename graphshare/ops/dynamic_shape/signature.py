@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphshare.ops.signature import Outputs, define
+from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import number_outputs
 
 if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
 
-def unique(signature: Signature, attrs: Attributes) -> Outputs:
+def unique(signature: Signature, attrs: Attributes) -> OutputList:
     """Return the values and one output for each flag that is set."""
     flags = ("return_index", "return_inverse", "return_counts")
     return number_outputs(1 + sum(bool(signature.value(attrs, flag)) for flag in flags))

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from graphshare.ops.translation import NoTranslation, Translation, Translator
+from graphshare.ops.translation import NoTranslation, Translation, Translator, copy_input
 
 _REASON = "the shape of its output depends on values"
-
-
-def translate_copy(t: Translation) -> str:
-    """Emit ``Identity``: there is only one device."""
-    return t.emit("Identity", t.inputs[0])
 
 
 def translate_shares_memory(t: Translation) -> str:
@@ -18,7 +13,7 @@ def translate_shares_memory(t: Translation) -> str:
 
 
 TRANSLATIONS = (
-    Translator("_CrossDeviceCopy", translate_copy),
+    Translator("_CrossDeviceCopy", copy_input),
     Translator("_npi_share_memory", translate_shares_memory),
     NoTranslation("_npi_unique", _REASON),
     NoTranslation("_npx_nonzero", _REASON),

@@ -1,8 +1,7 @@
-"""Signatures and batch-axis rules of the operators of family ``foreign``."""
+"""Signatures of the operators of family ``foreign``."""
 
 from __future__ import annotations
 
-from graphshare.ops.batch_axis import Rule, without_samples
 from graphshare.ops.convolution.signature import CONVOLUTION
 from graphshare.ops.signature import define
 
@@ -10,32 +9,6 @@ _BIASED = "data weight bias[!no_bias]"
 
 OPERATORS = (
     *define("ChannelwiseConvolution", _BIASED, CONVOLUTION, registered=False, checks_attributes=False, couples_batch="never"),
-    *define(
-        "MultiBoxPrior",
-        "data",
-        "sizes:floats=[1]; ratios:floats=[1]; clip:bool=False; steps:floats=[-1,-1]; offsets:floats=[0.5,0.5]",
-        registered=False,
-        checks_attributes=False,
-    ),
-    *define(
-        "MultiBoxTarget",
-        "anchor label cls_pred",
-        "overlap_threshold:float=0.5; ignore_label:float=-1; negative_mining_ratio:float=-1; negative_mining_thresh:float=0.5; "
-        "minimum_negative_samples:int=0; variances:floats=[0.1,0.1,0.2,0.2]",
-        results="loc_target loc_mask cls_target",
-        registered=False,
-        checks_attributes=False,
-        couples_batch="never",
-    ),
-    *define(
-        "MultiBoxDetection",
-        "cls_prob loc_pred anchor",
-        "clip:bool=True; threshold:float=0.01; background_id:int=0; nms_threshold:float=0.5; force_suppress:bool=False; "
-        "variances:floats=[0.1,0.1,0.2,0.2]; nms_topk:int=-1",
-        registered=False,
-        checks_attributes=False,
-        couples_batch="never",
-    ),
     *define(
         "QActivation",
         "data",
@@ -69,7 +42,3 @@ OPERATORS = (
         couples_batch="always",
     ),
 )
-
-RULES: dict[str, Rule] = {
-    "MultiBoxPrior": without_samples,
-}

@@ -7,7 +7,6 @@ from graphshare.ops.signature import define
 
 NO_KERNEL = "MXNet runs it only imperatively, in place on its arguments"
 
-
 EMBEDDING = (
     "input_dim:int[1:]=!; output_dim:int[1:]=!; dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=float32; "
     "sparse_grad:bool=False"

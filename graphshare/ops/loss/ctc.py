@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.activation.softmax import log_softmax_along
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import FLOATS, Limits, with_limits
-from graphshare.ops.softmax.kernel import log_softmax_along
 from graphshare.ops.unification import dims_of_rank, unify
 from graphshare.text.format import format_count
 

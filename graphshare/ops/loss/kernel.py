@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.activation.kernel import sigmoid
-from graphshare.ops.buffers import reuse_buffer
+from graphshare.ops.activation.softmax import log_softmax_along, softmax_along
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes, reuse_buffer
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.loss.ctc import GRADIENTS as CTC_GRADIENTS
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
 from graphshare.ops.loss.hawkes import GRADIENTS as HAWKES_GRADIENTS
 from graphshare.ops.loss.hawkes import KERNELS as HAWKES_KERNELS
 from graphshare.ops.loss.value import shape_classes, view_labels
-from graphshare.ops.softmax.kernel import log_softmax_along, softmax_along
 from graphshare.ops.unification import dims_of_rank, is_known, same_floating_dtypes, same_shapes, size_of, unify
 from graphshare.text.format import format_shape
 

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term, terms
-from graphshare.ops.translation import FAR, Translation, Translator, Value
+from graphshare.ops.translation import FAR, Translation, Translator, Value, keep_input
 
 
 def translate_softmax_output(t: Translation) -> str:
@@ -26,11 +26,6 @@ def translate_softmax_output(t: Translation) -> str:
         return t.emit("Softmax", x, axis=-1)
     rows = t.reshape(x, (x.shape[0], prod(x.shape[1:])))
     return t.reshape(t.emit("Softmax", rows, axis=-1), x.shape)
-
-
-def translate_data(t: Translation) -> str:
-    """Return the data: the loss shows only in gradients."""
-    return t.inputs[0].name
 
 
 def translate_logistic(t: Translation) -> str:
@@ -193,7 +188,7 @@ def translate_log_likelihood(t: Translation) -> list[str]:
 
 TRANSLATIONS = (
     Translator("SoftmaxOutput", translate_softmax_output, "its data has an axis 1, with multi_output"),
-    *(Translator(name, translate_data) for name in ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss")),
+    *(Translator(name, keep_input) for name in ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss")),
     Translator("LogisticRegressionOutput", translate_logistic),
     Translator("softmax_cross_entropy", translate_softmax_cross_entropy),
     Translator("CTCLoss", translate_ctc_loss),

@@ -10,6 +10,8 @@ from graphshare.ops.folding import LinearLayer, scale_filters
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
 from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.matmul.attention import GRADIENTS as ATTENTION_GRADIENTS
+from graphshare.ops.matmul.attention import KERNELS as ATTENTION_KERNELS
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, size_of, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
@@ -204,23 +206,26 @@ def _batch_dot_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * (inputs[0][-2] if attrs.get("transpose_a") else inputs[0][-1])
 
 
-KERNELS = with_limits(
-    Limits(dtypes=FLOATS, rank=1, elements=True),
-    Kernel(
-        "FullyConnected",
-        fully_connected,
-        fully_connected_shapes,
-        same_dtypes,
-        cost=fully_connected_cost,
-        linear=LinearLayer(lambda attrs: (1, -1) if attrs["flatten"] else (-1,), scale_filters),
-        limits=Limits(dtypes=FLOATS, rank=1),
+KERNELS = (
+    *ATTENTION_KERNELS,
+    *with_limits(
+        Limits(dtypes=FLOATS, rank=1, elements=True),
+        Kernel(
+            "FullyConnected",
+            fully_connected,
+            fully_connected_shapes,
+            same_dtypes,
+            cost=fully_connected_cost,
+            linear=LinearLayer(lambda attrs: (1, -1) if attrs["flatten"] else (-1,), scale_filters),
+            limits=Limits(dtypes=FLOATS, rank=1),
+        ),
+        Kernel("dot", dot, dot_shapes, same_dtypes, cost=_dot_cost),
+        Kernel("batch_dot", batch_dot, _infer_batch_dot_shapes, same_dtypes, cost=_batch_dot_cost),
+        Kernel("_linalg_gemm", gemm, matrix_shapes, same_dtypes, cost=_batch_dot_cost),
+        Kernel("_linalg_gemm2", gemm2, matrix_shapes, same_dtypes, cost=_batch_dot_cost),
+        Kernel("_contrib_div_sqrt_dim", div_sqrt_dim, same_shapes, same_dtypes),
+        Kernel("khatri_rao", khatri_rao, khatri_rao_shapes, same_dtypes),
     ),
-    Kernel("dot", dot, dot_shapes, same_dtypes, cost=_dot_cost),
-    Kernel("batch_dot", batch_dot, _infer_batch_dot_shapes, same_dtypes, cost=_batch_dot_cost),
-    Kernel("_linalg_gemm", gemm, matrix_shapes, same_dtypes, cost=_batch_dot_cost),
-    Kernel("_linalg_gemm2", gemm2, matrix_shapes, same_dtypes, cost=_batch_dot_cost),
-    Kernel("_contrib_div_sqrt_dim", div_sqrt_dim, same_shapes, same_dtypes),
-    Kernel("khatri_rao", khatri_rao, khatri_rao_shapes, same_dtypes),
 )
 
 
@@ -313,6 +318,7 @@ def khatri_rao_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
 
 
 GRADIENTS = (
+    *ATTENTION_GRADIENTS,
     Gradient("FullyConnected", fully_connected_gradient, reads_outputs=False),
     Gradient("dot", dot_gradient, reads_outputs=False),
     Gradient("batch_dot", batch_dot_gradient, reads_outputs=False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.ops.batch_axis import At, Outcome, Rule, Use
+from graphshare.ops.batch_axis import At, Outcome, Rule, Use, require_axes
 from graphshare.ops.signature import define
 
 FULLY_CONNECTED = "num_hidden:int[1:]=!; no_bias:bool=False; flatten:bool=True"
@@ -37,6 +37,10 @@ OPERATORS = (
     ),
     *define("khatri_rao", "arg*num_args", "num_args:int[1:]=!", couples_batch="always"),
     *define("_contrib_div_sqrt_dim", "data", registers_inputs=False, couples_batch="elementwise"),
+    *define("_contrib_interleaved_matmul_encdec_qk", "queries keys_values", "heads:int=!"),
+    *define("_contrib_interleaved_matmul_encdec_valatt", "keys_values attention", "heads:int=!"),
+    *define("_contrib_interleaved_matmul_selfatt_qk", "queries_keys_values", "heads:int=!"),
+    *define("_contrib_interleaved_matmul_selfatt_valatt", "queries_keys_values attention", "heads:int=!"),
 )
 
 
@@ -58,4 +62,8 @@ def _dot(use: Use) -> Outcome:
 RULES: dict[str, Rule] = {
     "FullyConnected": _fully_connected,
     "dot": _dot,
+    "_contrib_interleaved_matmul_selfatt_qk": require_axes(1, out=At(0, 3)),
+    "_contrib_interleaved_matmul_selfatt_valatt": require_axes(1, 0, out=At(1, 3)),
+    "_contrib_interleaved_matmul_encdec_qk": require_axes(1, 1, out=At(0, 3)),
+    "_contrib_interleaved_matmul_encdec_valatt": require_axes(1, 0, out=At(1, 3)),
 }

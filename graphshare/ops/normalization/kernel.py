@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes, reuse_buffer
 from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.normalization.batch_norm import GRADIENTS as BATCH_NORM_GRADIENTS
+from graphshare.ops.normalization.batch_norm import KERNELS as BATCH_NORM_KERNELS
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
@@ -87,7 +88,7 @@ def length_along_axes(attrs: Attrs, x: Array) -> tuple[tuple[int, ...], Array]:
     return axes, np.sqrt(np.square(x).sum(axis=axes, keepdims=True) + x.dtype.type(attrs["eps"]))
 
 
-def dropout(context: Context, attrs: Attrs, x: Array) -> Array | Result:
+def dropout(context: Context, attrs: Attrs, x: Array) -> Array | KernelResult:
     """Return ``x``; in training (in mode ``always`` at any time) a share ``p`` is set to 0 and the rest scaled up."""
     keep = 1 - attrs["p"]
     if keep == 1 or not (context.training or attrs["mode"] == "always"):
@@ -98,12 +99,12 @@ def dropout(context: Context, attrs: Attrs, x: Array) -> Array | Result:
     is_kept = context.rng.random(shape, dtype=np.float32) < keep
     mask = is_kept.astype(x.dtype) / x.dtype.type(keep or 1)
     result: Array = np.multiply(x, mask, out=reuse_buffer(context, x))
-    return Result((result, mask), {}, mask)
+    return KernelResult((result, mask), {}, mask)
 
 
-def sparse_regularization(context: Context, attrs: Attrs, x: Array, moving_avg: Array) -> Array | Result:
+def sparse_regularization(context: Context, attrs: Attrs, x: Array, moving_avg: Array) -> Array | KernelResult:
     """Return ``x``; in training update the running mean of each unit, for the penalty in the backward pass."""
-    return Result((x,), {1: update_average(attrs, x, moving_avg)}) if context.training else x
+    return KernelResult((x,), {1: update_average(attrs, x, moving_avg)}) if context.training else x
 
 
 def update_average(attrs: Attrs, x: Array, moving_avg: Array) -> Array:
@@ -181,15 +182,18 @@ def infer_sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return [data, unify((data[1],), inputs[1])], [data]
 
 
-KERNELS = with_limits(
-    Limits(dtypes=FLOATS, rank=2, elements=True),
-    Kernel("InstanceNorm", instance_norm, infer_instance_norm_shapes, same_dtypes),
-    Kernel("LayerNorm", layer_norm, infer_layer_norm_shapes, same_dtypes),
-    Kernel("GroupNorm", group_norm, infer_group_norm_shapes, same_dtypes),
-    Kernel("LRN", local_response_norm, infer_response_norm_shapes, same_dtypes),
-    Kernel("L2Normalization", l2_normalization, infer_l2_normalization_shapes, same_dtypes),
-    Kernel("Dropout", dropout, same_shapes, same_dtypes),
-    Kernel("IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes),
+KERNELS = (
+    *BATCH_NORM_KERNELS,
+    *with_limits(
+        Limits(dtypes=FLOATS, rank=2, elements=True),
+        Kernel("InstanceNorm", instance_norm, infer_instance_norm_shapes, same_dtypes),
+        Kernel("LayerNorm", layer_norm, infer_layer_norm_shapes, same_dtypes),
+        Kernel("GroupNorm", group_norm, infer_group_norm_shapes, same_dtypes),
+        Kernel("LRN", local_response_norm, infer_response_norm_shapes, same_dtypes),
+        Kernel("L2Normalization", l2_normalization, infer_l2_normalization_shapes, same_dtypes),
+        Kernel("Dropout", dropout, same_shapes, same_dtypes),
+        Kernel("IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes),
+    ),
 )
 
 
@@ -276,6 +280,7 @@ def sparse_regularization_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 GRADIENTS = (
+    *BATCH_NORM_GRADIENTS,
     Gradient("InstanceNorm", instance_norm_gradient, reads_outputs=False),
     Gradient("LayerNorm", layer_norm_gradient, reads_outputs=False),
     Gradient("GroupNorm", group_norm_gradient, reads_outputs=False),

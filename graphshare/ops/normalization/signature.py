@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from graphshare.ops.batch_axis import Rule, along_axis_rule, mixing_rule
+from graphshare.ops.batch_axis import Mixes, Outcome, Rule, Use, along_axis_rule, mixing_rule
 from graphshare.ops.signature import define
+
+BATCH_NORM = (
+    "eps:double=0.0010000000474974513; momentum:float=0.899999976; fix_gamma:bool=True; use_global_stats:bool=False; "
+    "output_mean_var:bool=False; axis:int=1; cudnn_off:bool=False; min_calib_range:float?=None; max_calib_range:float?=None"
+)
+
+
+# A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
+BARRIER = ("_contrib_SyncBatchNorm", "key")
+BARRIER_KEYS = {BARRIER[0]: (BARRIER[1],)}
 
 OPERATORS = (
     *define(
@@ -67,9 +77,69 @@ OPERATORS = (
         visible=1,
         couples_batch="never",
     ),
+    *define(
+        "_contrib_BatchNormWithReLU",
+        "data gamma beta moving_mean moving_var",
+        BATCH_NORM,
+        results="output mean var workspace",
+        visible=1,
+        all_visible_if="output_mean_var",
+        mutable=(3, 4),
+        initializers={3: '["zero", {}]', 4: '["one", {}]'},
+        couples_batch="training",
+    ),
+    *define(
+        "_contrib_SyncBatchNorm",
+        "data gamma beta moving_mean moving_var",
+        "eps:float=0.00100000005; momentum:float=0.899999976; fix_gamma:bool=True; use_global_stats:bool=False; "
+        "output_mean_var:bool=False; ndev:int=1; key:string=!",
+        results="output mean var",
+        visible=1,
+        all_visible_if="output_mean_var",
+        mutable=(3, 4),
+        initializers={3: '["zero", {}]', 4: '["one", {}]'},
+        couples_batch="training",
+        is_operator_property=True,
+    ),
+    *define(
+        "BatchNorm(_npx_batch_norm)",
+        "data gamma beta moving_mean moving_var",
+        BATCH_NORM,
+        results="output mean var",
+        visible=1,
+        all_visible_if="output_mean_var",
+        mutable=(3, 4),
+        initializers={3: '["zero", {}]', 4: '["one", {}]'},
+        couples_batch="training",
+    ),
+    *define(
+        "BatchNorm_v1",
+        "data gamma beta moving_mean moving_var",
+        "eps:float=0.00100000005; momentum:float=0.899999976; fix_gamma:bool=True; use_global_stats:bool=False; "
+        "output_mean_var:bool=False",
+        results="output mean var",
+        visible=1,
+        all_visible_if="output_mean_var",
+        mutable=(3, 4),
+        initializers={3: '["zero", {}]', 4: '["one", {}]'},
+        couples_batch="training",
+        is_operator_property=True,
+    ),
 )
+
+
+def _batch_norm(use: Use) -> Outcome:
+    if any(use.input(slot) is not None for slot in range(1, len(use.inputs))):
+        return "has a weight that depends on the batch"
+    if use.signature.parameter("axis") is not None and use.first.is_axis(use.value("axis")):
+        return "normalises each sample by parameters of its own"
+    places = [use.first, None, None]  # mean and variance have no batch axis
+    why = "takes mean and variance of the whole batch while training"
+    return places if use.value("use_global_stats") else Mixes(why, places, only_training=True)
+
 
 RULES: dict[str, Rule] = {
     "LayerNorm": along_axis_rule,
     "IdentityAttachKLSparseReg": mixing_rule("keeps an average of the whole batch while training"),
+    **dict.fromkeys(("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"), _batch_norm),
 }

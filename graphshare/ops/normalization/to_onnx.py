@@ -1,14 +1,18 @@
-"""Normalization within a sample in ONNX, and operators that are the identity at inference.
+"""Normalization in ONNX, and operators that are the identity at inference.
 
-Where ONNX has no operator of the same meaning, means and variances are plain arithmetic, which exists in every opset and dtype
-and gives the statistics that MXNet has as outputs.
+``BatchNormalization`` normalizes axis 1 by moving statistics. Where ONNX has no operator of the same meaning, means and
+variances within a sample are plain arithmetic, which exists in every opset and dtype and gives the statistics that MXNet has as
+outputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphshare.ops.translation import Translation, Translator, Value
+import numpy as np
+
+from graphshare.ops.normalization.batch_norm import plain_scaling
+from graphshare.ops.translation import Translation, Translator, Value, keep_input
 from graphshare.ops.unification import axis_of
 
 
@@ -94,11 +98,6 @@ def translate_dropout(t: Translation) -> str:
     return t.inputs[0].name
 
 
-def translate_identity(t: Translation) -> str:
-    """Return the data."""
-    return t.inputs[0].name
-
-
 def _compute_dtype(t: Translation) -> str:
     return "float32" if t.inputs[0].dtype == "float16" else t.inputs[0].dtype
 
@@ -123,6 +122,77 @@ def _scale(t: Translation, x: str, axes: int) -> str:
     return t.cast(x, t.inputs[0].dtype, of=wide)
 
 
+def translate_batch_norm(t: Translation) -> list[str]:
+    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are given where they are read.
+
+    Data with one axis, a negative eps or one that float32 cannot hold beside float64 data, and means far from 0 need plain
+    arithmetic.
+    """
+    t.require_floats()
+    x, mean = t.inputs[0], t.inputs[3]
+    axis, eps = axis_of(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
+    inexact = x.dtype == "float64" and float(np.float32(eps)) != eps
+    emit = _scale_channels if x.rank == 1 or eps < 0 or inexact or _cancels(t) else _normalize_channels
+    results = [emit(t, axis)]
+    if t.used - {0}:
+        results.append(t.emit("Identity", mean))
+    if 2 in t.used:
+        results.append(_spread(t))
+    return results
+
+
+def _cancels(t: Translation) -> bool:
+    """Return whether known statistics are so far from 0 that x * factor + term, as runtimes compute it, loses digits."""
+    arrays = [x.read() for x in t.inputs[1:] if x.read is not None]
+    return len(arrays) == 4 and plain_scaling(t.attrs, *arrays)[0] is None
+
+
+def _normalize_channels(t: Translation, axis: int) -> str:
+    x, gamma, beta, mean, variance = t.inputs
+    scale = t.constant(np.ones(gamma.shape), gamma.dtype) if t.attrs["fix_gamma"] else gamma
+    swapped = _swap(x.rank, axis)
+    wide = mean.dtype  # float32 for float16
+    data = t.transpose(t.cast(x, wide), swapped)
+    out = t.emit("BatchNormalization", data, scale, beta, mean, variance, epsilon=float(t.attrs["eps"]))
+    return t.cast(t.transpose(_rectify(t, out), swapped), x.dtype, of=wide)
+
+
+def _scale_channels(t: Translation, axis: int) -> str:
+    """Return (x - mean) * (gamma / sqrt(variance + eps)) + beta."""
+    x, gamma, beta, mean, _variance = t.inputs
+    wide, tail = mean.dtype, (-1, *(1,) * (x.rank - 1 - axis))
+    factor = _inverse_deviation(t)
+    if not t.attrs["fix_gamma"]:
+        factor = t.emit("Mul", factor, gamma)
+    shape = (mean.shape[0], *tail[1:])
+    out = t.emit("Mul", t.emit("Sub", t.cast(x, wide), t.reshape(mean, shape)), t.reshape(factor, shape))
+    return t.cast(_rectify(t, t.emit("Add", out, t.reshape(beta, shape))), x.dtype, of=wide)
+
+
+def _rectify(t: Translation, out: str) -> str:
+    return t.emit("Relu", out) if t.op == "_contrib_BatchNormWithReLU" else out
+
+
+def _spread(t: Translation) -> str:
+    """Return 1 / sqrt(variance + eps) of BatchNorm; others give the variance."""
+    if t.op not in ("BatchNorm", "_contrib_BatchNormWithReLU"):
+        return t.emit("Identity", t.inputs[4])
+    return _inverse_deviation(t)
+
+
+def _inverse_deviation(t: Translation) -> str:
+    variance = t.inputs[4]
+    total = t.emit("Add", variance, t.number(t.attrs["eps"], variance.dtype))
+    return t.emit("Reciprocal", t.emit("Sqrt", total))
+
+
+def _swap(rank: int, axis: int) -> list[int]:
+    """Return the axes with axis 1 and ``axis`` exchanged."""
+    axes = list(range(rank))
+    axes[1], axes[axis] = axis, 1
+    return axes
+
+
 TRANSLATIONS = (
     Translator("InstanceNorm", translate_instance_norm, "its data is floating point, its eps not negative"),
     Translator("LayerNorm", translate_layer_norm, "its data is floating point and has elements"),
@@ -130,5 +200,9 @@ TRANSLATIONS = (
     Translator("LRN", translate_local_response_norm, "its nsize is not 0"),
     Translator("L2Normalization", translate_l2_normalization, "its data is floating point"),
     Translator("Dropout", translate_dropout, "its mode is not always"),
-    Translator("IdentityAttachKLSparseReg", translate_identity),
+    Translator("IdentityAttachKLSparseReg", keep_input),
+    *tuple(
+        Translator(name, translate_batch_norm, "its data is floating point")
+        for name in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU")
+    ),
 )

@@ -90,12 +90,6 @@ def translate_division(t: Translation, reverse: bool) -> str:
     return (number / data if reverse else data / number).name
 
 
-def translate_two_floats(t: Translation, function: binary.Function) -> str:
-    """Emit a function of two arrays of floats."""
-    x, y = terms(t)
-    return function(x, y).name
-
-
 def translate_where(t: Translation) -> str:
     """Emit ``Where``."""
     condition, x, y = terms(t)
@@ -289,8 +283,8 @@ TRANSLATIONS = (
     *(Translator(f"_npi_{name}", partial(translate_arithmetic, name=word)) for name, word in ARITHMETIC.items()),
     Translator("_npi_true_divide", partial(translate_arithmetic, name="div")),
     *(Translator(f"_npi_{name}", partial(translate_comparison, name=word)) for name, word in _COMPARISONS.items()),
-    Translator("_npi_arctan2", partial(translate_two_floats, function=arctan2)),
-    Translator("_npi_hypot", partial(translate_two_floats, function=binary.hypot)),
+    Translator("_npi_arctan2", partial(translate_pair, function=arctan2)),
+    Translator("_npi_hypot", partial(translate_pair, function=binary.hypot)),
     Translator("_npi_where", translate_where),
     *(Translator(f"_npi_{name}_scalar", partial(binary.translate_scalar, name=word)) for name, word in ARITHMETIC.items()),
     *(

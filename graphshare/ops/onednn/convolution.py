@@ -21,6 +21,7 @@ from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelE
 from graphshare.ops.onednn.filters import Filters, Inner, attributes_of, per_unit, quantize_filters
 from graphshare.ops.onednn.products import sum_by_channel, sum_products
 from graphshare.ops.quantization.ranges import ENDS, range_end, round_to, with_ranges
+from graphshare.ops.unification import infer_nothing
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -241,11 +242,6 @@ def refusal(attrs: Attrs, bodies: Bodies, layer: str, known: Collection[str]) ->
     if unknown:
         return f"{', '.join(unknown)} in its subgraph cannot be computed in integers"
     return None if layer in operators else f"its subgraph has no {layer}"
-
-
-def infer_nothing(attrs: Attrs, inputs: Any, outputs: Any) -> tuple[Any, Any]:
-    """Return shapes or dtypes as they are: without a subgraph nothing can be inferred."""
-    return inputs, outputs
 
 
 KERNELS = (

@@ -13,17 +13,14 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, Shapes, Types
 from graphshare.ops.matmul.kernel import fully_connected_cost
-from graphshare.ops.onednn.convolution import activate, infer_nothing, is_calibrated, refusal, run_body
+from graphshare.ops.onednn.convolution import activate, is_calibrated, refusal, run_body
 from graphshare.ops.onednn.filters import Inner, attributes_of, per_unit, quantize_bias, quantize_weight, weight_units
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
 from graphshare.ops.roi.kernel import round_half_away
+from graphshare.ops.unification import infer_nothing
 
 ROOM = np.float32((1 << 30) - 1)  # half of the largest integer, truncated
-
-
 POINTWISE = {"square": np.square, "sqrt": np.sqrt, "exp": np.exp, "abs": np.abs}
-
-
 ACTIVATIONS = ("Activation", "LeakyReLU", "clip", *POINTWISE)
 
 

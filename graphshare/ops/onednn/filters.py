@@ -16,16 +16,11 @@ from graphshare.ops.onednn.products import EXACT, exact_parts
 from graphshare.ops.windows import Window, is_channels_last, window_of
 
 LEVELS = {"int8": np.float32(127.5), "uint8": np.float32(255.5)}
-
-
 _LARGEST = np.float32(2147483647)
-
-
 _ROOM = np.float32(1 << 30)  # the largest bias that oneDNN adds
 
 _MANY = 64
 """Number of channels from which sums over windows are fast with a filter for each channel."""
-
 
 Inner = Sequence[tuple[str, Attrs]]
 

@@ -8,14 +8,22 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.activation.to_onnx import activate, translate_leaky_relu
-from graphshare.ops.attention.to_onnx import split_interleaved
 from graphshare.ops.kernel import Attrs
+from graphshare.ops.matmul.to_onnx import split_interleaved
 from graphshare.ops.onednn.convolution import is_calibrated, split_activations
 from graphshare.ops.onednn.dense import ACTIVATIONS, ROOM, is_by_unit
 from graphshare.ops.onednn.filters import LEVELS, attributes_of
 from graphshare.ops.onednn.filters import per_unit as kernel_per_unit
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.quantization.onnx_ranges import constant_end, convolve, largest, multiply_rows, product_range, round_to
+from graphshare.ops.quantization.onnx_ranges import (
+    constant_end,
+    convolve,
+    divide_or,
+    largest,
+    multiply_rows,
+    product_range,
+    round_to,
+)
 from graphshare.ops.translation import Translation, Translator, Value
 
 _LARGEST = 2147483647.0
@@ -41,20 +49,15 @@ def calibration_unit(t: Translation, dtype: str) -> float:
 
 def per_unit(dtype: str, low: Term, high: Term) -> Term:
     """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
-    return units_of_reach(float(LEVELS[dtype]), largest(low, high))
-
-
-def units_of_reach(levels: float, reach: Term) -> Term:
-    """Return how many of ``levels`` steps represent 1.0 where ``reach`` is the largest absolute value."""
-    return reach.equals(0).choose(reach.number(_LARGEST), reach.number(levels) / reach)
+    return divide_or(float(LEVELS[dtype]), largest(low, high), _LARGEST)
 
 
 def weight_units(weight: Term, rank: int, bias: Term | None, data_unit: Term, *, by_filter: bool) -> Term:
     """Return the steps per 1.0 of each filter's weights, fewer where its bias would overflow; or one for all."""
     absolute = weight.apply("Abs")
     if not by_filter:
-        return units_of_reach(float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(rank))).reshape((1,)))
-    units = units_of_reach(float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(1, rank))))
+        return divide_or(float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(rank))).reshape((1,)), _LARGEST)
+    units = divide_or(float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(1, rank))), _LARGEST)
     if bias is None:
         return units
     room = bias.number(_ROOM) / bias.apply("Abs") / data_unit
@@ -88,11 +91,6 @@ def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x:
             made = translate_leaky_relu(t.derive(attrs, [Value(x.name, (), x.dtype)], []))
             x = Term(t, made if isinstance(made, str) else made[0], x.dtype)
     return x
-
-
-def round_half_away(x: Term) -> Term:
-    """Return ``x`` rounded to the nearest integer, half away from 0."""
-    return x.apply("Sign") * (x.apply("Abs") + 0.5).apply("Floor")
 
 
 def require_ranges(t: Translation, ends: Sequence[Value]) -> None:
@@ -260,8 +258,8 @@ def _scale_weights(weight: Term, bias: Term | None, data_unit: Term, ends: Seque
     bias_unit = per_unit("int8", *ends[2:4])
     factor, room = data_unit * unit / bias_unit, unit.number(float(ROOM)) / largest(*ends[2:4]) / bias_unit
     smaller = (factor > room).choose(room * bias_unit / data_unit / unit, 1)
-    whole = round_half_away(weight.cast("float64") * smaller.cast("float64"))
-    return whole, unit * smaller, round_half_away(bias.cast("float32") * factor.apply("Min", room))
+    whole = (weight.cast("float64") * smaller.cast("float64")).round_half_away()
+    return whole, unit * smaller, (bias.cast("float32") * factor.apply("Min", room)).round_half_away()
 
 
 TRANSLATIONS = (

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.batch_norm.kernel import batch_norm_shapes
 from graphshare.ops.indexing.kernel import embedding, embedding_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import QUANTIZED, Limits, require, with_limits
+from graphshare.ops.normalization.batch_norm import batch_norm_shapes
 from graphshare.ops.quantization.ranges import ENDS, Ranged, calibration_range, range_end, reach_of, round_to, with_ranges
 from graphshare.ops.unification import axis_of, demand_dtypes, same_shapes
 

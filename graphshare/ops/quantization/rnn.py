@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphshare.ops.formulas import ARRAYS, Functions
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.rnn.kernel import Cell, cells, directions, rnn_cost, rnn_shapes, sigmoid
@@ -31,18 +32,19 @@ _BLOCK = 1 << 20
 
 
 class Steps(NamedTuple):
-    """How floats become uint8: steps per 1.0, and the zero point."""
+    """How floats become uint8, in arrays or in terms of ONNX: steps per 1.0, and the zero point."""
 
+    f: Functions
     scale: Any
     shift: Any
 
-    def whole(self, x: Array) -> Array:
+    def whole(self, x: Any) -> Any:
         """Return floats as integers from 0 to 255, in float32."""
-        return np.asarray(np.clip(np.rint(x * self.scale + self.shift), 0, 255))
+        return self.f.clip(self.f.round(x * self.scale + self.shift), 0, 255)
 
-    def floats(self, whole: Array) -> Array:
+    def floats(self, whole: Any) -> Any:
         """Return the floats that integers represent."""
-        return np.asarray((whole - self.shift) / self.scale)
+        return (whole - self.shift) / self.scale
 
 
 def rnn_int8(
@@ -53,7 +55,7 @@ def rnn_int8(
     Raises:
         KernelError: MXNet would read beyond the parameters.
     """
-    steps, sides = Steps(scale.ravel()[0], shift.ravel()[0]), directions(attrs)
+    steps, sides = Steps(ARRAYS, scale.ravel()[0], shift.ravel()[0]), directions(attrs)
     layers = cells(attrs, x.shape[2], parameters)
     units = row_units(attrs, x.shape[2], parameters)
     last: list[Array] = []

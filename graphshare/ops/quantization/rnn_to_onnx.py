@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from graphshare.ops.kernel import Array
-from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.quantization.rnn import PAIR_ENDS, Weights, row_units, whole_weights
+from graphshare.ops.onnx_terms import TERMS, Term, term
+from graphshare.ops.quantization.rnn import PAIR_ENDS, Steps, Weights, row_units, whole_weights
 from graphshare.ops.rnn.kernel import Cell, cells, directions
 from graphshare.ops.translation import Translation, Translator, Value
 
 _EXACT = 1 << 24
-
-
-class _Steps(NamedTuple):
-    """How floats become uint8: steps per 1.0, and the zero point."""
-
-    scale: Term
-    shift: Term
-
-    def whole(self, x: Term) -> Term:
-        """Return floats as integers from 0 to 255, in float32."""
-        return (x * self.scale + self.shift).apply("Round").apply("Clip", 0, 255)
-
-    def floats(self, whole: Term) -> Term:
-        """Return the floats that integers represent."""
-        return (whole - self.shift) / self.scale
 
 
 def translate_quantized_rnn(t: Translation) -> list[str]:
@@ -37,7 +21,7 @@ def translate_quantized_rnn(t: Translation) -> list[str]:
     if read is None:
         t.refuse("its weights are not among the parameters, so they cannot be quantized")
     vector, sides = read(), directions(t.attrs)
-    steps = _Steps(term(t, 4).reshape(()), term(t, 5).reshape(()))
+    steps = Steps(TERMS, term(t, 4).reshape(()), term(t, 5).reshape(()))
     with np.errstate(all="ignore"):
         units = row_units(t.attrs, x.shape[2], vector)
         layers = [_Layer(t, cell, units, steps) for cell in cells(t.attrs, x.shape[2], vector)]
@@ -68,7 +52,7 @@ def _stack(t: Translation, parts: Sequence[Term]) -> Term:
 class _Layer:
     """The weights of one layer in one direction as integers, and its step."""
 
-    def __init__(self, t: Translation, cell: Cell, units: Array, steps: _Steps) -> None:
+    def __init__(self, t: Translation, cell: Cell, units: Array, steps: Steps) -> None:
         self.t, self.steps, self.size = t, steps, t.attrs["state_size"]
         self.weights = [whole_weights(weight, units) for weight in (cell.w_input, cell.w_state)]
         columns = sum(weight.whole.shape[1] for weight in self.weights)

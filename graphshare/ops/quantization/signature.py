@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.activation.signature import ACTIVATION
 from graphshare.ops.batch_axis import At, Outcome, Rule, Use, default_rule
-from graphshare.ops.batch_norm.signature import BATCH_NORM
 from graphshare.ops.concat.signature import concat_rule
 from graphshare.ops.convolution.signature import CONVOLUTION
 from graphshare.ops.indexing.signature import EMBEDDING
 from graphshare.ops.matmul.signature import FULLY_CONNECTED
+from graphshare.ops.normalization.signature import BATCH_NORM
 from graphshare.ops.pooling.signature import POOLING
 from graphshare.ops.rnn.signature import RECURRENT
 from graphshare.ops.signature import define

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.conversion import draw_in_blocks
 from graphshare.ops.creation.kernel import attribute_shape, complete_shape
-from graphshare.ops.draws import draw_in_blocks
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.unification import same_dtypes, same_shapes, unify
+from graphshare.ops.random.density import GRADIENTS as DENSITY_GRADIENTS
+from graphshare.ops.random.density import KERNELS as DENSITY_KERNELS
+from graphshare.ops.unification import attribute_rule, same_dtypes, same_shapes, unify
 
 Draw = Callable[..., Array]
 
@@ -62,13 +64,10 @@ def _random_kernel(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: 
         size = complete_shape(context, attrs, attribute_shape)
         return _draw_array(draw, context, size, [attrs[key] for key in keys], _dtype_of(attrs, otherwise))
 
-    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        return inputs, [unify(attribute_shape(attrs), outputs[0])]
-
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
         return inputs, same_dtypes(attrs, [_dtype_of(attrs, otherwise)], outputs)[1]
 
-    return Kernel(operator, forward, shapes, types)
+    return Kernel(operator, forward, attribute_rule(attribute_shape), types)
 
 
 def _random_like_kernel(operator: str, draw: Draw, keys: tuple[str, ...]) -> Kernel:
@@ -139,6 +138,7 @@ def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 KERNELS = (
+    *DENSITY_KERNELS,
     *(_random_kernel(f"_random_{name}", *how) for name, how in DISTRIBUTIONS.items()),
     *(_random_like_kernel(f"_random_{name}_like", *how) for name, how in DISTRIBUTIONS.items()),
     *(_sample_kernel(f"_sample_{name}", draw) for name, (draw, _) in DISTRIBUTIONS.items()),
@@ -150,6 +150,7 @@ KERNELS = (
 )
 
 GRADIENTS = (
+    *DENSITY_GRADIENTS,
     *no_gradient(
         "it has no floating-point inputs", "_random_randint", *(f"_random_{distribution}" for distribution in DISTRIBUTIONS)
     ),

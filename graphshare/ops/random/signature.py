@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from graphshare.ops.signature import Attributes, InputRule, Signature
 
+
 NO_KERNEL = "it draws random numbers in MXNet's own order, so its values cannot be compared"
 
 
@@ -155,4 +156,19 @@ OPERATORS = (
     *define("_sample_uniform(sample_uniform)", "low high", "shape:shape=[]; dtype:{'None'/float16/float32/float64}=None"),
     *define("_sample_unique_zipfian", "", "range_max:int=!; shape:shape=None", results="output0 output1", no_kernel=NO_KERNEL),
     *define("_shuffle(_npi_shuffle,shuffle)", "data", registers_inputs=False),
+    *define("_random_pdf_dirichlet(random_pdf_dirichlet)", "sample alpha", "is_log:bool=False"),
+    *define(
+        "_random_pdf_exponential(random_pdf_exponential) _random_pdf_poisson(random_pdf_poisson)",
+        "sample lam",
+        "is_log:bool=False",
+    ),
+    *define("_random_pdf_gamma(random_pdf_gamma)", "sample alpha beta", "is_log:bool=False"),
+    *define(
+        "_random_pdf_generalized_negative_binomial(random_pdf_generalized_negative_binomial)",
+        "sample mu alpha",
+        "is_log:bool=False",
+    ),
+    *define("_random_pdf_negative_binomial(random_pdf_negative_binomial)", "sample k p", "is_log:bool=False"),
+    *define("_random_pdf_normal(random_pdf_normal)", "sample mu sigma", "is_log:bool=False"),
+    *define("_random_pdf_uniform(random_pdf_uniform)", "sample low high", "is_log:bool=False"),
 )

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.ops.onnx_terms import Term, term
+from graphshare.ops.random.density import DENSITIES, Functions
 from graphshare.ops.translation import NoTranslation, Translation, Translator
+from graphshare.ops.unary.onnx_special import gammaln_of_double
 
 Transform = Callable[..., Term]
 """A distribution from standard numbers, uniform in ``[0, 1)`` or normal, and its parameters."""
@@ -97,6 +99,36 @@ def translate_shuffle(t: Translation) -> str:
 
 _NO_SAMPLER = "ONNX has no random numbers of this distribution"
 
+
+def _log(x: Term) -> Term:
+    return x.apply("Log")
+
+
+_PREFIX = "_random_pdf_"
+_TERMS = Functions(_log, gammaln_of_double)
+
+
+def _finish(t: Translation, logarithm: Term) -> str:
+    return (logarithm if t.attrs["is_log"] else logarithm.apply("Exp")).cast(t.inputs[0].dtype).name
+
+
+def translate_density(t: Translation) -> str:
+    """Emit the density of samples, whose parameters are those of their row."""
+    rank = t.inputs[0].rank
+    parameters = [Term(t, t.reshape(p, (*p.shape, *(1,) * (rank - p.rank))), p.dtype).cast("float64") for p in t.inputs[1:]]
+    return _finish(t, DENSITIES[t.op.removeprefix(_PREFIX)](_TERMS, term(t).cast("float64"), *parameters))
+
+
+def translate_dirichlet(t: Translation) -> str:
+    """Emit the density of samples of several shares each."""
+    x, alpha = t.inputs
+    wide = term(t).cast("float64")
+    a = Term(t, t.reshape(alpha, (*alpha.shape[:-1], 1, alpha.shape[-1])), alpha.dtype).cast("float64")
+    last = (x.rank - 1,)
+    shares = ((a - 1) * _log(wide)).reduce("ReduceSum", last)
+    return _finish(t, shares + gammaln_of_double(a.reduce("ReduceSum", last)) - gammaln_of_double(a).reduce("ReduceSum", last))
+
+
 TRANSLATIONS = (
     *(
         Translator(f"_random_{name}{end}", partial(translate_random, name=name))
@@ -112,4 +144,6 @@ TRANSLATIONS = (
         for name in ("gamma", "poisson", "negative_binomial", "generalized_negative_binomial")
         for operator in (f"_random_{name}", f"_random_{name}_like", f"_sample_{name}")
     ),
+    *(Translator(f"{_PREFIX}{name}", translate_density) for name in DENSITIES),
+    Translator("_random_pdf_dirichlet", translate_dirichlet),
 )

@@ -308,16 +308,10 @@ def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_
     return result.astype(x.dtype, copy=False)
 
 
-def nansum_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` for every element that is not NaN."""
+def skip_nan(entry: TapeEntry, dy: Array, *, gradient: Callable[[TapeEntry, Array], Array]) -> Array:
+    """Return ``gradient(entry, dy)``, 0 for every element that is NaN."""
     x = entry.inputs[0]
-    return np.where(np.isnan(x), x.dtype.type(0), sum_gradient(entry, dy))
-
-
-def nanprod_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of :func:`product_gradient` for every element that is not NaN."""
-    x = entry.inputs[0]
-    return np.where(np.isnan(x), x.dtype.type(0), product_gradient(entry, dy))
+    return np.where(np.isnan(x), x.dtype.type(0), gradient(entry, dy))
 
 
 def norm_gradient(entry: TapeEntry, dy: Array) -> Array:
@@ -363,8 +357,8 @@ GRADIENTS = (
     *(Gradient(name, partial(extremum_gradient, axes_rule=np_axes_of)) for name in ("_np_max", "_np_min")),
     Gradient("prod", product_gradient),
     Gradient("_np_prod", np_product_gradient),
-    Gradient("nansum", nansum_gradient, reads_outputs=False),
-    Gradient("nanprod", nanprod_gradient),
+    Gradient("nansum", partial(skip_nan, gradient=sum_gradient), reads_outputs=False),
+    Gradient("nanprod", partial(skip_nan, gradient=product_gradient)),
     Gradient("norm", norm_gradient),
     Gradient("moments", moments_gradient),
     Gradient("_np_cumsum", cumsum_gradient, reads_outputs=False),

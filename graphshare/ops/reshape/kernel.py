@@ -10,6 +10,8 @@ import numpy as np
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import refuse_invalid_call, require
+from graphshare.ops.reshape.transpose import GRADIENTS as TRANSPOSE_GRADIENTS
+from graphshare.ops.reshape.transpose import KERNELS as TRANSPOSE_KERNELS
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, is_known, same_dtypes, size_of, unify
 from graphshare.text.format import format_count, format_shape
 
@@ -260,6 +262,7 @@ def _squeeze_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 KERNELS = (
+    *TRANSPOSE_KERNELS,
     Kernel("Reshape", reshape, _reshape_shapes, same_dtypes),
     Kernel("Flatten", flatten, _flatten_shapes, same_dtypes),
     Kernel("reshape_like", reshape_like, _reshape_like_shapes, first_dtype),
@@ -273,7 +276,10 @@ def restore_shape(entry: TapeEntry, dy: Array) -> Array:
     return np.asarray(dy.reshape(entry.inputs[0].shape))
 
 
-GRADIENTS = tuple(
-    Gradient(name, restore_shape, reads_outputs=False)
-    for name in ("Reshape", "Flatten", "reshape_like", "expand_dims", "squeeze")
+GRADIENTS = (
+    *TRANSPOSE_GRADIENTS,
+    *(
+        Gradient(name, restore_shape, reads_outputs=False)
+        for name in ("Reshape", "Flatten", "reshape_like", "expand_dims", "squeeze")
+    ),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from graphshare.ops.batch_axis import At, Outcome, Rule, Use
+from graphshare.ops.batch_axis import UNKNOWN, At, Outcome, Rule, Use, along_axis_rule, mixing_rule
 from graphshare.ops.signature import define
+from graphshare.ops.slot_rules import outputs_by_attribute
 
 OPERATORS = (
     *define("expand_dims(_npi_expand_dims)", "data", "axis:int=!", registers_inputs=False, couples_batch="axis"),
@@ -22,6 +23,31 @@ OPERATORS = (
         couples_batch="shape",
     ),
     *define("squeeze", "data", "axis:tuple32?=None", couples_batch="axis"),
+    *define("_np_transpose", "a", "axes:shape=None"),
+    *define("depth_to_space space_to_depth", "data", "block_size:int=!", couples_batch="never"),
+    *define("reverse(flip)", "data", "axis:tuple32=!", couples_batch="axis"),
+    *define(
+        "SwapAxis(_npi_swapaxes,swapaxes)", "data", "dim1:int=0; dim2:int=0", couples_batch="axis", is_operator_property=True
+    ),
+    *define("transpose", "data", "axes:shape=[]", registers_inputs=False, couples_batch="shape"),
+    *define(
+        "_np_atleast_1d _np_atleast_2d _np_atleast_3d",
+        "ary*num_args",
+        "num_args:int[1:]=!",
+        results=outputs_by_attribute("num_args"),
+    ),
+    *define("_np_copy", "a"),
+    *define("_np_diag _np_diagflat _npi_tril", "data", "k:int=0"),
+    *define("_np_diagonal _np_trace", "data", "offset:int=0; axis1:int=0; axis2:int=1"),
+    *define("_np_moveaxis", "a", "source:shape=!; destination:shape=!"),
+    *define("_np_reshape", "a", "newshape:shape=!; order:string=C"),
+    *define("_np_roll", "data", "shift:shape?=None; axis:shape?=None"),
+    *define("_np_squeeze", "a", "axis:tuple32?=None"),
+    *define("_npi_broadcast_to", "array", "shape:shape=[]"),
+    *define("_npi_flip", "data", "axis:tuple32=!"),
+    *define("_npi_rot90", "data", "k:int=1; axes:shape?=None"),
+    *define("_npx_reshape(_npi_reshape)", "a", "newshape:shape=!; reverse:bool=False; order:string=C"),
+    *define("diag", "data", "k:int=0; axis1:int=0; axis2:int=1", couples_batch="shape"),
 )
 
 
@@ -71,10 +97,29 @@ def _reshape_like(use: Use) -> Outcome:
     return At(0) if all(same) and not partial else "moves the samples"
 
 
+def _swap_axes(use: Use) -> Outcome:
+    a, b, at = use.value("dim1"), use.value("dim2"), use.first
+    if a < 0 or b < 0:
+        return "swaps axes whose places are not known"
+    return at.with_axis(b if at.axis == a else a if at.axis == b else at.axis)
+
+
+def _transpose(use: Use) -> Outcome:
+    axes, at = tuple(use.value("axes") or ()), use.first
+    if axes:
+        places = [axis % len(axes) for axis in axes]
+        return At(places.index(at.axis), len(axes)) if at.axis in places else UNKNOWN
+    return "turns all axes round, and their number is not known" if at.rank is None else At(at.rank - 1 - at.axis, at.rank)
+
+
 RULES: dict[str, Rule] = {
     "expand_dims": expand_dims_rule,
     "squeeze": _squeeze,
     "Reshape": _reshape,
     "Flatten": _flatten,
     "reshape_like": _reshape_like,
+    "reverse": along_axis_rule,
+    "SwapAxis": _swap_axes,
+    "transpose": _transpose,
+    "diag": mixing_rule("moves the samples"),
 }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from graphshare.ops.deconvolution.to_onnx import emit_deconvolution
+from graphshare.ops.convolution.to_onnx import emit_deconvolution
 from graphshare.ops.kernel import Array
 from graphshare.ops.resize.kernel import averaging_matrix, bilinear_attrs, bin_counts, interpolation_matrix
 from graphshare.ops.translation import Translation, Translator, Value

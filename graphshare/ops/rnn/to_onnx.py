@@ -18,7 +18,7 @@ from graphshare.ops.rnn.kernel import GATES, cells, directions, output_width
 from graphshare.ops.translation import Translation, Translator, Value
 
 
-class Part:
+class WeightPart:
     """A matrix or vector of weights: an array while it is known, else a value of the ONNX graph."""
 
     def __init__(self, t: Translation, content: Array | str, shape: Sequence[int], dtype: str) -> None:
@@ -32,20 +32,20 @@ class Part:
         """The name of the value; an array becomes a constant."""
         return self.content if isinstance(self.content, str) else self.t.constant(self.content, self.dtype)
 
-    def reshape(self, *shape: int) -> Part:
+    def reshape(self, *shape: int) -> WeightPart:
         """Return it with ``shape``."""
         if isinstance(self.content, str):
             return self._with(self.t.reshape(self.content, shape), shape)
         return self._with(self.content.reshape(shape), shape)
 
-    def transpose(self) -> Part:
+    def transpose(self) -> WeightPart:
         """Return the matrix with rows as columns."""
         shape = self.shape[::-1]
         if isinstance(self.content, str):
             return self._with(self.t.transpose(self.content, (1, 0)), shape)
         return self._with(self.content.T, shape)
 
-    def reorder(self, order: Sequence[int]) -> Part:
+    def reorder(self, order: Sequence[int]) -> WeightPart:
         """Return the blocks of rows, as many as ``order`` names, in that order."""
         blocks = self.reshape(len(order), self.shape[0] // len(order), *self.shape[1:])
         if isinstance(blocks.content, str):
@@ -54,28 +54,28 @@ class Part:
             made = blocks.content[list(order)]
         return self._with(made, blocks.shape).reshape(*self.shape)
 
-    def _with(self, content: Array | str, shape: Sequence[int]) -> Part:
-        return Part(self.t, content, shape, self.dtype)
+    def _with(self, content: Array | str, shape: Sequence[int]) -> WeightPart:
+        return WeightPart(self.t, content, shape, self.dtype)
 
 
-def concatenate(parts: Sequence[Part]) -> Part:
+def concatenate(parts: Sequence[WeightPart]) -> WeightPart:
     """Return the parts below each other."""
     first = parts[0]
     shape = (sum(part.shape[0] for part in parts), *first.shape[1:])
     arrays = [part.content for part in parts if not isinstance(part.content, str)]
     if len(arrays) == len(parts):
-        return Part(first.t, np.concatenate(arrays), shape, first.dtype)
-    return Part(first.t, first.t.emit("Concat", *(part.name for part in parts), axis=0), shape, first.dtype)
+        return WeightPart(first.t, np.concatenate(arrays), shape, first.dtype)
+    return WeightPart(first.t, first.t.emit("Concat", *(part.name for part in parts), axis=0), shape, first.dtype)
 
 
 class CellParts(NamedTuple):
     """The weights of one layer in one direction, as :class:`graphshare.ops.rnn.kernel.Cell` has them."""
 
-    w_input: Part
-    w_state: Part
-    w_projection: Part | None
-    b_input: Part
-    b_state: Part
+    w_input: WeightPart
+    w_state: WeightPart
+    w_projection: WeightPart | None
+    b_input: WeightPart
+    b_state: WeightPart
 
 
 def split_weights(t: Translation) -> list[CellParts]:
@@ -85,7 +85,7 @@ def split_weights(t: Translation) -> list[CellParts]:
         return _slice_vector(t, vector, width)
     found = []
     for cell in cells(t.attrs, width, vector.read()):
-        parts = [None if x is None else Part(t, x, x.shape, vector.dtype) for x in cell]
+        parts = [None if x is None else WeightPart(t, x, x.shape, vector.dtype) for x in cell]
         found.append(CellParts(*parts))  # type: ignore[arg-type]
     return found
 
@@ -95,11 +95,11 @@ def _slice_vector(t: Translation, vector: Value, width: int) -> list[CellParts]:
     hidden, sides, out = t.attrs["state_size"], directions(t.attrs), output_width(t.attrs)
     rows, at = GATES[t.attrs["mode"]] * hidden, 0
 
-    def take(*shape: int) -> Part:
+    def take(*shape: int) -> WeightPart:
         nonlocal at
         piece = t.emit("Slice", vector, t.integers([at]), t.integers([at + prod(shape)]))
         at += prod(shape)
-        return Part(t, piece, (prod(shape),), vector.dtype).reshape(*shape)
+        return WeightPart(t, piece, (prod(shape),), vector.dtype).reshape(*shape)
 
     weights = []
     for number in range(t.attrs["num_layers"] * sides):

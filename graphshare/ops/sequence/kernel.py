@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types, reuse_buffer
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import unify

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, same_dtypes, unify
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, output_rule, same_dtypes, unify, with_dim
 from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
-
-
-def _infer_output(inputs: Shapes, outputs: Shapes, shape: Shape) -> tuple[Shapes, Shapes]:
-    return inputs, [unify(shape, outputs[0])]
 
 
 def _member(values: Sequence[int | None], axis: int) -> int | None:
@@ -50,11 +46,6 @@ def slice_shape(attrs: Attrs, shape: Dims) -> Dims:
 def slice_(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the part from ``begin`` to ``end`` by ``step`` along the first axes."""
     return np.asarray(x[slices(attrs, x.ndim)])
-
-
-def _slice_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    x = inputs[0]
-    return _infer_output(inputs, outputs, None if x is None else slice_shape(attrs, x))
 
 
 def slice_assign(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -100,8 +91,8 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     if size is not None:
         first, last = axis_span(attrs, size)
         size = last - first
-    y = dims_of_rank(unify((*x[:axis], size, *x[axis + 1 :]), outputs[0]), len(x))
-    return [(*y[:axis], x[axis], *y[axis + 1 :])], [y]
+    y = dims_of_rank(unify(with_dim(x, axis, size), outputs[0]), len(x))
+    return [with_dim(y, axis, x[axis])], [y]
 
 
 def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
@@ -123,15 +114,10 @@ def slice_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     return np.asarray(x[tuple(slice(0, size) for size in _cut_like(attrs, x.shape, y.shape))])
 
 
-def _slice_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    x, y = inputs
-    return _infer_output(inputs, outputs, None if x is None or y is None else _cut_like(attrs, x, y))
-
-
 KERNELS = (
-    Kernel("slice", slice_, _slice_shapes, same_dtypes),
+    Kernel("slice", slice_, output_rule(slice_shape), same_dtypes),
     Kernel("slice_axis", slice_axis, _slice_axis_shapes, same_dtypes),
-    Kernel("slice_like", slice_like, _slice_like_shapes, first_dtype),
+    Kernel("slice_like", slice_like, output_rule(_cut_like), first_dtype),
     Kernel("_slice_assign", slice_assign, _slice_assign_shapes, same_dtypes),
     Kernel("_slice_assign_scalar", slice_assign_scalar, _slice_assign_shapes, same_dtypes),
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.unification import axis_of, same_dtypes, size_of, unify
+from graphshare.ops.unification import axis_of, dtype_from_attribute, same_dtypes, size_of, unify
 
 
 def _order(x: Array, axis: int, ascending: bool) -> Array:
@@ -84,10 +84,6 @@ def _topk_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return inputs, [unify(result, known) for known in outputs]
 
 
-def _argsort_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, [attrs["dtype"]]
-
-
 def _topk_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     index = attrs["dtype"]
     results = {"indices": [index], "mask": [inputs[0]]}.get(attrs["ret_typ"], [inputs[0], index])
@@ -96,7 +92,7 @@ def _topk_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 
 KERNELS = (
     Kernel("sort", sort, _sort_shapes, same_dtypes),
-    Kernel("argsort", argsort, _sort_shapes, _argsort_types),
+    Kernel("argsort", argsort, _sort_shapes, dtype_from_attribute),
     Kernel("topk", topk, _topk_shapes, _topk_types),
 )
 

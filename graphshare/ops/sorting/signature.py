@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphshare.ops.batch_axis import Rule, along_axis_rule
-from graphshare.ops.signature import Outputs, define
+from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import number_outputs
 
 if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
 
-def top_k(signature: Signature, attrs: Attributes) -> Outputs:
+def top_k(signature: Signature, attrs: Attributes) -> OutputList:
     """Values come with their indices, which ``value`` alone then hides."""
     kind = signature.value(attrs, "ret_typ")
     return number_outputs(2, 2 if kind == "both" else 1) if kind in ("both", "value") else number_outputs(1)

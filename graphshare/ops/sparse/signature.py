@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.binary.signature import SCALAR
-from graphshare.ops.signature import Outputs, define
+from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import number_outputs, read_count
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ def sample_outputs(arrays: int, others: int) -> OutputRule:
     return lambda signature, attrs: number_outputs(arrays * max(0, read_count(signature, attrs, "num_args") - others))
 
 
-def subgraph_outputs(signature: Signature, attrs: Attributes) -> Outputs:
+def subgraph_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     """Return one subgraph for every list of vertices, and its mapping on request."""
     graphs = max(0, read_count(signature, attrs, "num_args") - 1)
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
-def compact_outputs(signature: Signature, attrs: Attributes) -> Outputs:
+def compact_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     """Return one graph for every input graph, and its mapping on request."""
     graphs = read_count(signature, attrs, "num_args") // 2
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)

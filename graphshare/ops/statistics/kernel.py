@@ -14,7 +14,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
-from graphshare.ops.unification import axis_of, is_known, same_dtypes, size_of, unify
+from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, size_of, unify, with_dim
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count
 
@@ -176,14 +176,10 @@ def diff(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.diff(x, min(attrs["n"], size), attrs["axis"])
 
 
-def _diff_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = inputs[0]
-    if shape is None:
-        return inputs, outputs
-    at = axis_of(attrs["axis"], len(shape))
-    size = shape[at]
-    left = None if size is None else max(0, size - attrs["n"])
-    return inputs, [unify((*shape[:at], left, *shape[at + 1 :]), outputs[0])]
+def _diff_shape(attrs: Attrs, x: tuple[Dim, ...]) -> Shape:
+    at = axis_of(attrs["axis"], len(x))
+    size = x[at]
+    return with_dim(x, at, None if size is None else max(0, size - attrs["n"]))
 
 
 def ediff1d(context: Context, attrs: Attrs, x: Array, *ends: Array) -> Array:
@@ -269,7 +265,7 @@ KERNELS = with_limits(
     Kernel("_npi_average", average, _average_shapes, same_dtypes),
     Kernel("_npi_norm", norm, _norm_shapes, same_dtypes),
     Kernel("_npi_percentile", percentile, _percentile_shapes, _percentile_types),
-    Kernel("_npi_diff", diff, _diff_shapes, same_dtypes),
+    Kernel("_npi_diff", diff, output_rule(_diff_shape), same_dtypes),
     Kernel("_npi_ediff1d", ediff1d, _ediff1d_shapes, same_dtypes),
     Kernel("_histogram", histogram, _histogram_shapes, _histogram_types),
     Kernel("_contrib_allclose", allclose, _allclose_shapes, _allclose_types),

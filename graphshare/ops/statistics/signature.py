@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphshare.ops.signature import Outputs, define
+from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import inputs_by_flags, number_outputs
 
 if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
 
-def average_outputs(signature: Signature, attrs: Attributes) -> Outputs:
+def average_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     """The average, and the sum of weights, shown on request."""
     return number_outputs(2, 2 if signature.value(attrs, "returned") else 1)
 

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops import special_functions as special
-from graphshare.ops.buffers import result_buffer
 from graphshare.ops.conversion import convert, to_floating
-from graphshare.ops.fusion import Clip, Operation
-from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Clip, Context, Forward, Kernel, Operation, Shapes, Types, result_buffer
 from graphshare.ops.limits import FLOATS, NUMBERS, Limits, require, with_limits
 from graphshare.ops.unification import same_dtypes, same_shapes
 

@@ -15,7 +15,7 @@ import numpy as np
 from graphshare.ir.onnx import Tensor
 from graphshare.ops import conversion
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.translation import Translation, Translator, keep_input
 from graphshare.ops.unary import onnx_double as double
 from graphshare.ops.unary.onnx_special import erf, erfinv, gamma, gammaln
 
@@ -203,11 +203,6 @@ FUNCTIONS: dict[str, Function] = {
 """The functions of one array, by the words in the operators' names."""
 
 
-def translate_identity(t: Translation) -> str:
-    """Return the input: at inference these operators do nothing."""
-    return t.inputs[0].name
-
-
 def fill_like(t: Translation, value: float, dtype: str) -> str:
     """Return an array of the first input's shape that holds one value."""
     number = np.asarray(value).astype(dtype)
@@ -283,7 +278,7 @@ _IDENTITIES = ("_copy", "_copyto", "BlockGrad", "make_loss", "_contrib_gradientm
 
 TRANSLATIONS = (
     *(Translator(name, partial(translate_function, name=name)) for name in FUNCTIONS),
-    *(Translator(name, translate_identity) for name in _IDENTITIES),
+    *(Translator(name, keep_input) for name in _IDENTITIES),
     Translator("zeros_like", _translate_filled),
     Translator("ones_like", _translate_filled),
     Translator("clip", translate_clip),

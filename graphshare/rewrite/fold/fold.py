@@ -26,15 +26,16 @@ _NO_BIAS = "no_bias"
 
 
 def fold(model: Checkpoint) -> tuple[Rewrite, dict[str, Array], Folding]:
-    """Return the rewrite that folds what can be folded, the arrays that change, and the report."""
+    """Return the rewrite that folds what can be folded, the arrays that change, and the report. Raises MemoryLimitError."""
     from graphshare.ops.kernel import KernelError  # start-up: --help must not import numpy
-    from graphshare.rewrite.fold.weights import fold_group
+    from graphshare.rewrite.fold.weights import check_fold_memory, fold_group
 
     plan = plan_folding(model.graph)
     left: dict[Node, str] = dict(plan.left)
     params = model.params
     file = model.parameter_file
     records = {split_key(record.key or "")[1]: record for record in (file.records if file is not None else ())}
+    check_fold_memory(plan.groups, records)
     results: list[tuple[tuple[Pair, ...], Array, Array]] = []
     with task("folding", len(plan.groups), "weights") as advance:
         for group in plan.groups:

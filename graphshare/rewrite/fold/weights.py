@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import prod
 from typing import TYPE_CHECKING
 
+from graphshare.errors import Fault, MemoryLimitError
 from graphshare.formats.params.records import Record
 from graphshare.ops.folding import fold_scaling, is_same
 from graphshare.ops.kernel import KernelError
+from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.rewrite.fold.plan import Pair
+from graphshare.text.format import format_bytes, format_shape
 
 if TYPE_CHECKING:
     from graphshare.ops.kernel import Array
 
 _FLOATS = ("float16", "float32", "float64")
+_SCRATCH = 16  # bytes for each number of a weight while it is folded: itself and the result in float64
+
+
+def check_fold_memory(groups: Iterable[tuple[Pair, ...]], records: Mapping[str, Record]) -> None:
+    """Compare what folding the weights takes with the memory limit: each while it is folded, beside the results before it.
+
+    Raises:
+        MemoryLimitError: the limit is below it; the first weight beyond it is named with its bytes.
+    """
+    kept = 0
+    for first, *_ in groups:
+        record = records.get(first.weight.name)
+        if record is None or record.shape is None:
+            continue
+        taken = kept + prod(record.shape) * _SCRATCH + 2 * record.dense_size
+        if excess := describe_excess(taken):
+            message = f"folding the weight {format_shape(record.shape)} takes {format_bytes(taken)}, {excess}"
+            raise MemoryLimitError(Fault(message, node=first.weight.name, hint=MORE_MEMORY))
+        kept += record.dense_size
 
 
 def fold_group(group: tuple[Pair, ...], params: Mapping[str, Array], records: Mapping[str, Record]) -> tuple[Array, Array]:

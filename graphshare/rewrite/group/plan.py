@@ -15,10 +15,10 @@ from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import find_format, list_mismatches
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ops.batch_norm.signature import BARRIER_KEYS
+from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import name_output, resolve_names
-from graphshare.rewrite.group.join import Collision, Output, Part, Place, find_collisions, join, resolve_connections
+from graphshare.rewrite.group.join import Collision, GroupMember, Output, Place, find_collisions, join, resolve_connections
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.short_repr import ShortRepr
 
@@ -42,7 +42,7 @@ class Grouping(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """
 
     rewrite: Rewrite
-    parts: tuple[Part, ...]
+    parts: tuple[GroupMember, ...]
     roles: tuple[Mapping[Node, Role], ...]
     connect: Mapping[Place, Output]
     tied: Mapping[Place, Place]
@@ -74,9 +74,9 @@ def plan_group(
         raise RefusedError(
             Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
         )
-    faults = _incompatibilities([(member.where, member.graph, member.params) for member in members])
+    faults = find_incompatibilities([(member.where, member.graph, member.params) for member in members])
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
-    parts = [Part(graph, m.prefix, m.where) for m, (graph, _) in zip(members, separated, strict=True)]
+    parts = [GroupMember(graph, m.prefix, m.where) for m, (graph, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
     roles = [
         assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
@@ -148,7 +148,7 @@ def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
 
 
 def _tie_shared_inputs(
-    parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], patterns: Sequence[str]
+    parts: Sequence[GroupMember], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], patterns: Sequence[str]
 ) -> tuple[dict[Place, Place], list[Fault]]:
     """Inputs of one name that become one node: the later ones, each with the first of its name."""
     ties: dict[Place, Place] = {}
@@ -176,7 +176,7 @@ def _tie_shared_inputs(
 
 
 def _compare_types(
-    parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
+    parts: Sequence[GroupMember], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> tuple[list[Fault], list[str]]:
     """Return a fault for each input that gets a value of another dtype or shape, and the values of unknown type."""
     pairs = {**wired, **{place: (number, Entry(node)) for place, (number, node) in ties.items()}}
@@ -208,7 +208,9 @@ def _describe_difference(a: Node, b: Node) -> str:
     return ", ".join(f"{key} ({a.attrs.get(key)} and {b.attrs.get(key)})" for key in keys)
 
 
-def _add_prefixes(parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Part]:
+def _add_prefixes(
+    parts: Sequence[GroupMember], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
+) -> list[GroupMember]:
     """Return the parts; one that collides with an earlier one has a prefix from its file's name."""
     found = list(parts)
     while True:
@@ -219,7 +221,7 @@ def _add_prefixes(parts: Sequence[Part], wired: Mapping[Place, Output], ties: Ma
         found[number] = msgspec.structs.replace(found[number], prefix=_prefix_of(found, number))
 
 
-def _prefix_of(parts: Sequence[Part], number: int) -> str:
+def _prefix_of(parts: Sequence[GroupMember], number: int) -> str:
     """``head2-`` for ``models/head2-symbol.json``; numbered where another part has that prefix."""
     base = parts[number].label.replace("\\", "/").rpartition("/")[2].removesuffix(".json").removesuffix("-symbol")
     base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
@@ -229,7 +231,7 @@ def _prefix_of(parts: Sequence[Part], number: int) -> str:
 
 
 def _refuse_collisions(
-    found: Sequence[Collision], parts: Sequence[Part], on_collision: OnCollision, unequal: Mapping[str, str]
+    found: Sequence[Collision], parts: Sequence[GroupMember], on_collision: OnCollision, unequal: Mapping[str, str]
 ) -> None:
     hints = {
         "error": "give a file a `prefixes`, share an input with `share_inputs`, or choose another `on_collision`",
@@ -272,7 +274,7 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
 
 
 def _equal_parameters(
-    parts: Sequence[Part],
+    parts: Sequence[GroupMember],
     roles: Sequence[Mapping[Node, Role]],
     params: Sequence[ParameterFile | None],
     taken: Collection[Place],
@@ -321,7 +323,7 @@ def _equal_parameters(
     return equal, reasons
 
 
-def _incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
+def find_incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
     """Return every reason why the graphs (each with its name) do not fit into one file.
 
     A parameter file is read under np-shape (V3 records) or not.

@@ -45,6 +45,7 @@ def test_a_plain_object_is_a_map_by_name() -> None:
         ("[]", "is not a map"),
         ('{"a": 1}', "is not a map"),
         ('{"version": 1, "entries": 3}', "is not a map"),
+        ('{"a": ' + "[" * 100_000, "is not a map"),
         ('{"a": "b", "a": "c"}', "more than once"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import graphshare as gs
 from graphshare.checkpoint.outputs import Outputs, resolve_outputs
 from graphshare.checkpoint.save import write_outputs
 from graphshare.files.output_paths import is_stem
+from graphshare.resources import time_limit
 from tests.processes import files_in
 from tests.processes import graphshare as command
 from tests.surroundings import ROOT
@@ -84,3 +87,14 @@ def test_a_stem_names_the_parameters_of_the_same_epoch(lenet: gs.Checkpoint, tmp
     (tmp_path / "a-0000.params").rename(tmp_path / "a-0012.params")
     outputs = resolve_outputs(gs.load(tmp_path / "a"), tmp_path / "b")
     assert outputs.params == str(tmp_path / "b-0012.params")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no time limits")
+def test_a_time_limit_does_not_end_what_is_written(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+    """The answer is there; a process that ends in the middle would leave new files beside old ones."""
+    with time_limit(600):
+        with ThreadPoolExecutor() as pool:  # another thread has no limit, and leaves that of the main one alone
+            pool.submit(gs.save, lenet, tmp_path / "other").result()
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        gs.save(lenet, tmp_path / "same")
+        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0

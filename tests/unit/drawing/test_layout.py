@@ -11,7 +11,7 @@ from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
 from graphshare.drawing.layout.columns import fit_in_order
 from graphshare.drawing.layout.levels import Layout, build_levels
-from graphshare.drawing.layout.placement import Placement, Rect, place
+from graphshare.drawing.layout.placement import Rect, VertexPlacement, place
 from graphshare.drawing.picture import Picture
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.duplicate import plan_duplicate
@@ -28,7 +28,7 @@ def siam() -> Picture:
     return draw(plan_duplicate(lenet, ["sha-"], mode="tie").rewrite.graph).picture
 
 
-def list_overlaps(layout: Layout, placement: Placement) -> list[tuple[int, int]]:
+def list_overlaps(layout: Layout, placement: VertexPlacement) -> list[tuple[int, int]]:
     """Boxes of one level that overlap, and vertices that stick out of their scope."""
     by_level: dict[int, list[int]] = {}
     for v in placement.rects:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from graphshare.execute.bind import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.convolution.fused import CHAIN
 from graphshare.ops.registry import KERNELS, find_kernel, known_kernels
@@ -51,7 +51,7 @@ class Net:
         vectors = [self.variable(6), self.variable(6), self.variable(6), self.variable(6, positive=True)]
         return node("BatchNorm", [source, *vectors], **attrs)
 
-    def check(self, *heads: Node, chains: int, steps: int) -> Plan:
+    def check(self, *heads: Node, chains: int, steps: int) -> ExecutionPlan:
         """The heads' values by fused steps, by folded ones and one by one agree; the number of steps is as expected."""
         plan = make_plan([Entry(head) for head in heads])
         joined = [step for step in plan.fused if step.kernel is CHAIN]

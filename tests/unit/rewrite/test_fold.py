@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.errors import UsageError
+from graphshare.errors import RefusedError, UsageError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.rewrite.fold.fold import Folded
@@ -398,3 +398,31 @@ def test_keys_without_prefixes_stay_without(tmp_path: Path) -> None:
 def test_without_parameters_there_is_nothing_to_fold_into() -> None:
     with pytest.raises(UsageError, match="no parameters to fold into"):
         gs.fold(single().model("bn").graph)
+
+
+def test_weights_that_take_more_than_the_limit_are_not_folded() -> None:
+    """Each counts with its copies of eight bytes for a number, and with the results before it."""
+    net = Net()
+    names = ["x"]
+    net.var("x")
+    for number in range(2):
+        fc = net.op(
+            "FullyConnected", f"fc{number}", names[-1], net.var(f"w{number}", (100, 100)), num_hidden="100", no_bias="1"
+        )
+        names.append(net.norm(fc, f"bn{number}", 100, axis="1"))
+    model = net.model(names[-1])
+    assert gs.fold(model, max_memory=300_000).report.count == 2
+    message = r"\(node \"w1\"\): folding the weight \(100,100\) takes 280\.0 kB, and the limit is 270\.0 kB"
+    with pytest.raises(RefusedError, match=message):
+        gs.fold(model, max_memory="270K")
+    with pytest.raises(RefusedError, match=r"\(node \"w0\"\).* takes 240\.0 kB"):
+        gs.fold(model, max_memory=200_000)
+
+
+def test_folding_ends_at_its_time_limit() -> None:
+    net = Net()
+    net.op("Convolution", "conv", net.var("x"), net.var("w", (4, 3, 3, 2)), **CONV, no_bias="1")
+    model = net.model(net.norm("conv"))
+    with pytest.raises(RefusedError, match="the time limit of 1e-06 s has passed"):
+        gs.fold(model, time_limit=1e-6)
+    assert gs.fold(model, time_limit=600).report.count == 1

@@ -10,9 +10,9 @@ import pytest
 
 import graphshare as gs
 from graphshare.analysis.shapes import infer
-from graphshare.execute.engines import auto, onnx_session
-from graphshare.execute.engines.auto import Auto
+from graphshare.execute.engines import onnx_session, registry
 from graphshare.execute.engines.engine import Part
+from graphshare.execute.engines.registry import Auto
 from graphshare.ir.graph import Entry, Graph, Node
 from tests.processes import ROOT
 
@@ -29,13 +29,13 @@ def dense(units: int, dtype: str = "float32") -> Part:
 
 
 def test_it_takes_what_is_worth_its_opening(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "has_runtime", lambda: True)
-    monkeypatch.setattr(auto, "count_threads", lambda: 2)
+    monkeypatch.setattr(registry, "has_runtime", lambda: True)
+    monkeypatch.setattr(registry, "count_threads", lambda: 2)
     assert not Auto().takes(dense(100), 1)
     assert not Auto().takes(dense(1000), 1)
     assert Auto().takes(dense(1000), 100)
     assert not Auto().takes(dense(1000, "float64"), 100)
-    monkeypatch.setattr(auto, "has_runtime", lambda: False)
+    monkeypatch.setattr(registry, "has_runtime", lambda: False)
     assert not Auto().takes(dense(1000), 100)
 
 
@@ -54,7 +54,7 @@ def test_a_bound_graph_may_be_computed_by_either(monkeypatch: pytest.MonkeyPatch
     data = np.ones((2, 1, 28, 28), np.float32)
     wanted = gs.bind(gs.load(LENET))(data=data)["softmax_output"]
     for saved, engine in ((0.0, "numpy"), (1.0, "onnxruntime")):
-        monkeypatch.setattr(auto, "_SAVED_OPTIMIZED", saved)
+        monkeypatch.setattr(registry, "_SAVED_OPTIMIZED", saved)
         net = gs.bind(gs.load(LENET), engine="auto")
         assert np.allclose(net(data=data)["softmax_output"], wanted, rtol=1e-4)
         assert net.notes[0].startswith(f"auto: {engine} computes")
@@ -62,6 +62,6 @@ def test_a_bound_graph_may_be_computed_by_either(monkeypatch: pytest.MonkeyPatch
 
 def test_without_the_runtime_it_is_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
-    monkeypatch.setattr(auto, "_SAVED_OPTIMIZED", 1.0)
+    monkeypatch.setattr(registry, "_SAVED_OPTIMIZED", 1.0)
     net = gs.bind(gs.load(LENET), engine="auto")
     assert net(data=np.ones((1, 1, 28, 28), np.float32))["softmax_output"].shape == (1, 10)

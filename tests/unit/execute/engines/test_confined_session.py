@@ -16,7 +16,7 @@ import pytest
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.engines import confined_session
 from graphshare.execute.engines.confined_session import ConfinedSession, open_session
-from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.resources import memory_limit, time_limit
 from tests.processes import ROOT, environment
 
@@ -51,7 +51,7 @@ def doubling() -> bytes:
 
 def test_a_session_gives_what_one_in_this_process_gives() -> None:
     x = np.arange(3, dtype="float32")
-    for session in (Session(doubling()), ConfinedSession(doubling())):
+    for session in (OnnxSession(doubling()), ConfinedSession(doubling())):
         assert (session.inputs, session.dtypes, session.outputs) == ({"x": ("n",)}, {"x": "float"}, ["y"])
         (y,) = session.run({"x": x, "other": x})
         np.testing.assert_array_equal(y, 2 * x)
@@ -143,8 +143,17 @@ def test_a_limit_of_memory_is_kept() -> None:
     assert ConfinedSession(bomb(20_000)).run({"x": np.ones(1, "float32")})[0] > 1e8  # of 1.6 GB: no limit but the machine's
 
 
+@onlinux
+def test_feeds_beyond_the_limit_are_refused() -> None:
+    """The other process cannot read the message, and this one does not wait for its answer."""
+    with memory_limit(10_000_000):
+        session = ConfinedSession(doubling())
+        with pytest.raises(RefusedError, match=r"takes more memory in onnxruntime than the limit of 10\.0 MB allows"):
+            session.run({"x": np.zeros(60_000_000, "float32")})
+
+
 def test_models_translated_here_leave_this_process_under_a_limit_alone() -> None:
-    assert type(open_session(doubling())) is Session
+    assert type(open_session(doubling())) is OnnxSession
     with memory_limit(10**9):
         assert type(open_session(doubling())) is ConfinedSession
 

@@ -160,6 +160,6 @@ def test_a_dimension_whose_name_is_not_utf_8_is_an_error_of_the_model() -> None:
     kind = ("float32", ("size",))
     graph = composed.model("g", [composed.Operator("Relu", ("x",), ("y",))], {"x": kind}, {"y": kind})
     data = b"".join(encode_model(graph).pieces())
-    assert onnx_session.Session(data).inputs == {"x": ("size",)}
+    assert onnx_session.OnnxSession(data).inputs == {"x": ("size",)}
     with pytest.raises(InputError, match="refuses the model"):
-        onnx_session.Session(data.replace(b"size", b"si\xffe"))
+        onnx_session.OnnxSession(data.replace(b"size", b"si\xffe"))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import graphshare
-from graphshare.formats.params.convert import convert_params
-from graphshare.formats.params.diff import diff_params
+from graphshare.api.params import convert as convert_params
+from graphshare.api.params import diff_params
 from tests import params_bytes as build
 
 RANDOM = np.random.default_rng(0)

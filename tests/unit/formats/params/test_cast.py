@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphshare.api.params import convert as convert_params
 from graphshare.errors import RefusedError, UsageError
 from graphshare.formats.params import registry
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import Cast, convert_params
+from graphshare.formats.params.convert import Cast
 from graphshare.formats.params.records import Record
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build

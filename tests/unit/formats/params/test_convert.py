@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphshare.api.params import convert as convert_params
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.params import mxnet_params, registry
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import convert_params, stage_params
+from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.registry import read_index
 from graphshare.inspection.params_list import list_params
 from tests import params_bytes as build
@@ -148,7 +149,7 @@ def test_sparse_arrays_are_made_dense_within_params_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_conversion_to_standard_output_behind_what_is_there(plain: Path, tmp_path: Path, format_: str) -> None:
     code = (
-        "import sys; from graphshare.formats.params.convert import convert_params\n"
+        "import sys; from graphshare.api.params import convert as convert_params\n"
         "convert_params(sys.argv[1], '/dev/stdout', to=sys.argv[2])"
     )
     with open(tmp_path / "log", "ab") as log:

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphshare.api.params import convert as convert_params
+from graphshare.api.params import diff_params
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.open_source import open_source
 from graphshare.formats.params import registry
 from graphshare.formats.params.array_files import read_arrays, write_arrays
-from graphshare.formats.params.convert import convert_params
-from graphshare.formats.params.diff import diff_params
 from graphshare.formats.params.format import ParameterFormat
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.params.registry import FORMATS, choose_format, read_index, recognize_format

@@ -1,1 +1,0 @@
-"""Operators of family ``batch_norm``."""

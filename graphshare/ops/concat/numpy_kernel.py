@@ -1,0 +1,266 @@
+"""The numpy interface's operators that stack arrays, split them by columns, pad them, and delete or insert elements.
+
+Deletions and insertions are along an axis: at one position, or at those of a slice or an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.concat.kernel import concatenate_shapes, split, split_shapes, stack, stack_shapes
+from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes, Types
+from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.permutation import joint_permutation_vjp, permutation_vjp
+from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, size_of, unify
+from graphshare.text.format import format_count
+
+Lift = Callable[[Shape], Shape]
+
+
+def _stack_with(function: Any) -> Callable[..., Array]:
+    def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
+        return np.asarray(function(arrays))
+
+    return forward
+
+
+def to_rows(shape: Shape) -> Shape:
+    """Return the shape for vstack: at least two axes, new ones in front."""
+    return shape if shape is None or len(shape) > 1 else (1, *shape) if shape else (1, 1)
+
+
+def to_columns(shape: Shape) -> Shape:
+    """Return the shape for column_stack: a single axis becomes a column."""
+    return shape if shape is None or len(shape) > 1 else (*shape, 1) if shape else (1, 1)
+
+
+def at_least_1d(shape: Shape) -> Shape:
+    """Return the shape for hstack: at least one axis."""
+    return shape if shape is None or shape else (1,)
+
+
+def at_least_3d(shape: Shape) -> Shape:
+    """Return the shape for dstack: three axes."""
+    if shape is None or len(shape) > 2:
+        return shape
+    return (1, *(shape or (1,)), 1) if len(shape) < 2 else (*shape, 1)
+
+
+def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
+    """Return the rule that lifts all inputs and concatenates them along ``axis`` (None: 0 for one axis, else 1)."""
+
+    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        lifted = [lift(shape) for shape in inputs]
+        if not all(is_known(shape) for shape in lifted):
+            return inputs, outputs
+        along = axis if axis is not None else 0 if len(lifted[0] or ()) == 1 else 1
+        return inputs, concatenate_shapes({"axis": along}, lifted, outputs)[1]
+
+    return shapes
+
+
+def with_split_axis(attrs: Attrs, rank: int) -> Attrs:
+    """Return the attributes of hsplit as those of _split_v2."""
+    if not rank:
+        raise KernelError("an array without axes cannot be split")
+    return {**attrs, "axis": 0 if rank == 1 else 1}
+
+
+def hsplit(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
+    """Split by columns, or along the only axis."""
+    return split(context, with_split_axis(attrs, x.ndim), x)
+
+
+def _hsplit_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if inputs[0] is None:
+        return inputs, outputs
+    return split_shapes(with_split_axis(attrs, len(inputs[0])), inputs, outputs)
+
+
+def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
+    """Return the widths before and after each axis; for a single axis MXNet reads the first number of two tuples.
+
+    Raises:
+        KernelError: these are not widths for so many axes.
+    """
+    widths = attrs["pad_width"]
+    if len(widths) != max(rank, 2 if rank == 1 else 0) or any(len(pair) < (1 if rank == 1 else 2) for pair in widths):
+        expected = (
+            "a tuple before and one after the only axis" if rank == 1 else f"a pair for each of {format_count(rank, 'axis')}"
+        )
+        raise KernelError(f"pad_width {widths}, expected {expected}")
+    return ((widths[0][0], widths[1][0]),) if rank == 1 else tuple((pair[0], pair[1]) for pair in widths)
+
+
+def kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
+    """Return the elements that negative widths do not take away."""
+    return tuple(slice(max(0, -a), size + min(0, b)) for (a, b), size in zip(widths, shape, strict=True))
+
+
+def pad(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Pad all axes: with a constant, the nearest value, the maximum or minimum along the axis, or mirrored.
+
+    Negative widths take elements away, before anything is padded.
+    """
+    mode = attrs["mode"]
+    options: dict[str, Any] = {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
+    if mode in ("reflect", "symmetric"):
+        options["reflect_type"] = attrs["reflect_type"]
+    widths = pad_widths(attrs, x.ndim)
+    whole = mode in ("constant", "edge") or min(map(min, widths), default=0) >= 0
+    require(whole, f"pad_width {widths} is negative: with mode {mode} MXNet reads memory that was never written")
+    kept = x[kept_part(widths, x.shape)]
+    with refuse_invalid_call():
+        if mode in _EXTREMES:
+            return _pad_with_extreme(kept, widths, _EXTREMES[mode])
+        return np.pad(kept, [(max(0, a), max(0, b)) for a, b in widths], mode, **options)
+
+
+_EXTREMES = {"maximum": np.fmax, "minimum": np.fmin}
+
+
+def _pad_with_extreme(x: Array, widths: Sequence[tuple[int, int]], extreme: np.ufunc) -> Array:
+    """Pad one axis after the other with its extreme; as in MXNet NaN is one where it comes first, and else is passed over."""
+    for axis, counts in enumerate(widths):
+        if any(counts):
+            first = x[(slice(None),) * axis + (slice(1),)]
+            value = np.where(np.isnan(first), first, extreme.reduce(x, axis=axis, keepdims=True))
+            before, after = (np.repeat(value, count, axis) for count in counts)
+            x = np.concatenate([before, x, after], axis)
+    return x
+
+
+def _pad_shape(attrs: Attrs, x: tuple[Dim, ...]) -> Shape:
+    widths = pad_widths(attrs, len(x))
+    for size, (a, b) in zip(x, widths, strict=True):
+        require(size is None or size + min(0, a) + min(0, b) >= 0, f"pad_width {widths} takes more than there is")
+    return tuple(None if d is None else d + a + b for d, (a, b) in zip(x, widths, strict=True))
+
+
+def positions(attrs: Attrs) -> Any:
+    """Return the position ``int_ind``, or the slice of ``start``, ``stop`` and ``step``."""
+    if attrs["int_ind"] is not None:
+        return attrs["int_ind"]
+    return slice(attrs["start"], attrs["stop"], attrs["step"])
+
+
+def delete(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Return the array without these positions along ``axis``, or the flattened array without them."""
+    with refuse_invalid_call():
+        return np.delete(x, positions(attrs), attrs["axis"])
+
+
+def insert_scalar(context: Context, attrs: Attrs, x: Array, values: Array) -> Array:
+    """Return the array with ``values`` before one position, the first unless ``int_ind`` names another."""
+    return insert(context, {**attrs, "int_ind": attrs["int_ind"] or 0}, x, values)
+
+
+def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
+    """Return the array with ``values`` before these positions, which an array may name."""
+    require(not places or places[0].dtype == np.int64, "positions must be int64")
+    at: Any = places[0] if places else positions(attrs)
+    with refuse_invalid_call():
+        return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
+
+
+def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape, values, axis = inputs[0], inputs[1] if len(inputs) > 1 else None, attrs["axis"]
+    if shape is None or values is None or (len(inputs) > 2 and inputs[2] is None):
+        return inputs, outputs
+    at = 0 if axis is None else axis_of(axis, len(shape))
+    size: Dim = size_of(shape) if axis is None else shape[at]
+    rank = 1 if axis is None else len(shape)
+    count: Dim = 1 if len(values) < rank else values[0]  # at one position, values extend along their first axis
+    along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
+    if len(inputs) > 2 and inputs[2]:
+        count = along if inputs[2] == (1,) else inputs[2][0]
+    elif attrs["int_ind"] is None and len(inputs) == 2 and size is not None:
+        named = _count(attrs, size)
+        count = along if named == 1 else named
+    more = None if size is None or count is None else size + count
+    return inputs, [unify((more,) if axis is None else (*shape[:at], more, *shape[at + 1 :]), outputs[0])]
+
+
+def _insert_scalar_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return _insert_shapes({**attrs, "int_ind": attrs["int_ind"] or 0}, inputs, outputs)
+
+
+def _refuses_insert(attrs: Attrs, bodies: Bodies) -> str | None:
+    return None if attrs["val"] is None else "MXNet infers no shape for the insertion of a number"
+
+
+def _count(attrs: Attrs, size: int) -> int:
+    require(attrs["step"] != 0, "step must not be 0")
+    places = positions(attrs)
+    if isinstance(places, int):
+        if not -size <= places <= size:
+            raise KernelError(f"position {places} is outside an axis of size {size}")
+        return 1
+    return len(range(*places.indices(size)))
+
+
+def _delete_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape, axis = inputs[0], attrs["axis"]
+    if shape is None or len(inputs) > 1:
+        return inputs, outputs
+    at = 0 if axis is None else axis_of(axis, len(shape))
+    size: Dim = size_of(shape) if axis is None else shape[at]
+    left = None if size is None else size - _count(attrs, size)
+    return inputs, [unify((left,) if axis is None else (*shape[:at], left, *shape[at + 1 :]), outputs[0])]
+
+
+def _infer_editing_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, [inputs[0]]
+
+
+def _refuses_delete(attrs: Attrs, bodies: Bodies) -> str | None:
+    if attrs["int_ind"] is None and attrs["step"] is None:
+        return "the shape left by an array of positions depends on its values"
+    return None
+
+
+KERNELS = with_limits(
+    Limits(elements=True),
+    Kernel("_npi_vstack", _stack_with(np.vstack), _infer_stack_shapes(to_rows, 0), same_dtypes),
+    Kernel("_npi_hstack", _stack_with(np.hstack), _infer_stack_shapes(at_least_1d, None), same_dtypes),
+    Kernel("_npi_dstack", _stack_with(np.dstack), _infer_stack_shapes(at_least_3d, 2), same_dtypes),
+    Kernel("_npi_column_stack", _stack_with(np.column_stack), _infer_stack_shapes(to_columns, 1), same_dtypes),
+    Kernel("_npi_stack", stack, stack_shapes, same_dtypes),
+    Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
+    Kernel("_npi_pad", pad, output_rule(_pad_shape), same_dtypes),
+    Kernel("_npi_delete", delete, _delete_shapes, _infer_editing_dtypes, refuses=_refuses_delete),
+    Kernel("_npi_insert_scalar", insert_scalar, _insert_scalar_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
+    Kernel("_npi_insert_slice", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
+    Kernel("_npi_insert_tensor", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
+)
+
+
+def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the part of ``dy`` inside the padding, which must be constant; 0 for what was taken away."""
+    if entry.attrs["mode"] != "constant":
+        raise GradientError(f"MXNet has no gradient for padding of mode {entry.attrs['mode']}")
+    (x,) = entry.inputs
+    widths = pad_widths(entry.attrs, x.ndim)
+    dx: Array = np.zeros_like(x)
+    inside = dx[kept_part(widths, x.shape)]
+    inside[...] = dy[tuple(slice(max(0, a), max(0, a) + size) for (a, _), size in zip(widths, inside.shape, strict=True))]
+    return dx
+
+
+GRADIENTS = (
+    *(
+        Gradient(name, joint_permutation_vjp(name), reads_outputs=False)
+        for name in "_npi_stack _npi_vstack _npi_hstack _npi_dstack _npi_column_stack".split()
+    ),
+    Gradient("_npi_hsplit", permutation_vjp("_npi_hsplit"), reads_outputs=False),
+    Gradient("_npi_pad", pad_gradient, reads_outputs=False),
+    *no_gradient(
+        "MXNet has no gradient of it",
+        *"_npi_delete _npi_insert_scalar _npi_insert_slice _npi_insert_tensor".split(),
+        is_zero=False,
+    ),
+)

@@ -1,0 +1,306 @@
+"""The numpy interface's products and linear algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
+from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.linear_algebra.kernel import check_finite
+from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, output_rule, same_dtypes, size_of, unify
+from graphshare.ops.windows import unify_dims
+from graphshare.text.format import format_count, format_shape
+
+
+def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Callable[..., Array]:
+    """Return the kernel of a numpy function, whose result MXNet keeps in the dtype of ``types``."""
+
+    def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
+        (name,) = types(attrs, [str(x.dtype) for x in arrays], [None])[1]
+        try:
+            return np.asarray(function(attrs, *arrays)).astype(np.dtype(name), copy=False)
+        except np.linalg.LinAlgError as error:
+            raise KernelError(str(error)) from None
+
+    return forward
+
+
+def _contraction_shapes(inputs: Shapes, outputs: Shapes, left: Sequence[int], right: Sequence[int]) -> tuple[Shapes, Shapes]:
+    """Infer the shape of a product summed over axes ``left`` of the first and ``right`` of the second."""
+    a, b = inputs
+    if a is None or b is None:
+        return inputs, outputs
+    if len(left) != len(right):
+        raise KernelError(f"axes {tuple(left)} and {tuple(right)} differ in number")
+    first, second = ([axis_of(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
+    if len(set(first)) < len(first) or len(set(second)) < len(second):
+        raise KernelError(f"axes {tuple(left)} and {tuple(right)} name an axis twice")
+    for i, j in zip(first, second, strict=True):
+        unify_dims(a[i], b[j], "axes that are summed over")
+    rest = [d for i, d in enumerate(a) if i not in first] + [d for i, d in enumerate(b) if i not in second]
+    return inputs, [unify(tuple(rest), outputs[0])]
+
+
+def _tensordot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return _contraction_shapes(inputs, outputs, attrs["a_axes_summed"], attrs["b_axes_summed"])
+
+
+def _tensordot_count_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    count, (a, b) = attrs["axes"], inputs
+    if a is not None and b is not None and not (a and b):
+        return inputs, [unify((*a, *b), outputs[0])]
+    if a is None:
+        return inputs, outputs
+    require(count <= len(a), f"axes is {count}, of an array with {format_count(len(a), 'axis')}")
+    return _contraction_shapes(inputs, outputs, range(len(a) - count, len(a)), range(count))
+
+
+def _dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, b = inputs
+    if a is None or b is None:
+        return inputs, outputs
+    if not a or not b:
+        return inputs, [unify((*a, *b), outputs[0])]
+    return _contraction_shapes(inputs, outputs, [-1], [-1 if len(b) == 1 else -2])
+
+
+def _matmul_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Shape:
+    if not a or not b:
+        raise KernelError("matmul does not take arrays without axes")
+    left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
+    unify_dims(left[-1], right[-2], "columns of the first against rows of the second")
+    lead = broadcast_shapes(attrs, [left[:-2], right[:-2]], [None])[1][0] or ()
+    return (*lead, *left[-2:-1][: len(a) > 1], *right[-1:][: len(b) > 1])
+
+
+def _tensordot_by_count(attrs: Attrs, a: Array, b: Array) -> Any:
+    """Sum over the last ``axes`` of ``a`` and the first ``axes`` of ``b``; a side without axes is a factor."""
+    if not a.ndim or not b.ndim:
+        return np.multiply(a, b)
+    with refuse_invalid_call():
+        return np.tensordot(a, b, attrs["axes"])
+
+
+def _einsum(attrs: Attrs, *arrays: Array) -> Any:
+    with refuse_invalid_call():
+        return np.einsum(attrs["subscripts"], *arrays, optimize=bool(attrs["optimize"]))
+
+
+def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if not all(is_known(shape) for shape in inputs):
+        return inputs, outputs
+    terms, _, result = attrs["subscripts"].replace(" ", "").partition("->")
+    if "." in terms or not result or len(terms.split(",")) != len(inputs):
+        return inputs, outputs
+    sizes: dict[str, Dim] = {}
+    for term, shape in zip(terms.split(","), inputs, strict=True):
+        dims = shape or ()
+        if len(term) != len(dims):
+            raise KernelError(
+                f"{term} of {attrs['subscripts']} does not name the {format_count(len(dims), 'axis')} of {format_shape(shape)}"
+            )
+        for letter, size in zip(term, dims, strict=True):
+            sizes[letter] = unify_dims(sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}")
+    if any(letter not in sizes for letter in result):
+        raise KernelError(f"{attrs['subscripts']} names axes that no array has")
+    return inputs, [unify(tuple(sizes[letter] for letter in result), outputs[0])]
+
+
+def _cholesky(attrs: Attrs, a: Array) -> Any:
+    """Return L of L L^T from the lower triangle, or U of U^T U from the upper one."""
+    if attrs["lower"]:
+        return np.linalg.cholesky(a)
+    return np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
+    with refuse_invalid_call():
+        return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else np.linalg.solve(a, b)
+
+
+def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
+    if str(a.dtype) not in LAPACK:
+        raise KernelError(f"{a.dtype} is not supported, expected {' or '.join(LAPACK)}")
+    limit = attrs["rcond"] if rcond is None else rcond
+    if rcond is not None and not _broadcasts_to(rcond.shape, a.shape[:-2]):
+        raise KernelError(f"rcond {format_shape(rcond.shape)} does not broadcast to one number for each matrix")
+    with refuse_invalid_call():
+        return np.linalg.pinv(check_finite(a), limit, attrs["hermitian"])
+
+
+def _broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    return len(shape) <= len(wanted) and all(d in (1, e) for d, e in zip(reversed(shape), reversed(wanted), strict=False))
+
+
+def _tensorinv(attrs: Attrs, a: Array) -> Any:
+    with refuse_invalid_call():
+        return np.linalg.tensorinv(a, attrs["ind"])
+
+
+def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
+    with refuse_invalid_call():
+        return np.linalg.tensorsolve(a, b, tuple(axis_of(axis, a.ndim) for axis in attrs["a_axes"] or ()) or None)
+
+
+def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
+    """Return ascending eigenvalues of a symmetric matrix and eigenvectors in columns, whose largest element is positive."""
+    values, vectors = np.linalg.eigh(a, _triangle(attrs))
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
+    return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1, 1).astype(vectors.dtype))
+
+
+def _triangle(attrs: Attrs) -> Any:
+    require(attrs["UPLO"] in ("L", "U"), f"UPLO is {attrs['UPLO']!r}, expected L or U")
+    return attrs["UPLO"]
+
+
+def _eigvalsh(attrs: Attrs, a: Array) -> Any:
+    return np.linalg.eigvalsh(a, _triangle(attrs))
+
+
+def _real(values: Array) -> Array:
+    if np.iscomplexobj(values) and np.any(values.imag != 0):
+        raise KernelError("the eigenvalues are complex, which MXNet does not support")
+    return np.asarray(values.real)
+
+
+def eig(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues of any matrix, which must be real, and the eigenvectors in columns, in LAPACK's order."""
+    values, vectors = np.linalg.eig(a)
+    dtype = a.dtype if a.dtype.kind == "f" else np.float64
+    return _real(values).astype(dtype), np.asarray(vectors.real).astype(dtype)
+
+
+def _eigvals(attrs: Attrs, a: Array) -> Any:
+    return _real(np.linalg.eigvals(a))
+
+
+def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
+    """Return the left vectors, singular values and right vectors of a matrix with at most as many rows as columns.
+
+    The largest element of each right vector is positive.
+    """
+    left, values, right = np.linalg.svd(check_finite(a), full_matrices=False)
+    largest = np.take_along_axis(right, np.abs(right).argmax(axis=-1)[..., None], axis=-1)
+    sign = np.where(largest < 0, -1, 1).astype(a.dtype)
+    return left * sign.swapaxes(-1, -2), values, right * sign
+
+
+def _square_shape(shape: Shape) -> Shape:
+    if shape is None:
+        return None
+    if len(shape) < 2:
+        raise KernelError(f"{format_count(len(shape), 'axis')}, expected matrices")
+    side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
+    return (*shape[:-2], side, side)
+
+
+def _square_matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = _square_shape(unify(inputs[0], outputs[0]))
+    return [shape], [shape]
+
+
+def _solve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, b = _square_shape(inputs[0]), unify(inputs[1], outputs[0])
+    if a is not None and b is not None:
+        if len(b) not in (len(a), len(a) - 1):
+            raise KernelError(f"{format_shape(b)} is neither one right side nor several for each matrix of {format_shape(a)}")
+        unify(a[:-1], b[: len(a) - 1])
+    return [a, b], [b]
+
+
+def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a = inputs[0]
+    if a is None:
+        return inputs, outputs
+    if len(a) < 2:
+        raise KernelError(f"{format_count(len(a), 'axis')}, expected matrices")
+    return inputs, [unify((*a[:-2], a[-1], a[-2]), outputs[0])]
+
+
+def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    values, vectors = outputs[0], outputs[1] if len(outputs) > 1 else None
+    a = inputs[0]
+    if a is None:
+        a = vectors if vectors is not None or not values else (*values, values[-1])
+    a = _square_shape(a)
+    if a is None:
+        return inputs, outputs
+    return [a], [unify(x, y) for x, y in zip((a[:-1], a), outputs, strict=False)]
+
+
+def _values_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Infer the dtype of eigenvalues: float64 for integers."""
+    name = inputs[0]
+    return inputs, [name if name is None or name.startswith("float") else "float64"] * len(outputs)
+
+
+def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a = inputs[0]
+    if a is None:
+        return inputs, outputs
+    if len(a) < 2 or (None not in a[-2:] and (a[-2] or 0) > (a[-1] or 0)):
+        raise KernelError("expected matrices with at most as many rows as columns")
+    results = ((*a[:-2], a[-2], a[-2]), a[:-1], a)
+    return inputs, [unify(x, y) for x, y in zip(results, outputs, strict=True)]
+
+
+def _tensorinv_shape(attrs: Attrs, a: tuple[Dim, ...]) -> Shape:
+    ind = attrs["ind"]
+    if size_of(a[:ind]) != size_of(a[ind:]) and is_known(a):
+        raise KernelError(f"{format_shape(a)} is not square when split before axis {ind}")
+    return (*a[ind:], *a[:ind])
+
+
+def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Return the dtypes of ``a``, ``b`` and the solution: float32 where both sides are, float64 for all other pairs.
+
+    Raises:
+        KernelError: a side is float16, which LAPACK cannot take.
+    """
+    if "float16" in inputs:
+        raise KernelError("LAPACK does not solve equations in float16")
+    known = [dtype for dtype in inputs if dtype is not None]
+    sides = [dtype or (known[0] if known else None) for dtype in inputs]
+    solution = None if not known else "float32" if set(known) == {"float32"} else "float64"
+    return sides, [solution]
+
+
+def _tensorsolve_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Shape:
+    last = [axis_of(axis, len(a)) for axis in attrs["a_axes"] or ()]
+    if len(set(last)) < len(last):
+        raise KernelError(f"a_axes is {attrs['a_axes']}, which names an axis twice")
+    order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
+    rows, columns = size_of(tuple(order[: len(b)])), size_of(tuple(order[len(b) :]))
+    if rows is not None and columns is not None and rows != columns:
+        raise KernelError(f"{format_shape(a)} is {rows} equations for {columns} unknowns, expected as many")
+    return tuple(order[len(b) :])
+
+
+KERNELS = with_limits(
+    Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
+    Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _dot_shapes, same_dtypes),
+    Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), output_rule(_matmul_shape), same_dtypes),
+    Kernel(
+        "_npi_tensordot",
+        _forward(lambda attrs, a, b: np.tensordot(a, b, (attrs["a_axes_summed"], attrs["b_axes_summed"]))),
+        _tensordot_shapes,
+        same_dtypes,
+    ),
+    Kernel("_npi_tensordot_int_axes", _forward(_tensordot_by_count), _tensordot_count_shapes, same_dtypes),
+    Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_dtypes),
+    Kernel("_npi_cholesky", _forward(_cholesky), _square_matrix_shapes, same_dtypes),
+    Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),
+    Kernel("_npi_pinv", _forward(_pinv), _transpose_shapes, same_dtypes),
+    Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _transpose_shapes, same_dtypes),
+    Kernel("_npi_tensorinv", _forward(_tensorinv), output_rule(_tensorinv_shape), same_dtypes),
+    Kernel("_npi_tensorsolve", _forward(_tensorsolve, _solution_types), output_rule(_tensorsolve_shape), _solution_types),
+    Kernel("_npi_eigh", eigh, _values_shapes, _values_types),
+    Kernel("_npi_eigvalsh", _forward(_eigvalsh, _values_types), _values_shapes, _values_types),
+    Kernel("_npi_eig", eig, _values_shapes, _values_types),
+    Kernel("_npi_eigvals", _forward(_eigvals, _values_types), _values_shapes, _values_types),
+    Kernel("_npi_svd", svd, _svd_shapes, same_dtypes),
+)

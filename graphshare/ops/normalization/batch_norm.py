@@ -1,0 +1,278 @@
+"""Normalization by channel: with statistics of the batch while training, otherwise with the moving ones.
+
+Gradients pass through the statistics of the batch, too, while training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.ops.folding import ChannelScaling
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
+from graphshare.ops.kernel import (
+    RELU,
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Kernel,
+    KernelError,
+    KernelResult,
+    Normalize,
+    Operation,
+    Shape,
+    Shapes,
+    Types,
+    result_buffer,
+)
+from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify, with_dim
+from graphshare.ops.windows import to_compute_dtype, unify_dims
+from graphshare.text.format import format_shape
+
+_CHUNK = 1 << 17
+"""Number of elements that are scaled and shifted at a time, so that they stay in the cache in between."""
+
+_LARGEST_SHIFT = 16
+"""The largest mean * scale for x * scale + shift instead of (x - mean) * scale + beta."""
+
+
+def batch_norm(
+    context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
+) -> KernelResult | Array:
+    """Return (x - mean) / sqrt(variance + eps) * gamma + beta; then mean and 1 / sqrt(variance + eps)."""
+    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True)
+
+
+def channel_terms(attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array) -> tuple[Array, Array]:
+    """Return factor and term by channel of BatchNorm with moving statistics, in float64."""
+    factor = 1 / np.sqrt(moving_var.astype(np.float64) + attrs["eps"])
+    if not attrs["fix_gamma"]:
+        factor = factor * gamma
+    return factor, beta - moving_mean * factor
+
+
+def plain_scaling(
+    attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
+) -> tuple[Array, Array] | tuple[None, None]:
+    """Return factor and term of :func:`channel_terms` in the dtype of beta; None if they would lose precision."""
+    factor, term = channel_terms(attrs, gamma, beta, moving_mean, moving_var)
+    if not np.all(np.abs(moving_mean * factor) <= _LARGEST_SHIFT):
+        return None, None
+    return factor.astype(beta.dtype), term.astype(beta.dtype)
+
+
+def batch_norm_raw(
+    context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
+) -> KernelResult | Array:
+    """Return BatchNorm, the mean and the variance itself."""
+    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=False)
+
+
+def batch_norm_relu(
+    context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
+) -> KernelResult | Array:
+    """Return max(BatchNorm, 0)."""
+    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True, relu=True)
+
+
+def _normalize(
+    context: Context, attrs: Attrs, inputs: tuple[Array, ...], *, inverse: bool, relu: bool = False
+) -> KernelResult | Array:
+    x, gamma, beta, moving_mean, moving_var = inputs
+    axis = axis_of(attrs.get("axis", 1), x.ndim)
+    fixed = not context.training or attrs["use_global_stats"]
+    if fixed:
+        mean, variance = moving_mean, moving_var
+    else:
+        mean, variance = _statistics(x, axis, moving_mean.dtype)
+    factor = 1 / np.sqrt(variance.astype(np.float64) + attrs["eps"])
+    scale = factor if attrs["fix_gamma"] else factor * gamma
+    out = _scale_and_shift(context, x, axis, mean, scale, beta, relu=relu)
+    if fixed and context.num_outputs == 1:
+        return out
+    second = factor.astype(variance.dtype) if inverse else variance
+    outputs = (out, mean.copy() if fixed else mean, second.copy() if fixed else second)
+    updates: dict[int, Array] = {}
+    if not fixed:
+        momentum = moving_mean.dtype.type(attrs["momentum"])
+        updates = {3: moving_mean * momentum + mean * (1 - momentum), 4: moving_var * momentum + variance * (1 - momentum)}
+    return KernelResult(outputs, updates, (mean, factor.astype(mean.dtype)))
+
+
+def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
+    """Return mean and biased variance by channel, NaN where there is nothing to average."""
+    if not x.size:
+        nothing = np.full(x.shape[axis], np.nan, dtype)
+        return nothing, nothing
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    wide = to_compute_dtype(x)
+    mean: Array = wide.mean(axis=others)
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    deviation = wide - mean.reshape(shape)
+    np.square(deviation, out=deviation)
+    return mean.astype(dtype, copy=False), deviation.mean(axis=others).astype(dtype, copy=False)
+
+
+def _scale_and_shift(
+    context: Context, x: Array, axis: int, mean: Array, scale: Array, beta: Array, *, relu: bool = False
+) -> Array:
+    """Return (x - mean) * scale + beta, with ``relu`` at least 0, in the buffer of ``x`` if it is reusable.
+
+    It is computed as x * scale + shift unless the two terms would cancel so far that their rounding matters.
+    """
+    wide = np.float32 if x.dtype == np.float16 else x.dtype
+    out = result_buffer(context, x)
+    tail = (-1, *(1,) * (x.ndim - 1 - axis))
+    plain = bool(np.all(np.abs(mean * scale) <= _LARGEST_SHIFT))
+    shift = (beta - mean * scale if plain else beta).astype(wide).reshape(tail)
+    factor, middle = scale.astype(wide).reshape(tail), mean.astype(wide).reshape(tail)
+    for index, channels in _split_channels(x.shape, axis):
+        cells = x[index]
+        target = out[index] if x.dtype == wide else np.empty(cells.shape, wide)
+        if plain:
+            np.multiply(cells, factor[channels], out=target)
+        else:
+            np.subtract(cells, middle[channels], out=target)
+            target *= factor[channels]
+        target += shift[channels]
+        if relu:
+            np.clip(target, target.dtype.type(0), target.dtype.type(np.inf), out=target)  # faster than maximum
+        if target.dtype != out.dtype:
+            out[index] = target
+    return out
+
+
+def _split_channels(shape: tuple[int, ...], axis: int) -> list[tuple[tuple[Any, ...], slice]]:
+    """Return indices of parts that fit into the cache, each with its channels: one part if everything fits."""
+    inner = int(np.prod(shape[axis + 1 :]))
+    if axis > 1 or inner < 64 or inner * shape[axis] <= _CHUNK:
+        return [((...,), slice(None))]
+    step = max(1, _CHUNK // inner)
+    parts = [slice(first, first + step) for first in range(0, shape[axis], step)]
+    return [((*lead, part), part) for lead in np.ndindex(shape[:axis]) for part in parts]
+
+
+def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer one shape for data and output, and one number for each channel for all others, in both directions."""
+    data = unify(inputs[0], outputs[0])
+    channels: Dim = None
+    for shape in (*inputs[1:], *outputs[1:]):
+        channels = unify_dims(dims_of_rank(shape, 1)[0], channels, "numbers by channel")
+    if data is not None:
+        axis = attrs.get("axis", 1)
+        if not -len(data) <= axis < len(data):
+            raise KernelError(f"the channel axis is {axis}, but data is {format_shape(data)}")
+        axis %= len(data)
+        channels = unify_dims(channels, data[axis], f"length of gamma, beta and statistics, compared with axis {axis} of data")
+        data = with_dim(data, axis, channels)
+    vector: Shape = (channels,)
+    return [data, *[vector] * (len(inputs) - 1)], [data, *[vector] * (len(outputs) - 1)]
+
+
+def _matrix_or_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer the shapes of BatchNorm for data ``(N, C)`` or ``(N, C, H, W)``."""
+    data = unify(inputs[0], outputs[0])
+    if data is not None and len(data) not in (2, 4):
+        raise KernelError(f"data is {format_shape(data)}, expected two or four axes")
+    return batch_norm_shapes(attrs, inputs, outputs)
+
+
+def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Infer the dtype of the data for the output and all others; for float16 the others are float32."""
+    (data,), _ = same_dtypes(attrs, inputs[:1], outputs[:1])
+    rest = [*inputs[1:], *outputs[1:]]
+    statistics = "float32" if data == "float16" else data
+    for dtype in rest:
+        if dtype is not None and statistics is not None and dtype != statistics:
+            raise KernelError(f"gamma, beta and statistics are {dtype}, expected {statistics} for data of {data}")
+    if statistics is None:
+        statistics = next((dtype for dtype in rest if dtype is not None), None)
+        data = statistics if statistics == "float64" else None
+    return [data, *[statistics] * (len(inputs) - 1)], [data, *[statistics] * (len(outputs) - 1)]
+
+
+_SCALING = ChannelScaling(lambda attrs: attrs.get("axis", 1), channel_terms)
+
+
+def _by_channel(
+    operator: str, forward: Callable[..., KernelResult | Array], scaling: ChannelScaling | None = _SCALING
+) -> Kernel:
+    return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
+
+
+BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu, scaling=None)  # more than scaling
+
+
+def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
+    """Return BatchNorm and ReLU as one kernel; None for another operation."""
+    return (BATCH_NORM_RELU, attrs) if operation == RELU else None
+
+
+KERNELS = with_limits(
+    Limits(dtypes=FLOATS),
+    msgspec.structs.replace(_by_channel("BatchNorm", batch_norm), epilogue=Normalize, extend=rectify),
+    msgspec.structs.replace(_by_channel("BatchNorm_v1", batch_norm_raw), shapes=_matrix_or_image_shapes),
+    _by_channel("_contrib_SyncBatchNorm", batch_norm_raw),
+    BATCH_NORM_RELU,
+)
+
+
+def batch_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
+    """Return the gradients of data, gamma (0 if fixed) and beta. Gradients of the output statistics are ignored."""
+    x, gamma, _beta, moving_mean, moving_var = entry.inputs
+    attrs = entry.attrs
+    if not x.size:  # the statistics of nothing are NaN, the sum over nothing is 0
+        return [dy, np.full_like(gamma, 0 if attrs["fix_gamma"] else np.nan), np.zeros_like(gamma)]
+    axis = axis_of(attrs.get("axis", 1), x.ndim)
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    tail = (-1, *(1,) * (x.ndim - 1 - axis))
+    wide, gradient = to_compute_dtype(x), to_compute_dtype(dy)
+    fixed = not entry.training or attrs["use_global_stats"]
+    mean = (moving_mean if fixed else wide.mean(axis=others)).astype(wide.dtype, copy=False)
+    standard = wide - mean.reshape(tail)
+    variance = moving_var.astype(np.float64) if fixed else np.square(standard).mean(axis=others, dtype=np.float64)
+    inverse = 1 / np.sqrt(variance + attrs["eps"])
+    standard *= inverse.astype(wide.dtype).reshape(tail)
+    dbeta = gradient.sum(axis=others)
+    dgamma = (gradient * standard).sum(axis=others)
+    dx = None
+    if entry.requested[0]:
+        scale = inverse if attrs["fix_gamma"] else inverse * gamma
+        if fixed:
+            dx = gradient * scale.astype(wide.dtype).reshape(tail)
+        else:
+            count = wide.dtype.type(x.size // max(1, len(dbeta)))
+            standard *= (dgamma / -count).reshape(tail)
+            standard += gradient
+            standard -= (dbeta / count).reshape(tail)
+            standard *= scale.astype(wide.dtype).reshape(tail)
+            dx = standard
+        dx = dx.astype(x.dtype, copy=False)
+    if attrs["fix_gamma"]:
+        dgamma = np.zeros_like(dgamma)
+    return [dx, dgamma.astype(gamma.dtype, copy=False), dbeta.astype(gamma.dtype, copy=False)]
+
+
+def batch_norm_relu_gradient(entry: TapeEntry, dy: Array, *rest: Array | None) -> Gradients:
+    """Return the gradients of :func:`batch_norm_gradient` for ``dy`` where the output is not 0."""
+    return batch_norm_gradient(entry, dy * (entry.outputs[0] != 0), *rest)
+
+
+def overwrite_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:
+    """Return 1 for a fixed gamma."""
+    return {1: np.ones_like(inputs[1])} if attrs["fix_gamma"] else {}
+
+
+GRADIENTS = (
+    *(
+        Gradient(name, batch_norm_gradient, reads_outputs=False, overwrites=overwrite_gamma)
+        for name in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
+    ),
+    Gradient("_contrib_BatchNormWithReLU", batch_norm_relu_gradient, overwrites=overwrite_gamma),
+)

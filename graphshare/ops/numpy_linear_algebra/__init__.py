@@ -1,1 +1,0 @@
-"""Operators of family ``numpy_linear_algebra``."""

@@ -1,0 +1,329 @@
+"""``group --switch``: two graphs as the bodies of one If, on one copy of the weights that both have; and one of them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import count
+
+import msgspec
+from msgspec.structs import replace
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import Role, assign_roles
+from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
+from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.formats.model_format import BUG, Capability, StaticType, find_format
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.bodies import Body
+from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
+from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
+from graphshare.ir.walk import topological
+from graphshare.rewrite.extract import extract_entries
+from graphshare.rewrite.group.plan import Member, find_incompatibilities
+from graphshare.text.format import format_names
+from graphshare.text.short_repr import ShortRepr
+
+OPTION = "`switch`"
+
+
+class Switching(ShortRepr, msgspec.Struct, frozen=True, eq=False):
+    """What :func:`plan_switch` made of two graphs.
+
+    ``shared`` are the parameters of the second that became one of the first. ``functions`` are the new names of functions of
+    the second, of which the first has another one.
+    """
+
+    rewrite: Rewrite
+    members: tuple[Member, ...]
+    shared: Mapping[Node, Node]
+    functions: Mapping[str, str]
+
+
+def plan_switch(members: Sequence[Member], name: str) -> Switching:
+    """Return one graph that computes the first of two where the input ``name`` is true, and else the second.
+
+    Inputs of one name are one input. Parameters of equal dtype, shape and bytes are one initializer, whatever their names; of
+    others that have one name the second gets a number. Outputs have the names of the first graph.
+
+    Raises:
+        RefusedError: the graphs do not fit together; all that is found is listed.
+    """
+    find_format(members[0].graph).require(Capability.SWITCH, what=OPTION, where=members[0].where)
+    faults = find_incompatibilities([(member.where, member.graph, member.params) for member in members])
+    if len(members) != 2:
+        hint = "an If has two branches; switch between the result and a third graph under another name"
+        faults.append(Fault(f"{OPTION} takes two graphs, and there are {len(members)}", hint=hint))
+    if faults:
+        raise RefusedError(faults)
+    format_ = find_format(members[0].graph)
+    separated = list(format_.separate([member.graph for member in members]))
+    graphs = [graph for graph, _ in separated]
+    variables = [_list_variables(member, graph) for member, graph in zip(members, graphs, strict=True)]
+    types = [
+        format_.find_types(graph, [*graph.heads, *(Entry(node) for node, is_input in own.items() if is_input)])
+        for graph, own in zip(graphs, variables, strict=True)
+    ]
+    faults = _find_faults(members, graphs, variables, types, name)
+    if faults:
+        raise RefusedError(faults)
+    shared = _find_equal(members, variables)
+    images = _place_variables(graphs, variables, types, shared, name)
+    parts = [_enclose(graph, own) for graph, own in zip(graphs, images, strict=True)]
+    bodies = [body for body, _ in parts]
+    outputs = [
+        (output_name(a), (types[0].get((a.node, a.index)), types[1].get((b.node, b.index))))
+        for a, b in zip(graphs[0].heads, graphs[1].heads, strict=True)
+    ]
+    condition, operator = format_.make_switch(name, (bodies[0], bodies[1]), outputs)
+    captured = [Entry(node) for _, placed in parts for node in placed]
+    operator = replace(operator, inputs=(Entry(condition), *captured))
+    top = dict.fromkeys([*images[0].values(), *images[1].values(), condition])
+    heads = tuple(Entry(operator, index) for index in range(len(outputs)))
+    source = graphs[0].source.after_join([graphs[1].source]).after_rewrite()
+    graph = Graph((*top, operator), heads, graphs[0].attrs, source, graphs[0].extra)
+    branches = tuple(
+        Branch(
+            "",
+            member.graph,
+            {node: own[twin] for node, twin in zip(member.graph.nodes, whole.nodes, strict=True) if twin in own},
+        )
+        for member, whole, own in zip(members, graphs, images, strict=True)
+    )
+    made = Switching(Rewrite(graph, tuple(branches)), tuple(members), shared, separated[1][1])
+    _check_result(made, graphs)
+    return made
+
+
+def plan_switched(made: Switching) -> list[tuple[ParameterFile, Plan]]:
+    """Return which record of which file goes under which name; a shared parameter is written once."""
+    plans = []
+    for number, (branch, member) in enumerate(zip(made.rewrite.branches, made.members, strict=True)):
+        if member.params is None:
+            continue
+        own = Branch(
+            branch.label, branch.source, {a: b for a, b in branch.images.items() if not number or a not in made.shared}
+        )
+        plans.append((member.params, plan_records(member.params, Rewrite(made.rewrite.graph, (own,)), drop_unused=True)))
+    return plans
+
+
+def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
+    """Return the graph that is computed where the input ``name`` has a value: each If on that input gives way to its body.
+
+    Raises:
+        RefusedError: no If switches on an input of that name.
+    """
+    format_ = find_format(graph)
+    format_.require(Capability.SWITCH, what="`branch`")
+    chosen: dict[Node, Body] = {}
+    for node in graph.nodes:
+        switch = format_.find_switch(node)
+        if switch is not None and switch[0].node.is_variable and switch[0].node.name == name:
+            chosen[node] = switch[1][0 if value else 1]
+    if not chosen:
+        switches = [switch for node in graph.nodes if (switch := format_.find_switch(node)) is not None]
+        known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches if entry.node.is_variable))
+        hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
+        raise RefusedError(Fault(f"`branch` {name!r} is no input that an If switches on", hint=hint))
+    images: dict[Node, Node] = {}
+    taken: dict[tuple[Node, int], Entry] = {}
+    nodes: list[Node] = []
+    for node in topological(graph):
+        if node in chosen:
+            nodes += _take_body(node, chosen[node], taken, images)
+        else:
+            rebuild([node], redirect=lambda entry, _: taken.get((entry.node, entry.index)), images=images)
+            nodes.append(images[node])
+    heads = tuple(taken.get((head.node, head.index)) or relink(head, images) for head in graph.heads)
+    own = {node: image for node, image in images.items() if node not in chosen}
+    source = graph.source.after_rewrite()
+    whole = Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, own),))
+    return whole.then(extract_entries(whole.graph, heads))
+
+
+def _take_body(node: Node, body: Body, taken: dict[tuple[Node, int], Entry], images: Mapping[Node, Node]) -> list[Node]:
+    """Return the nodes of a body in the place of its operator, whose outputs become its heads (``taken``)."""
+    around = {v: taken.get((e.node, e.index)) or Entry(images[e.node], e.index) for v, e in body.captured.items()}
+    names = {(head.node, head.index): output for head, output in zip(body.graph.heads, node.details.outputs, strict=True)}
+    inner: dict[Node, Node] = {variable: entry.node for variable, entry in around.items()}
+
+    def rename(own: Node) -> Node:
+        outputs = tuple([names.get((own, index), output) for index, output in enumerate(own.details.outputs)])
+        if outputs == own.details.outputs:
+            return own
+        first = next(filter(None, outputs), "")
+        return replace(own, name=first or own.name, details=replace(own.details, outputs=outputs))
+
+    own = [each for each in body.graph.nodes if each not in around]
+    rebuild(own, rename, redirect=lambda entry, _: around.get(entry.node), images=inner)
+    for index, head in enumerate(body.graph.heads):
+        taken[node, index] = relink(head, inner)
+    return [inner[each] for each in own]
+
+
+def _list_variables(member: Member, graph: Graph) -> dict[Node, bool]:
+    """Return the variables of a graph, and whether each is an input, which callers may give a value to."""
+    declared = set(find_format(graph).list_replaceable(graph))
+    roles: Mapping[Node, Role] = assign_roles(graph, held=list_parameter_names(member.params))
+    return {node: node in declared or not roles[node].is_parameter for node in graph.variables()}
+
+
+def _find_faults(
+    members: Sequence[Member],
+    graphs: Sequence[Graph],
+    variables: Sequence[Mapping[Node, bool]],
+    types: Sequence[Mapping[tuple[Node, int], StaticType]],
+    name: str,
+) -> list[Fault]:
+    """Return every reason why two graphs cannot be bodies of one If."""
+    faults = []
+    for member, graph in zip(members, graphs, strict=True):
+        if any(node.name == name for node in graph.nodes):
+            faults.append(Fault(f"{OPTION} {name!r} is a value of {member.where}", hint="give the input another name"))
+        faults += [
+            Fault(
+                f"output {output_name(head)!r} of {member.where} is an input or a parameter itself, which no body can return",
+                hint="extract the other outputs first, or put an Identity behind it",
+            )
+            for head in graph.heads
+            if head.node.is_variable
+        ]
+    counts = [len(graph.heads) for graph in graphs]
+    if counts[0] != counts[1]:
+        message = f"{members[0].where} has {counts[0]} outputs and {members[1].where} {counts[1]}"
+        faults.append(Fault(message, hint="`graphshare extract` takes the outputs that both have"))
+    inputs = [{node.name: node for node, is_input in own.items() if is_input} for own in variables]
+    both = [(f"input {each!r}", Entry(inputs[0][each]), Entry(inputs[1][each])) for each in inputs[0] if each in inputs[1]]
+    both += [(f"output {output_name(a)!r}", a, b) for a, b in zip(graphs[0].heads, graphs[1].heads, strict=False)]
+    for what, a, b in both:
+        left, right = types[0].get((a.node, a.index)), types[1].get((b.node, b.index))
+        if left is not None and right is not None and left.contradicts(right):
+            if what.startswith("output") and left.parts[0] == right.parts[0] and _has_rank_of(left, right):
+                continue  # sizes of outputs may differ
+            hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
+            faults.append(Fault(f"{what} is {left} in {members[0].where} and {right} in {members[1].where}", hint=hint))
+    clashes = [(i, node) for i, own in enumerate(variables) for node, is_input in own.items() if not is_input]
+    for number, node in clashes:
+        if node.name in inputs[1 - number]:
+            message = f"{node.name!r} is an input of {members[1 - number].where} and a parameter of {members[number].where}"
+            faults.append(Fault(message, hint="`graphshare rename` gives one of them another name"))
+    return faults
+
+
+def _has_rank_of(left: StaticType, right: StaticType) -> bool:
+    shapes = left.parts[1], right.parts[1]
+    return None not in shapes and len(shapes[0]) == len(shapes[1])
+
+
+def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, bool]]) -> dict[Node, Node]:
+    """Return the parameters of the second graph that are equal to one of the first byte for byte, with that one."""
+    from graphshare.formats.params.arrays import ArrayReader  # start-up: it loads numpy
+    from graphshare.formats.params.equal import hash_array
+    from graphshare.formats.params.lookup import RecordsByName, describe_difference
+
+    files = [member.params for member in members]
+    if files[0] is None or files[1] is None:
+        return {}
+    shared: dict[Node, Node] = {}
+    with ExitStack() as stack:
+        readers = [stack.enter_context(ArrayReader(file)) for file in files if file is not None]
+        records = [RecordsByName(file) for file in files if file is not None]
+        alike: dict[tuple[object, ...], list[tuple[Node, Record]]] = {}
+        for node, is_input in variables[0].items():
+            record = records[0].of(node)
+            if record is not None and not is_input and record.shape is not None:
+                key = (*_describe_form(record), hash_array(readers[0], record))
+                alike.setdefault(key, []).append((node, record))
+        for node, is_input in variables[1].items():
+            record = records[1].of(node)
+            if record is None or is_input or record.shape is None:
+                continue
+            twins = alike.get((*_describe_form(record), hash_array(readers[1], record)), [])
+            twins.sort(
+                key=lambda twin: twin[0].name != node.name
+            )  # each of equal ones with one: they are not tied to each other
+            if twins and not describe_difference(readers[0], twins[0][1], readers[1], record):
+                shared[node] = twins.pop(0)[0]
+    return shared
+
+
+def _describe_form(record: Record) -> tuple[object, ...]:
+    return record.shape, record.element_type, record.storage
+
+
+def _place_variables(
+    graphs: Sequence[Graph],
+    variables: Sequence[Mapping[Node, bool]],
+    types: Sequence[Mapping[tuple[Node, int], StaticType]],
+    shared: Mapping[Node, Node],
+    name: str,
+) -> list[dict[Node, Node]]:
+    """Return for each graph what its variables become in the graph around the If."""
+    format_ = find_format(graphs[0])
+    taken = {name, *(output_name(head) for head in graphs[0].heads), *(node.name for own in variables for node in own)}
+    inputs = {node.name: node for node, is_input in variables[1].items() if is_input}
+    first: dict[Node, Node] = {}
+    for node, is_input in variables[0].items():
+        twin = inputs.get(node.name) if is_input else None
+        both = [types[0].get((node, 0)), types[1].get((twin, 0))] if twin is not None else []
+        first[node] = format_.open_input(node, both) if both else node
+    by_name = {node.name: image for node, image in first.items()}
+    second: dict[Node, Node] = {}
+    for node, is_input in variables[1].items():
+        if node in shared:
+            second[node] = first[shared[node]]
+        elif node.name not in by_name:
+            second[node] = replace(node) if node in first else node
+        elif is_input:
+            second[node] = by_name[node.name]
+        else:
+            free = next(other for i in count(1) if (other := f"{node.name}_{i}") not in taken)
+            taken.add(free)
+            second[node] = rename_node(node, free)
+    return [first, second]
+
+
+def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[Node]]:
+    """Return a graph as a body that captures its variables, and what it captures."""
+    used = dict.fromkeys(entry.node for node in graph.nodes for entry in node.inputs if entry.node in variables)
+    captures: dict[Node, Node] = {}
+    by_image: dict[Node, Node] = {}
+    for node in used:
+        image = variables[node]
+        if image not in by_image:
+            details = NodeDetails("", (image.name,), holds_value=False)
+            by_image[image] = Node("", f"capture {len(by_image)}", num_outputs=1, details=details)
+        captures[node] = by_image[image]
+    images = rebuild([node for node in graph.nodes if node.op], images=captures)
+    inner = [images[node] for node in graph.nodes if node.op]
+    body = Graph(
+        (*by_image.values(), *inner), relink_all(graph.heads, images), source=graph.source, captures=tuple(by_image.values())
+    )
+    return body, list(by_image)
+
+
+def _check_result(made: Switching, graphs: Sequence[Graph]) -> None:
+    """Compare each body with its graph, node by node, and what it captures with the variables.
+
+    Raises:
+        SelfCheckError: it is not what it should be.
+    """
+    graph = made.rewrite.graph
+    switch = find_format(graph).find_switch(graph.heads[0].node)
+    assert switch is not None
+    for whole, body, branch in zip(graphs, switch[1], made.rewrite.branches, strict=True):
+        operators = [node for node in whole.nodes if node.op]
+        inner = [node for node in body.graph.nodes if node.op]
+        if len(operators) != len(inner):
+            raise SelfCheckError(f"a node was lost; {BUG}")
+        own = dict(zip(operators, inner, strict=True))
+        outer = dict(zip((node for node in branch.source.variables()), (node for node in whole.variables()), strict=True))
+        placed = {outer[node]: image for node, image in branch.images.items() if not node.op}
+        by_image = {entry.node: variable for variable, entry in body.captured.items()}
+        seen = {node: by_image[image] for node, image in placed.items() if image in by_image}
+        check_isomorphic(Rewrite(body.graph, (Branch("", whole, {**seen, **own}),)), tied=[*seen])
+        for head, wanted in zip(body.graph.heads, whole.heads, strict=True):
+            if head.node is not own[wanted.node] or head.index != wanted.index:
+                raise SelfCheckError(f"an output is not that of its graph; {BUG}")
