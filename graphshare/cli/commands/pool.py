@@ -32,6 +32,8 @@ EXAMPLES = {
     "--no-verify", "verify", is_flag=True, default=True, flag_value=False, help="Compute nothing: compare files only."
 )
 @options.exclude
+@options.max_memory
+@options.time_limit
 @options.format_
 def command(
     graphs: tuple[str, ...],
