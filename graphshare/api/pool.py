@@ -187,12 +187,8 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
 
 def _count_bytes(sources: Iterable[Checkpoint]) -> int:
     """Return the bytes of the files of models, each file once."""
-    sizes = {find_identity(path): describe_file(path).size for source in sources for path in _list_files(source)}
-    return sum(sizes.values())
-
-
-def _list_files(source: Checkpoint) -> list[str]:
-    return [source.where, *dict.fromkeys(file.path for file in input_files(source) if file.path != source.where)]
+    paths = [path for source in sources for path in (source.where, *(file.path for file in input_files(source)))]
+    return sum(describe_file(path).size for path in {find_identity(path): path for path in paths}.values())
 
 
 def _prove(source: Checkpoint, staged: StagedMember) -> str:
