@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from graphshare.api.inspect import infer_shapes as infer_shapes
     from graphshare.api.inspect import inspect as inspect
     from graphshare.api.inspect import inspect_folder as inspect_folder
+    from graphshare.api.inspect import inspect_shared as inspect_shared
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
     from graphshare.api.params import list_params as list_params
     from graphshare.api.params import measure_params as measure_params
     from graphshare.api.params import show_params as show_params
+    from graphshare.api.pool import pool as pool
     from graphshare.api.rename import rename as rename
     from graphshare.api.rules import check_rules as check_rules
     from graphshare.api.rules import explain as explain
@@ -109,12 +111,14 @@ _HOMES = {
     "infer_shapes": "api.inspect",
     "inspect": "api.inspect",
     "inspect_folder": "api.inspect",
+    "inspect_shared": "api.inspect",
     "list_params": "api.params",
     "load": "checkpoint.load",
     "load_rules": "api.rules",
     "measure_params": "api.params",
     "open_images": "api.images",
     "overwriting": "files.staged_file",
+    "pool": "api.pool",
     "rank_classes": "execute.classes",
     "rename": "api.rename",
     "run": "api.run",

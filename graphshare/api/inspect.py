@@ -20,6 +20,7 @@ from graphshare.inspection.graph import inspect as inspect_graph
 
 if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped
+    from graphshare.inspection.sharing import SharedWeights
 
 
 def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()) -> Inspection:
@@ -84,3 +85,16 @@ def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFac
         InputError: there is no model; folders cannot be read.
     """
     return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude))))
+
+
+def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
+    """Find arrays of equal bytes in the ONNX models below ``folder``, and what a pool of these models would save.
+
+    All weights are read. ``exclude`` are globs of what is left out.
+
+    Raises:
+        InputError: there is no model; folders cannot be read.
+    """
+    from graphshare.inspection.sharing import find_shared  # start-up: few inspections read weights
+
+    return find_shared(find_models(os.fspath(folder), Sieve(as_names(exclude))))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from graphshare.api.models import Model, Names, as_checkpoint, as_names, check_roles
 from graphshare.api.rules import ruleset_of
 from graphshare.arguments import Text
@@ -13,16 +15,17 @@ from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
 from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_doctor
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
-from graphshare.rewrite.share import plan_share
+from graphshare.rewrite.share import Sharing, Tied, Ties, plan_share
 from graphshare.rewrite.untie import plan_untie
 from graphshare.text.format import format_count
 
-PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `untie`, `doctor`"
+PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `untie`, `doctor`, `transposed`"
 
 
 def share(
@@ -35,6 +38,7 @@ def share(
     reuse: Reuse | None = None,
     untie: Names = (),
     doctor: Repair | None = None,
+    transposed: bool = False,
     as_input: Names = (),
     as_parameter: Names = (),
 ) -> Checkpoint:
@@ -45,7 +49,9 @@ def share(
     (``/``). ``reuse`` says whether the target of a tie exists: ``auto`` ties where it does and renames where not, ``require``
     and ``forbid`` refuse the other case. Instead of rules, ``untie`` names patterns of parameters that each of their operators
     gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module refuses: ``tie`` makes them one,
-    ``separate`` gives them names of their own.
+    ``separate`` gives them names of their own. ``transposed`` ties, in an ONNX model, tables that Gathers read to parameters
+    that are their transposes, as the embedding and the last layer of a language model are: the Gather takes columns, and a
+    Transpose of its output follows. onnxruntime computes the same bits before and after; where it cannot, a note says why.
 
     Raises:
         InputError: the rules file cannot be read or has faults; all are listed.
@@ -54,12 +60,15 @@ def share(
             would be one; all are listed.
     """
     has_rules = rules is not None or bool(aliases or overrides)
-    purposes = sum((has_rules, bool(as_names(untie)), doctor is not None))
+    purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed))
     if purposes != 1:
         raise UsageError(Fault("only one at a time" if purposes else "nothing says what to share", hint=PURPOSES))
     source = as_checkpoint(model)
     given = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
     given += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
+    if transposed:
+        with locate_refusals(source):
+            return _tie_transposed(source)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         check_roles(source.graph.variables(), as_input, as_parameter)
@@ -79,6 +88,28 @@ def share(
     ties = report.ties
     needs_params = bool(ties.tied or ties.renamed or ties.copied or report.rewrite.renames)
     return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+
+
+def _tie_transposed(source: Checkpoint) -> Checkpoint:
+    """Return a model whose tables are tied to their transposes. Raises RefusedError where there is none; DisprovedError."""
+    from graphshare.formats.onnx.staging import encode_for_session  # start-up: few models are ONNX models
+    from graphshare.formats.onnx.transposed import find_tables, tie_transposed
+
+    find_format(source.graph).require(Capability.POOL, what="`transposed`", where=source.where)
+    pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))
+    if not pairs:
+        message = "no parameter would change: no table that Gathers read has its transpose beside it"
+        raise RefusedError(Fault(message, hint="`graphshare share GRAPH --detect` lists what could be tied"))
+    rewrite = tie_transposed(source.graph, pairs)
+    tied = [Tied(table.name, twin.name, "") for table, twin in pairs.items()]
+    own = {node.to for node in tied}
+    names = [node.name for node in rewrite.graph.variables() if node.details.holds_value and node.name not in own]
+    report = Sharing(rewrite, {}, Ties(tied, [], [], names), ())
+    model = follow_rewrite(source, rewrite, report=report, drop_unused=True)
+    from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
+
+    proof = compare_bits(source, lambda: encode_for_session(model.graph, model.parameter_file), source.where)
+    return replace(model, notes=(*model.notes, f"not proved by a run: {proof}")) if proof.startswith("not") else model
 
 
 def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]:

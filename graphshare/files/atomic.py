@@ -27,6 +27,7 @@ import msgspec
 from graphshare.errors import Fault, OutputError, RefusedError
 from graphshare.files.descriptors import find_descriptor
 from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
+from graphshare.files.paths import is_snapshot
 from graphshare.files.staged_file import StagedFile, note_output, output_error
 from graphshare.text.urls import is_url, local_path
 
@@ -90,6 +91,9 @@ class OutputTransaction:
         descriptor = find_descriptor(target)
         if descriptor is not None:
             return self._direct(target, os.dup(descriptor))
+        if os.path.islink(target) and is_snapshot(os.path.dirname(target) or "."):
+            hint = "write it elsewhere with `out`"
+            raise RefusedError(Fault("is a link into a model hub's cache, which is not written to", where=target, hint=hint))
         place = os.path.realpath(target)
         self._remove_leftovers(place)
         status = _status(target)

@@ -97,6 +97,23 @@ def remember_folders(memory: FolderMemory) -> Iterator[None]:
         _MEMORY.reset(token)
 
 
+@contextlib.contextmanager
+def hold_folder(folder: str) -> Iterator[None]:
+    """Let no other block like this one run for a folder, in any process; one that comes later waits.
+
+    Where folders cannot be locked they run side by side.
+    """
+    fd = -1
+    try:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+                fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        close(fd)
+
+
 def list_temporaries(folder: str) -> list[str]:
     """Return the names of the temporary files in a folder."""
     memory = _MEMORY.get()

@@ -106,6 +106,18 @@ def real_path(path: str) -> str:
     return path if is_url(path) else os.path.realpath(path)
 
 
+def is_inside(path: str, folder: str) -> bool:
+    """Return whether a local path, links followed, is in a folder or below it."""
+    root = os.path.realpath(folder)
+    return os.path.commonpath((root, os.path.realpath(path))) == root
+
+
+def is_snapshot(folder: str) -> bool:
+    """Return whether a folder is in a snapshot of a model hub's cache, whose files are links into ``blobs``."""
+    parts = os.path.realpath(folder).split(os.sep)
+    return any(part == "snapshots" and os.path.isdir(os.sep.join([*parts[:i], "blobs"])) for i, part in enumerate(parts))
+
+
 Identity = tuple[int | str, ...]
 """Equal for two paths of one file."""
 

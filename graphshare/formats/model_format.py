@@ -42,6 +42,7 @@ class Capability(Enum):
     EXPORT = "an export"
     PARAMETER_FILE = "a parameter file"
     EXTERNAL_DATA = "a choice for external data"
+    POOL = "a pool of weights"
     SWITCH = "a switch between graphs"
 
 

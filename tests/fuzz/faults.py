@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from typing import Any
 
 import msgspec
 
+from graphshare.formats.onnx.messages import describe_type, describe_value
+from graphshare.formats.onnx.protobuf import Message
 from tests import params_bytes
 from tests.fuzz.fault_server import HANGING
 from tests.fuzz.totals import Failure, Totals, Unavailable, make_reproduction
@@ -64,6 +67,7 @@ COMMANDS = [
     "check one-symbol.json --fix",
     "export net --shape data=2,3 -o out.onnx",
     "export net --shape data=2,3 --weights external --no-verify -o out.onnx",
+    "pool one.onnx two.onnx -o . --data out.data --no-verify --in-place",
     "draw net -o out.svg",
     "inspect net --format json",
     "params convert net-0000.params out.npz",
@@ -148,8 +152,28 @@ def make_files(folder: Path) -> None:
     unsorted = dict(found, arg_nodes=list(reversed(found["arg_nodes"])))
     for name in ("one", "two"):
         write_json(folder / f"{name}-symbol.json", unsorted)
+    write_models(folder)
     for name in ("out-symbol.json", "out-0000.params", "map.json", "report.txt"):
         (folder / name).write_bytes(b"old")
+
+
+def write_models(folder: Path) -> None:
+    """Write two ONNX models with a weight in common."""
+    for name, number in (("one", 1.0), ("two", 2.0)):
+        graph = Message()
+        for weight, value in (("w", 0.5), ("v", number)):
+            tensor = Message()
+            for _ in range(2):
+                tensor.add_integer(1, 16)
+            tensor.add_integer(2, 1)
+            tensor.add_text(8, weight)
+            tensor.add_bytes(9, struct.pack("<f", value) * 256)
+            graph.add_message(5, tensor)
+        graph.add_message(12, describe_value("w", describe_type("float32", (16, 16))))
+        model = Message()
+        model.add_integer(1, 8)
+        model.add_message(7, graph)
+        (folder / f"{name}.onnx").write_bytes(b"".join(model.pieces()))
 
 
 def write_model_params(path: Path, keys: Sequence[str], shapes: dict[str, tuple[int, ...]]) -> None:

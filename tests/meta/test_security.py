@@ -187,9 +187,9 @@ def test_a_note_without_a_test_is_found() -> None:
 # The table of commands.
 
 BOTH, MXNET, FILES = "MXNet, ONNX", "MXNet", "parameters, ONNX"
-READS = {"export": MXNET, "upgrade": MXNET, "format": MXNET, "rules check": "rules", "completion": "nothing"}
+READS = {"pool": "ONNX", "export": MXNET, "upgrade": MXNET, "format": MXNET, "rules check": "rules", "completion": "nothing"}
 READS |= {f"params {name}": FILES for name in ("convert", "diff", "list", "show", "stats")}
-STARTED = dict.fromkeys(("fold", "export", "run", "verify"), "Python, for onnxruntime")
+STARTED = dict.fromkeys(("share", "pool", "fold", "export", "run", "verify"), "Python, for onnxruntime")
 STARTED |= {"draw": "`dot`, for PNG and PDF", "foreach": "Python, for each job"}
 WRITING = {"--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--fix", "--out"}
 """Options that say where a command writes, or that it does."""
@@ -245,6 +245,7 @@ LINES = {
     "extract": "extract {} --target {last} -o made/",
     "rename": "rename {} --prefix b- -o made/ --map-out made/map.json",
     "group": "group {} {} --prefix a- --prefix b- -o made/",
+    "pool": "pool {} -o made/",
     "fold": "fold {folded} -o made/",
     "export": "export {} --shape data=1,1,28,28 -o made/",
     "export, limited": "export {} --shape data=1,1,28,28 -o made/ --max-memory 4G",
@@ -276,7 +277,7 @@ WORDS = {
 }
 STARTING = {
     "mxnet": {"export, limited": "python", "foreach": "python", "draw, an image": "dot"},
-    "onnx": {**dict.fromkeys(("fold", "run", "verify", "foreach"), "python"), "draw, an image": "dot"},
+    "onnx": {**dict.fromkeys(("pool", "fold", "run", "verify", "foreach"), "python"), "draw, an image": "dot"},
 }
 _LOOK: list[list[tuple[str, tuple[Any, ...]]]] = []
 
@@ -371,6 +372,9 @@ def test_what_a_command_does_at_most(
     if model == "onnx" and READS.get(command, BOTH) == MXNET:
         assert doings.code == 2
         assert "ONNX" in doings.messages
+    elif model == "mxnet" and READS.get(command) == "ONNX":
+        assert doings.code == 2
+        assert "is for ONNX models" in doings.messages
     else:
         assert doings.code in (0, 1), doings.messages
     allowed = (str(tmp_path / "made") + os.sep, str(tmp_path / "temporary") + os.sep)

@@ -374,6 +374,20 @@ def fold(bench: Bench) -> None:
             demand(bench.are_near(outputs[name], value), f"another {name}")
 
 
+def pool(bench: Bench) -> None:
+    """A pooled model computes what the model does, and embedded again it has the bytes of its tensors."""
+    name = bench.path.name
+    bench.command("pool", bench.path, "-o", bench.folder / "pooled")
+    bench.command("pool", "--embed", bench.folder / "pooled" / name, "-o", bench.folder / "embedded")
+    bench.compare(bench.folder / "embedded" / name, "")
+    again = onnx.load(bench.folder / "embedded" / name, load_external_data=False)
+    left, right = (list(onnx.external_data_helper._get_all_tensors(model)) for model in (bench.proto, again))
+    demand([(t.name, t.data_type, t.dims) for t in left] == [(t.name, t.data_type, t.dims) for t in right], "other tensors")
+    for one, other in zip(left, right, strict=True):
+        if one.raw_data:
+            demand(one.raw_data == other.raw_data, f"other bytes of {one.name}")
+
+
 def refused(*words: str) -> Callable[[Bench], None]:
     """A command that takes no ONNX model says so."""
 
@@ -422,6 +436,7 @@ CELLS: dict[str, Callable[[Bench], str | None]] = {
     "params convert, npz": lambda bench: params_convert(bench, ".npz"),
     "params convert, safetensors": lambda bench: params_convert(bench, ".safetensors"),
     "fold": fold,
+    "pool and back": pool,
     "duplicate, batch": refused("duplicate", "-p", PREFIX, "--mode", "batch", "-o", "batch.onnx"),
     "export": refused("export", "-o", "exported.onnx"),
     "upgrade": refused("upgrade", "-o", "upgraded.onnx"),

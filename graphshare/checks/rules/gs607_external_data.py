@@ -12,14 +12,19 @@ from graphshare.reports.model import Level
 
 
 def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each tensor whose file of data does not exist or is too short, and the files that are links."""
+    """Yield each tensor whose file of data does not exist or is too short, changed pools, and files that are links."""
     from graphshare.formats.onnx.external import find_missing_data, list_outside  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.pool import find_changed_pools
 
     if context.has_graph:
+        is_whole = True
         for found in find_missing_data(context.graph):
+            is_whole = False
             message = f"the data of {found.owner} is missing: {found.reason}"
             hint = "copy the file of the weights beside the model"
             yield Violation(message, context.node_steps(found.node), found.node, hint=hint)
+        for fault in find_changed_pools(context.graph) if is_whole else ():
+            yield Violation(fault.message, ("graph",), hint=fault.hint)
         for path in {place.path: None for _, _, place in list_outside(context.graph)}:
             if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
                 message = f"external data is in {path}, which is a link: onnx.load and ONNX's checker refuse it"

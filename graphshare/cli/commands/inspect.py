@@ -54,6 +54,7 @@ EXAMPLES = {
 @options.shapes
 @options.exclude
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
+@click.option("--shared", is_flag=True, help="Of a folder: which models have equal arrays, and what `pool` would save.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 def command(
     graph: str,
@@ -65,6 +66,7 @@ def command(
     shapes: Shapes,
     exclude: tuple[str, ...],
     names: bool,
+    shared: bool,
     module: bool,
 ) -> int:
     """Sum up inputs, outputs, parameters, costs and layers.
@@ -80,8 +82,10 @@ def command(
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, given in single.items() if given], graph)
-        return _put_folder(graph, format_, Sieve(exclude))
+        return _put_shared(graph, format_, Sieve(exclude)) if shared else _put_folder(graph, format_, Sieve(exclude))
     Sieve(exclude).refuse_unused()
+    if shared:
+        raise UsageError(Fault("--shared compares the models of a folder", where=graph, hint="name a folder"))
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
     if module:
@@ -110,6 +114,28 @@ def _refuse_options(given: Sequence[str], folder: str) -> None:
     hint = "inspect the models one at a time"
     if given:
         raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in given])
+
+
+def _put_shared(folder: str, format_: str, sieve: Sieve) -> int:
+    """Print which models below ``folder`` have equal arrays; return 0. Raises InputError as :func:`_put_folder`."""
+    from graphshare.inspection.sharing import find_shared  # start-up: few inspections read weights
+
+    found = find_shared(find_models(folder, sieve))
+    if format_ != "text":
+        put_json(found, lines=format_ == "jsonl")
+        return 0
+    for group in found.groups:
+        put(
+            [f"{format_bytes(group.size)} in {format_count(len(group.models), 'model')}, {format_count(group.arrays, 'array')}"]
+        )
+        put(f"  {model}" for model in group.models)
+    for note in sieve.notes():
+        say(note)
+    if found.left:
+        say(f"left out: {format_names(found.left, _SHOWN)}")
+    saved = found.weights - found.distinct
+    say(f"{format_bytes(found.weights)} of weights; `graphshare pool` would save {format_bytes(saved)}")
+    return 0
 
 
 def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:

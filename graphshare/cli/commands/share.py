@@ -47,6 +47,7 @@ EXAMPLES = {
 @click.option(
     "--doctor", type=click.Choice(get_args(Repair)), help="Variables of one name become one, or get names of their own."
 )
+@click.option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
 @options.upgrade_first
 @options.as_input
 @options.as_parameter
@@ -60,6 +61,7 @@ def command(
     detect_only: bool,
     untie: tuple[str, ...],
     doctor: Repair | None,
+    transposed: bool,
     output: Mapping[str, Any],
     **roles: Any,
 ) -> None:
@@ -70,13 +72,13 @@ def command(
     """
     given = [rule_from_option("scope", "--override", text) for text in overrides]
     given += [rule_from_option("alias", "--alias", text) for text in aliases]
-    if detect_only and (given or rules_file or untie or doctor):
+    if detect_only and (given or rules_file or untie or doctor or transposed):
         raise UsageError(Fault("only one at a time", hint=PURPOSES))
     rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
     if detect_only:
         _print_candidates(detect(source, **roles), output["format_"])
         return
-    result = share(source, rules, untie=untie, doctor=doctor, **roles)
+    result = share(source, rules, untie=untie, doctor=doctor, transposed=transposed, **roles)
     outputs = write_result(result, output, inputs=list_inputs("rules", rules_file), report={"ties": result.report.ties})
     if outputs is not None:
         _say_ties(result.report)

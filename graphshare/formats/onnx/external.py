@@ -12,10 +12,9 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.paths import describe_file, split
 from graphshare.formats.model_format import CopiedWeights, WeightPlace
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
-from graphshare.formats.onnx.messages import ExternalRange, add_external, encode_tensor
+from graphshare.formats.onnx.messages import ExternalRange, encode_tensor, replace_data
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import FileRange, Span, TensorPlace, find_stored
-from graphshare.formats.onnx.wire import encode_text, scan
+from graphshare.formats.onnx.stored import FileRange, TensorPlace, find_stored
 from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
@@ -23,7 +22,6 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.text.format import format_bytes, format_names
 from graphshare.text.urls import is_url, redact
 
-_NAME, _EXTERNAL, _LOCATION = 8, 13, 14
 _LEAST = 1024  # bytes from which on a tensor is worth a place outside; shapes and axes must be in the model
 _PAGE = 4096
 _LARGE = 1 << 20  # bytes from which on data that is copied begins at a page, so that it can be mapped
@@ -140,7 +138,8 @@ class Placement:
                 shape, dtype = record.shape_and_dtype()
                 assert reader is not None
                 return encode_tensor(name, dtype, shape, where or RecordData(reader, record))
-            return None if where is None else _move_data(node, name, where)
+            tensor = find_stored(node.details).tensor
+            return None if where is None or tensor is None else replace_data(tensor.span, where, name)
 
         return encode
 
@@ -241,24 +240,6 @@ def _locate(path: str, folder: str) -> str | Fault:
     if os.stat(real).st_nlink > 1:
         return Fault("has several hard links, which ONNX does not allow", where=path, hint=f"copy it; {_OTHER_WAYS}")
     return location.replace(os.sep, "/")
-
-
-def _move_data(node: Node, name: str, where: ExternalRange) -> Message | None:
-    """Return the TensorProto of an initializer whose data is in another file; all else as it was read."""
-    tensor = find_stored(node.details).tensor
-    if tensor is None:
-        return None
-    span, message = tensor.span, Message()
-    kept = [field for field in scan(span.file.data, span.start, span.end) if field[0] not in (_NAME, _EXTERNAL, _LOCATION)]
-    for number, _, begin, _, end in kept:
-        if number < _NAME:
-            message.add_encoded(Span(span.file, begin, end))
-    message.add_bytes(_NAME, encode_text(name))
-    add_external(message, where)
-    for number, _, begin, _, end in kept:
-        if number > _NAME:
-            message.add_encoded(Span(span.file, begin, end))
-    return message
 
 
 class MissingData(msgspec.Struct, frozen=True, eq=False):

@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.messages import ExternalRange, add_external
-from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.messages import ExternalRange, replace_data
+from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.stored import (
     FUNCTION,
     TRAINING,
@@ -22,11 +22,10 @@ from graphshare.formats.onnx.stored import (
     find_stored,
 )
 from graphshare.formats.onnx.tensors import locate_sparse, locate_tensor
-from graphshare.formats.onnx.wire import Field, WireError, scan, text_at
+from graphshare.formats.onnx.wire import WireError, scan, text_at
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
 
-_EXTERNAL, _LOCATION = 13, 14
 _MAX_DEPTH = 200  # messages in one another; protobuf itself reads 100
 #: The fields of a message that lead to tensors, by what they hold.
 _PARTS: dict[str, dict[int, str]] = {
@@ -40,7 +39,7 @@ _PARTS: dict[str, dict[int, str]] = {
 _KINDS = {FUNCTION: "function", TRAINING: "training"}
 _NO_BODIES = {5: "tensor", 10: "tensor"}
 
-Moves = Mapping[FileRange, ExternalRange]
+Moves = Mapping[FileRange, ExternalRange | Blob]
 TensorChange = Callable[[OnnxFile, int, int], Message]
 """Returns what becomes of the TensorProto from one byte of a file to another."""
 
@@ -85,7 +84,11 @@ def move_inner_data(graph: Graph, moves: Moves) -> Graph:
     def move(file: OnnxFile, start: int, end: int) -> Message:
         place = locate_tensor(file, start, end)
         where = moves.get(FileRange(place.path, place.start, place.end)) if place.path else None
-        return _copy(file, scan(file.data, start, end), where)
+        if where is not None:
+            return replace_data(Span(file, start, end), where)
+        message = Message()
+        message.add_encoded(Span(file, start, end))
+        return message
 
     return change_inner_tensors(graph, move, lambda node: bool(find_stored(node.details).outer), _list_parts(graph))
 
@@ -177,17 +180,6 @@ def _encode(
             message.add_message(number, part)
         else:
             message.add_encoded(Span(file, begin, stop))
-    return message
-
-
-def _copy(file: OnnxFile, fields: Iterator[Field], where: ExternalRange | None) -> Message:
-    """Return a TensorProto, with its data elsewhere if ``where`` says so."""
-    message = Message()
-    for number, _, begin, _, end in fields:
-        if where is None or number not in (_EXTERNAL, _LOCATION):
-            message.add_encoded(Span(file, begin, end))
-    if where is not None:
-        add_external(message, where)
     return message
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.stored import NamedMessage, Span
-from graphshare.formats.onnx.tensors import dtype_code
+from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, RAW, dtype_code
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
@@ -145,6 +145,31 @@ def add_external(message: Message, data: ExternalRange) -> None:
     for key, value in {"location": location, "offset": str(start), "length": str(end - start)}.items():
         message.add_message(13, encode_pair(key, value))
     message.add_integer(14, 1)
+
+
+def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None) -> Message:
+    """Return a TensorProto with its data in it, or in another file; under ``name`` if one is given, all else as it was read."""
+    dropped = DATA_FIELDS if name is None else DATA_FIELDS | {TENSOR_NAME}
+    fields: list[tuple[int, Blob]] = [
+        (number, Span(span.file, begin, end))
+        for number, _, begin, _, end in scan(span.file.data, span.start, span.end)
+        if number not in dropped
+    ]
+    if name is not None:
+        field = Message()
+        field.add_bytes(TENSOR_NAME, encode_text(name))
+        fields.append((TENSOR_NAME, field))
+    field = Message()
+    if isinstance(data, tuple):
+        add_external(field, data)
+        fields.append((EXTERNAL, field))
+    else:
+        field.add_data(RAW, data)
+        fields.append((RAW, field))
+    message = Message()
+    for _, encoded in sorted(fields, key=lambda item: item[0]):
+        message.add_encoded(encoded)
+    return message
 
 
 def describe_tensor(name: str, dtype: str, shape: Sequence[int]) -> Message:

@@ -13,12 +13,12 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
 from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name
+from graphshare.files.paths import base_name, is_inside
 from graphshare.files.staged_file import StagedFile
 from graphshare.formats.model_format import BUG, SaveOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model
-from graphshare.formats.onnx.external import Placement, list_external
+from graphshare.formats.onnx.external import Placement, list_external, list_outside
 from graphshare.formats.onnx.protobuf import Blob
 from graphshare.formats.onnx.stored import FileRange, OnnxFile, OnnxSource, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import data_size
@@ -86,6 +86,8 @@ def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes
     is_remote = is_url(folder)
     embedded = _list_remote(graph, parameters) if is_remote else EMPTY
     folder = "" if is_remote else folder
+    if isinstance(graph.source, OnnxSource) and any(not is_inside(place.path, folder) for _, _, place in list_outside(graph)):
+        folder = graph.source.file.real_folder
     placement = Placement(graph, os.path.join(folder, "model.onnx"), parameters, embedded=embedded)
     if placement.outside:
         hint = "write the model first: its data is then beside it"

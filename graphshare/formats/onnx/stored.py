@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -39,6 +40,11 @@ class OnnxFile:
             self.data = source.read_at(0, source.size)
         else:
             self.data = SourceBytes(reopen_source(source.name, source.identity))
+
+    @property
+    def real_folder(self) -> str:
+        """The directory of the file behind links."""
+        return os.path.dirname(os.path.realpath(self.path))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "data": self.data if isinstance(self.data, bytes) else None}

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 
 from graphshare.files.open_source import open_source
-from graphshare.files.paths import describe_file, join
+from graphshare.files.paths import describe_file, is_inside, join
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
 from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
 from graphshare.formats.params.records import MAX_RANK, element_count
@@ -172,7 +172,7 @@ def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, 
     if len(values) < len(pairs):
         raise WireError("external data is described twice", at)
     location = values.get("location", "")
-    path = check_location(file.folder, location, at)
+    path = check_location(file, location, at)
     try:
         offset, length = (int(values[key]) if key in values else None for key in ("offset", "length"))
     except ValueError:
@@ -207,8 +207,12 @@ def _find_size(path: str, location: str, at: int) -> int:
     return status.st_size
 
 
-def check_location(folder: str, location: str, at: int) -> str:
-    """Return the path of external data. Raises WireError for a location outside of the model's directory."""
+def check_location(file: OnnxFile, location: str, at: int) -> str:
+    """Return the path of external data. Raises WireError for a location outside of the model's directory.
+
+    Where the model is a link, as in the caches of model hubs, data may also be in the directory of the file behind the link.
+    """
+    folder = file.folder
     parts = location.replace("\\", "/").split("/")
     outside = not location or "\0" in location or os.path.isabs(location) or ".." in parts or ":" in parts[0]
     path = os.path.join(folder, location)
@@ -216,8 +220,7 @@ def check_location(folder: str, location: str, at: int) -> str:
         path = join(folder, location)
         outside = outside or leaves_folder(location) or any(mark in location for mark in ("?", "#", "::"))
     elif not outside:
-        root = os.path.realpath(folder)
-        outside = os.path.commonpath((root, os.path.realpath(path))) != root
+        outside = not is_inside(path, folder) and not is_inside(path, file.real_folder)
     if outside:
         raise WireError(f"external data is in {location!r}, which is not in the model's directory", at)
     return path

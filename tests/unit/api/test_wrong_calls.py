@@ -17,6 +17,7 @@ import pytest
 import graphshare as gs
 from graphshare.reports.model import FindingsReport
 from tests import pictures
+from tests.onnx_files.made import dense
 from tests.surroundings import ROOT
 
 PIXELS = np.zeros((1, 1, 28, 28), "float32")
@@ -38,11 +39,13 @@ RIGHT: dict[str, dict[str, Any]] = {
     "group": {"models": ["lenet", "lenet"], "prefixes": ["a-", "b-"]},
     "infer_shapes": {**MODEL, "shapes": {"data": (1, 1, 28, 28)}},
     "inspect_folder": {"folder": "."},
+    "inspect_shared": {"folder": "."},
     "list_params": {"path": "lenet"},
     "load": {"source": "lenet"},
     "load_rules": {"path": "rules.json"},
     "measure_params": {"path": "lenet"},
     "open_images": {"paths": "photo.png"},
+    "pool": {"models": ["net.onnx"], "out": "pooled"},
     "rank_classes": {"outputs": {"scores": np.ones((1, 10), "float32")}},
     "rename": {**MODEL, "prefix": "a-"},
     "run": {**MODEL, "feeds": {"data": PIXELS}},
@@ -53,7 +56,13 @@ RIGHT: dict[str, dict[str, Any]] = {
     "with_params": {"arrays": {"fc2_bias": np.zeros(10, "float32")}},
 }
 #: Names that a wrong call gives may be right where they are those of new nodes; what globs exclude is counted, none too.
-NEW_NAMES = {"duplicate.prefixes", "rename.variable_scopes", "rename.name_scopes", "inspect_folder.exclude"}
+NEW_NAMES = {
+    "duplicate.prefixes",
+    "rename.variable_scopes",
+    "rename.name_scopes",
+    "inspect_folder.exclude",
+    "inspect_shared.exclude",
+}
 #: Wrong values of arguments by name, beside those of wrong types: names that are not in the graph, shapes that do not fit.
 WRONG: dict[str, list[Any]] = {
     "aliases": [{"nothing": "conv1_bias"}, {"conv1_bias": "fc1_weight"}, {"conv1_bias": 3}, {3: "conv1_bias"}],
@@ -80,6 +89,7 @@ WRONG: dict[str, list[Any]] = {
     "overrides": [{"a": 3}, {3: "a"}],
     "recorded": [{"fc1_output": None}],
     "to": ["npx", ""],
+    "data": ["a/b", "..", "x.onnx", "w.npz"],
     "dtype": ["float23", ""],
     "preset": ["insihgtface", ""],
     "color": ["rbg"],
@@ -168,6 +178,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copy(path, tmp_path)
     pictures.save(tmp_path / "photo.png", pictures.texture(30, 40))
     (tmp_path / "rules.json").write_text('{"version": 1, "rules": [{"alias": "conv1_bias", "to": "conv2_bias"}]}')
+    (tmp_path / "net.onnx").write_bytes(dense().SerializeToString())
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -1,0 +1,229 @@
+"""``pool``: many models on one file of weights, and back."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from graphshare.api.models import Model, as_checkpoint
+from graphshare.arguments import Text
+from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.outputs import input_files
+from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.leftovers import hold_folder
+from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
+from graphshare.files.paths import base_name, describe_file, exists, find_identity, is_folder, is_snapshot
+from graphshare.files.staged_file import output_error
+from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.onnx.pool import (
+    Member,
+    Pool,
+    StagedMember,
+    find_changed_pools,
+    hash_members,
+    list_orphans,
+    open_pool,
+    stage_pool,
+)
+from graphshare.text.format import format_bytes, format_count
+from graphshare.text.short_repr import ShortRepr
+from graphshare.text.urls import is_url, local_path
+
+DATA = "weights.data"
+
+
+class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
+    """A model that was pooled, or got its weights back.
+
+    ``source`` is the file it was read from, ``out`` the new one, ``before`` and ``after`` count the bytes of these two.
+    ``arrays`` are in the pool, with ``weights`` bytes; ``kept`` bytes of arrays are in the model although they are large enough
+    for a pool. ``proof`` says what onnxruntime computed; empty where nothing was to be computed.
+    """
+
+    source: str
+    out: str
+    before: int
+    after: int
+    arrays: int
+    weights: int
+    kept: int = 0
+    proof: str = ""
+
+
+class Pooling(ShortRepr, msgspec.Struct, frozen=True):
+    """What :func:`graphshare.pool` wrote.
+
+    ``data`` is the file of the weights, empty where the models have their own; ``size`` counts its bytes, ``orphans`` those
+    that no model in its folder points into. ``weights`` are the bytes of the arrays that models have in it, ``distinct`` those
+    of these arrays once. ``before`` counts the bytes of all files that were read, ``after`` the models and ``distinct``.
+    """
+
+    models: tuple[PooledModel, ...]
+    data: str
+    size: int
+    orphans: int
+    before: int
+    after: int
+    weights: int
+    distinct: int
+
+    def _summary(self) -> str:
+        return f"{format_count(len(self.models), 'model')}, {format_bytes(self.before)} to {format_bytes(self.after)}"
+
+
+def pool(
+    models: Iterable[Model],
+    out: StrPath,
+    *,
+    data: Text = DATA,
+    embed: bool = False,
+    in_place: bool = False,
+    verify: bool = True,
+) -> Pooling:
+    """Write ONNX models into the folder ``out``, where they share one file of weights; arrays of equal bytes are there once.
+
+    The folder is made if it is not there. Every array of at least 1,024 bytes goes into the file, whether it is an initializer
+    or a Constant, in a body or not. ``data`` is the file's name in the folder. A file that is there keeps its bytes, so that
+    models from before still find theirs, and grows; a parameter file (``.safetensors``, ``.params``) does not grow, and arrays
+    that it lacks stay in the models. With ``embed`` the models get their weights back into their own files. ``in_place`` allows
+    models to be replaced by their pooled selves.
+
+    Every array is read back and compared with its source, byte by byte. With ``verify`` onnxruntime computes each model before
+    and after, on drawn inputs, and all outputs must be equal bit for bit. All files are put in place together, or none.
+
+    Raises:
+        UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file in it.
+        RefusedError: a model is not an ONNX model; two would have one name; an output is an input; all are listed.
+        InputError: a file cannot be read; weights in a pool are not those that a model was pooled with.
+        DisprovedError: onnxruntime computes something else.
+        OutputError: a file could not be written; all files are as they were.
+    """
+    sources = [as_checkpoint(model) for model in models]
+    folder = local_path(os.fspath(out))
+    targets = _place_models(sources, folder)
+    location = "" if embed else _place_data(data, targets)
+    outputs = [UsedFile(target, "graph") for target in targets]
+    refuse_inputs_as_outputs(outputs, [file for source in sources for file in input_files(source)], in_place=in_place)
+    if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:
+        raise InputError(faults)
+    before = _count_bytes(sources)
+    with _make_folder(folder), hold_folder(folder), OutputTransaction() as stage:
+        members = [
+            Member(source.graph, source.parameter_file, target, embeds=embed)
+            for source, target in zip(sources, targets, strict=True)
+        ]
+        joint = None
+        if not embed:
+            hash_members(members)
+            joint = open_pool(os.path.join(folder, location), location, members)
+            joint.add(members)
+        staged = stage_pool(members, joint, stage)
+        proofs = [_prove(*pair) for pair in zip(sources, staged, strict=True)] if verify else [""] * len(staged)
+        stage.commit()
+        return _report(sources, staged, proofs, joint, before)
+
+
+def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
+    """Return where models go. Raises UsageError or RefusedError with all that have no place."""
+    if not sources:
+        raise UsageError(Fault("there is no model to pool", hint="graphshare pool a.onnx b.onnx -o DIR"))
+    if is_url(folder):
+        raise UsageError(
+            Fault("is at a URL, and models are pooled in a local folder", where=folder, hint="copy the folder there")
+        )
+    if is_snapshot(folder):
+        reason = "is in a model hub's cache, which is not written to"
+        raise RefusedError(Fault(reason, where=folder, hint="name another folder with `out`"))
+    if exists(folder) and not is_folder(folder):
+        raise UsageError(Fault("is not a folder", where=folder, hint="models are pooled in a folder, under their own names"))
+    faults = []
+    for source in sources:
+        where = source.where or "a graph"
+        faults += find_format(source.graph).find_lacks(Capability.POOL, [""], where=where)
+        if not source.where or source.where.startswith("<") or source.rewrite is not None or source.needs_params:
+            faults.append(Fault("is not in a file", where=where, hint="save it first: a model is pooled from its file"))
+    names = [base_name(source.where) for source in sources]
+    for name, count in Counter(names).items():
+        if count > 1:
+            same = ", ".join(source.where for source in sources if base_name(source.where) == name)
+            hint = "give them other names, or pool them into folders of their own"
+            faults.append(Fault(f"{count} models would have this name: {same}", where=os.path.join(folder, name), hint=hint))
+    if faults:
+        raise RefusedError(faults)
+    return [os.path.join(folder, name) for name in names]
+
+
+@contextmanager
+def _make_folder(folder: str) -> Iterator[None]:
+    """Create a folder if it is not there; it is gone again after an error. Raises OutputError."""
+    is_new = not exists(folder)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        yield
+    except OSError as error:
+        raise output_error(error, folder) from error
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # another run has written to it
+                os.rmdir(folder)
+        raise
+
+
+def _place_data(data: str, targets: Sequence[str]) -> str:
+    """Return the name of the file of weights. Raises UsageError for one that is not in the folder of the models."""
+    if data != base_name(data) or data in (os.curdir, os.pardir) or "\\" in data:
+        message = f"`data` is the name of a file in the folder of the models, not {data!r}"
+        raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
+    if data in map(base_name, targets) or data.endswith(".onnx"):
+        raise UsageError(Fault(f"`data={data!r}` is the name of a model", hint=f"name the weights otherwise, as in {DATA}"))
+    return data
+
+
+def _count_bytes(sources: Iterable[Checkpoint]) -> int:
+    """Return the bytes of the files of models, each file once."""
+    paths = [path for source in sources for path in (source.where, *(file.path for file in input_files(source)))]
+    return sum(describe_file(path).size for path in {find_identity(path): path for path in paths}.values())
+
+
+def _prove(source: Checkpoint, staged: StagedMember) -> str:
+    from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
+
+    with locate_refusals(source):
+        return compare_bits(source, staged.read, staged.member.target)
+
+
+def _report(
+    sources: Sequence[Checkpoint], staged: Sequence[StagedMember], proofs: Sequence[str], joint: Pool | None, before: int
+) -> Pooling:
+    models = [
+        PooledModel(
+            source.where,
+            one.member.target,
+            describe_file(source.where).size,
+            one.size,
+            len(one.member.contents),
+            sum(content.size for content in one.member.contents.values()),
+            one.member.kept,
+            proof,
+        )
+        for source, one, proof in zip(sources, staged, proofs, strict=True)
+    ]
+    contents = {content for one in staged for content in one.member.contents.values()}
+    data = "" if joint is None or not contents else joint.path
+    size = describe_file(data).size if data else 0
+    return Pooling(
+        tuple(models),
+        data,
+        size,
+        list_orphans(data) if data else 0,
+        before,
+        sum(content.size for content in contents) + sum(model.after for model in models),
+        sum(model.weights for model in models),
+        sum(content.size for content in contents),
+    )

@@ -1,0 +1,86 @@
+"""``graphshare pool``."""
+
+from __future__ import annotations
+
+import click
+
+from graphshare.api.pool import DATA, Pooling, pool
+from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
+from graphshare.checkpoint.load import load
+from graphshare.cli import options
+from graphshare.cli.command import Command
+from graphshare.cli.console import put_json, put_table, say
+from graphshare.errors import Fault, UsageError
+from graphshare.text.format import format_bytes, format_count
+
+EXAMPLES = {
+    "pool": [
+        ("two models on one file of weights", "graphshare pool a.onnx b.onnx -o pooled/"),
+        ("all models of a folder", "graphshare pool models/ -o pooled/ --data weights.data"),
+        ("each on its own again", "graphshare pool --embed pooled/ -o single/"),
+    ],
+}
+
+
+@click.command("pool", cls=Command)
+@click.argument("graphs", metavar="GRAPH...", nargs=-1)
+@click.option("-o", "--out", metavar="DIR", required=True, help="The folder of the new models.")
+@click.option("--data", metavar="NAME", default=DATA, help=f"The file of the weights, in that folder [{DATA}].")
+@click.option("--embed", is_flag=True, help="Put the weights into the models' own files again.")
+@options.in_place
+@click.option(
+    "--no-verify", "verify", is_flag=True, default=True, flag_value=False, help="Compute nothing: compare files only."
+)
+@options.exclude
+@options.max_memory
+@options.time_limit
+@options.format_
+def command(
+    graphs: tuple[str, ...],
+    out: str,
+    data: str,
+    embed: bool,
+    in_place: bool,
+    verify: bool,
+    exclude: tuple[str, ...],
+    format_: str,
+) -> None:
+    """Put the weights of many ONNX models into one file, each array once.
+
+    GRAPH is a model or a folder of models. Arrays of equal bytes, of whatever name, shape or model, are in the file once, also
+    those of Constants and of bodies; small ones stay in the models. The models keep their names, and point into the file. A
+    file of weights that is there already keeps its bytes and grows; models point into a .safetensors or .params file for the
+    arrays that it has.
+
+    Every array is compared with its source, byte by byte; then onnxruntime computes each model before and after, and every
+    output must be equal bit for bit. All files appear together, or none.
+    """
+    sieve = Sieve(exclude)
+    if graphs.count("-"):
+        raise UsageError(Fault("a pool is made of files, and stdin has no name", hint="name the files of the models"))
+    files = [file for graph in graphs for file in _list_files(graph, sieve)]
+    sieve.refuse_unused()
+    for note in sieve.notes():
+        say(note)
+    result = pool([load(file) for file in files], out, data=data, embed=embed, in_place=in_place, verify=verify)
+    if format_ == "json":
+        put_json(result)
+        return
+    _put_models(result)
+    if result.data:
+        say(f"{format_bytes(result.weights)} of weights are {format_bytes(result.distinct)} in {result.data}")
+    if result.orphans:
+        say(f"{format_bytes(result.orphans)} of {result.data} are not used by a model beside it", style="warning")
+    say(f"wrote {format_count(len(result.models), 'model')}: {format_bytes(result.before)} -> {format_bytes(result.after)}")
+
+
+def _list_files(graph: str, sieve: Sieve) -> list[str]:
+    return [model.graph for model in find_models(graph, sieve)] if is_folder_of_models(graph) else [graph]
+
+
+def _put_models(result: Pooling) -> None:
+    rows = [(one.out, format_bytes(one.before), format_bytes(one.after), f"{one.arrays:,}", one.proof) for one in result.models]
+    put_table(("model", "before", "after", "arrays", "proof"), rows, right=("before", "after", "arrays"))
+    for one in result.models:
+        if one.kept:
+            say(f"{one.out}: {format_bytes(one.kept)} of weights are not in the file, and stay in the model")

@@ -1,0 +1,464 @@
+"""Many models on one file of weights: an array of equal bytes is there once, and every model points into it.
+
+The file only grows: what is in it keeps its place, so that models which point into it from before never lose their bytes, also
+where a run is killed between the file of the weights and a model. Arrays that it has already are pointed into.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+
+import msgspec
+
+from graphshare.errors import Fault, GraphshareError, RefusedError, SelfCheckError
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.byte_source import ByteSource
+from graphshare.files.open_source import open_source, reopen_source
+from graphshare.files.paths import base_name, find_identity, join, list_names
+from graphshare.files.staged_file import StagedFile
+from graphshare.formats.model_format import BUG
+from graphshare.formats.onnx.compose import add_metadata
+from graphshare.formats.onnx.decode import decode_model, read_model
+from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside
+from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
+from graphshare.formats.onnx.messages import ExternalRange, replace_data
+from graphshare.formats.onnx.protobuf import Blob, Message
+from graphshare.formats.onnx.staging import LARGEST, check_written
+from graphshare.formats.onnx.stored import (
+    METADATA,
+    FileRange,
+    OnnxFile,
+    OnnxSource,
+    Span,
+    TakenNames,
+    TensorPlace,
+    find_stored,
+)
+from graphshare.formats.onnx.tensors import data_size
+from graphshare.formats.onnx.wire import scan, text_at
+from graphshare.formats.onnx.write import encode_graph_file
+from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
+from graphshare.formats.params.byte_ranges import copy_ranges, write_all
+from graphshare.formats.params.records import Origin, ParameterFile, Record
+from graphshare.ir.graph import Graph, Node
+from graphshare.progress import task
+from graphshare.text.format import escape_surrogates, format_bytes
+
+LEAST = 1024
+"""Bytes from which on an array goes into the file of the weights; shapes and axes must be in the model."""
+_LARGE = 1 << 20
+_MAPPED = 1 << 16  # where an array begins that is mapped by itself, on every system
+_ALIGNMENT = 64
+_PADDING = 100  # at most a hundredth of the arrays is padding
+_KEY = "graphshare.pool."
+_WRITTEN, _METADATA = ".safetensors", "__metadata__"
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What two arrays of equal bytes have in common: the SHA-256 of these, and their number."""
+
+    digest: str
+    size: int
+
+
+class Weight(msgspec.Struct, frozen=True, eq=False):
+    """An array of a model: that of an initializer or Constant ``key``, or of a tensor in an operator, whose data is there."""
+
+    name: str
+    key: Node | FileRange
+    record: Record
+    place: TensorPlace
+
+
+class Member:
+    """A model that is pooled: where it goes, the arrays that go into the pool, and those that go into the model itself."""
+
+    def __init__(self, graph: Graph, parameters: ParameterFile | None, target: str, *, embeds: bool = False) -> None:
+        self.graph, self.target = graph, target
+        self.file = parameters or ParameterFile("", 0, "onnx", (), named=True)
+        weights = list(list_weights(graph, parameters))
+        self.pooled = [] if embeds else [weight for weight in weights if weight.record.dense_size >= LEAST]
+        pooled = set(self.pooled)
+        self.embedded = [weight for weight in weights if weight not in pooled and weight.place.path]
+        self.contents: dict[Weight, Content] = {}
+
+    @property
+    def kept(self) -> int:
+        """Bytes of weights that stay in the model although they are large enough for a pool."""
+        return sum(weight.record.dense_size for weight in self.pooled if weight not in self.contents)
+
+
+def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[Weight]:
+    """Yield the arrays of a model whose bytes can be elsewhere: all of known size but sparse ones."""
+    records = {} if parameters is None else parameters.by_key()
+    variables = set(graph.variables())
+    files: dict[str, ParameterFile] = {}
+    for node in list_initializers(graph):
+        place = find_stored(node.details).place
+        record = records.get(node.name) if node in variables else None
+        if place is None or data_size(place) is None:
+            continue
+        if record is None and place.path:
+            record = _make_record(node.name, place, files)
+        if record is not None and record.shape is not None:
+            yield Weight(node.name, node, record, place)
+    for tensor in list_inner_tensors(graph):
+        place = tensor.place
+        key = FileRange(place.path, place.start, place.end)
+        yield Weight(tensor.name, key, _make_record(tensor.name, place, files), place)
+
+
+def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile]) -> Record:
+    """Return the record of external data, which is raw."""
+    if place.path not in files:
+        with open_source(place.path) as data:
+            files[place.path] = ParameterFile(place.path, data.size, "onnx", (), named=True, identity=data.identity)
+    size, start = place.end - place.start, place.start
+    return Record(name, (size,), "uint8", "onnx", start, size, start, size, origin=Origin(name, files[place.path]))
+
+
+class Pool:
+    """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
+
+    ``location`` is what the models call it. ``old`` is the file that is there, which a raw one keeps and goes on behind;
+    a parameter file (``is_indexed``) is written as a whole, or left as it is.
+    """
+
+    def __init__(self, path: str, location: str, *, is_indexed: bool, old: ParameterFile | None = None) -> None:
+        self.path, self.location, self.is_indexed, self.old = path, location, is_indexed, old
+        self.places: dict[Content, int] = {}
+        self.new: list[tuple[int, Member, Weight]] = []
+        self.size = 0 if old is None else old.size
+
+    def add(self, members: Sequence[Member]) -> None:
+        """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new."""
+        sources: dict[Content, tuple[Member, Weight]] = {}
+        wanted = list(dict.fromkeys(content for member in members for content in member.contents.values()))
+        for member in members:
+            for weight, content in [*member.contents.items()]:
+                if content in self.places:
+                    continue
+                if self.old is None or not self.is_indexed:
+                    sources.setdefault(content, (member, weight))
+                else:
+                    del member.contents[weight]
+                    member.embedded += [weight] if weight.place.path else []
+        if self.old is not None and not self.is_indexed:
+            # A run that was killed before its models were in place has left the file that this one would begin with.
+            for content, start in _lay_out(wanted, 0).items():
+                if content in sources and _has(self.path, start, content):
+                    self.places[content] = start
+                    del sources[content]
+        for content, start in _lay_out(sources, self.size).items():
+            self.places[content] = start
+            self.new.append((start, *sources[content]))
+            self.size = start + content.size
+
+    def locate(self, content: Content, name: str) -> ExternalRange:
+        """Return where the models point, with another ``name`` for a file that is not in place."""
+        start = self.places[content]
+        return name, start, start + content.size
+
+    def write(self, out: StagedFile) -> None:
+        """Write the file with its new arrays."""
+        with ExitStack() as stack:
+            readers = {member: stack.enter_context(ArrayReader(member.file)) for _, member, _ in self.new}
+            if self.is_indexed:
+                self._write_indexed(out, readers)
+                return
+            end = 0
+            if self.old is not None:
+                with reopen_source(self.path, self.old.identity) as source:
+                    copy_ranges(source, [(0, source.size)], out)
+                end = self.old.size
+            with task("copying", self.size - end, "B") as advance:
+                for offset, member, weight in self.new:
+                    write_all(out, bytes(offset - end))
+                    _copy(weight.record, member.file, readers[member], out)
+                    end = offset + weight.record.dense_size
+                    advance(weight.record.dense_size)
+        out.flush()
+
+    def _write_indexed(self, out: StagedFile, readers: Mapping[Member, ArrayReader]) -> None:
+        """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
+        from graphshare.formats.params.format import WriteOptions  # start-up: most pools are no parameter file
+        from graphshare.formats.params.registry import choose_format
+
+        names, named, holders = TakenNames([_METADATA]), {}, {}
+        for _, member, weight in self.new:
+            name = names.find_free(escape_surrogates(weight.name))
+            names.add(name)
+            named[name] = member.contents[weight]
+            holders[name] = msgspec.structs.replace(weight.record, key=name), readers[member], weight.record
+        format_ = choose_format(self.path)
+        plan = [(record, name) for name, (record, _, _) in holders.items()]
+        format_.write(
+            plan, out, lambda record: holders[record.key or ""][1].chunks(holders[record.key or ""][2]), WriteOptions()
+        )
+        out.flush()
+        with open_source(out.name) as source:
+            for record in format_.index(source).records:
+                self.places[named[record.key or ""]] = record.data_offset or 0
+
+
+def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
+    """Return where arrays go in a file from ``start`` on: large ones first, to be mapped, where that costs little.
+
+    What follows are those whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their elements, without gaps.
+    """
+    left = sum(content.size for content in contents) // _PADDING
+    places: dict[Content, int] = {}
+    for content in sorted(contents, key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED))):
+        padding = -start % _MAPPED if content.size >= _LARGE else left + 1
+        if padding > left:
+            padding = -start % min(content.size & -content.size, _ALIGNMENT)
+        left -= padding
+        places[content] = start + padding
+        start += padding + content.size
+    return places
+
+
+def _has(path: str, start: int, content: Content) -> bool:
+    """Return whether a file has an array at a place."""
+    with open_source(path) as source:
+        end = start + content.size
+        return end <= source.size and _hash(_read_range(source, start, end)) == content.digest
+
+
+def hash_members(members: Sequence[Member]) -> None:
+    """Note the content of every array that may go into a pool. Raises InputError for one that cannot be read."""
+    from concurrent.futures import ThreadPoolExecutor  # start-up: few commands hash anything
+
+    def hash_one(job: tuple[Member, Weight]) -> Content:
+        with ArrayReader(job[0].file) as reader:
+            return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
+
+    jobs = [(member, weight) for member in members for weight in member.pooled]
+    threads = ThreadPoolExecutor(os.cpu_count())
+    try:
+        with task("reading", sum(weight.record.dense_size for _, weight in jobs), "B") as advance:
+            for (member, weight), content in zip(jobs, threads.map(hash_one, jobs), strict=True):
+                member.contents[weight] = content
+                advance(content.size)
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def _hash(pieces: Iterable[bytes | memoryview]) -> str:
+    from hashlib import sha256  # start-up: it takes 3 MB, and few commands hash anything
+
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
+    return (source.read_at(place, min(source.piece, end - place)) for place in range(start, end, source.piece))
+
+
+def open_pool(path: str, location: str, members: Sequence[Member]) -> Pool:
+    """Return the pool at ``path``, with the arrays that are there: by its index, or where models beside it point.
+
+    Raises:
+        InputError: it cannot be read.
+        RefusedError: it is a link, or not there although only what is there can be used of its format.
+    """
+    from graphshare.formats.params.registry import SUFFIXES, read_index  # start-up: most pools are no parameter file
+
+    suffix = os.path.splitext(location)[1].lower()
+    if not os.path.lexists(path):
+        if suffix in SUFFIXES and suffix != _WRITTEN:
+            hint = f"models point into such a file where it is there; name {location.removesuffix(suffix)}{_WRITTEN}, or .data"
+            raise RefusedError(Fault(f"does not exist, and no weights are written as {suffix}", where=path, hint=hint))
+        return Pool(path, location, is_indexed=suffix in SUFFIXES)
+    if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
+        raise RefusedError(
+            Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another with `data`")
+        )
+    if suffix in SUFFIXES:
+        old = read_index(path)
+        plain = [r for r in old.records if r.data_offset is not None and r.storage == "default"]
+        ranges = [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
+    else:
+        ranges = [(start, end - start) for start, end in list_ranges(path)]
+    sizes = {content.size for member in members for content in member.contents.values()}
+    with open_source(path) as source:
+        old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
+        pool = Pool(path, location, is_indexed=suffix in SUFFIXES, old=old)
+        for start, size in ranges:
+            if size in sizes and start + size <= source.size:
+                pool.places.setdefault(Content(_hash(_read_range(source, start, start + size)), size), start)
+    return pool
+
+
+def list_ranges(path: str) -> list[tuple[int, int]]:
+    """Return the ranges of a file of weights that models beside it point into, sorted."""
+    folder, identity = os.path.dirname(path) or ".", find_identity(path)
+    ranges: set[tuple[int, int]] = set()
+    for name in list_names(folder):
+        if name.endswith(".onnx"):
+            try:
+                places = [place for _, _, place in list_outside(read_model(join(folder, name)))]
+            except GraphshareError:
+                continue  # it cannot be read before or after
+            ranges.update((place.start, place.end) for place in places if find_identity(place.path) == identity)
+    return sorted(ranges)
+
+
+class StagedMember(msgspec.Struct, frozen=True, eq=False):
+    """A model that is written beside its target, with ``size`` bytes; its weights are in the file ``location`` for now."""
+
+    member: Member
+    size: int
+    pool: Pool | None
+    location: str
+
+    def read(self) -> tuple[bytes, str]:
+        """Return the bytes of the model with the place that its weights have for now, and the directory of that place."""
+        with ArrayReader(self.member.file) as reader:
+            _, content = _encode(self.member, self.pool, reader, self.location)
+            return b"".join(content.pieces()), os.path.dirname(self.member.target) or "."
+
+
+def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransaction) -> list[StagedMember]:
+    """Write the file of the weights and the models beside their targets, and compare all of them with their sources.
+
+    Without a pool the models get their data into their own files.
+
+    Raises:
+        RefusedError: a model with its data would be larger than protobuf allows.
+        SelfCheckError: a model does not read back as it was, or an array has other bytes.
+    """
+    written = "" if pool is None or pool.old is None else pool.path
+    if pool is not None and pool.new:
+        out = stage.open(pool.path)
+        written = out.name
+        pool.write(out)
+    staged = []
+    with ExitStack() as stack:
+        data = stack.enter_context(open_source(written)) if written else None
+        for member in members:
+            reader = stack.enter_context(ArrayReader(member.file))
+            graph, content = _encode(member, pool, reader, "" if pool is None else pool.location)
+            if content.size > LARGEST:
+                message = f"the model would take {format_bytes(content.size)}, and 2 GiB is the most"
+                raise RefusedError(Fault(message, where=member.target, hint="leave `embed` out"))
+            out = stage.open(member.target, last=True)
+            for piece in content.pieces():
+                write_all(out, piece)
+            out.flush()
+            # Numbers that are stored one by one have another size in the model than in the pool.
+            decoded = {weight.name for weight in member.contents if weight.record.data_offset is None}
+            check_written(out.name, graph, where=member.target, changed=decoded)
+            _compare(member, pool, reader, out.name, data)
+            staged.append(StagedMember(member, content.size, pool, base_name(written)))
+    return staged
+
+
+def _encode(member: Member, pool: Pool | None, reader: ArrayReader, location: str) -> tuple[Graph, Blob]:
+    """Return the graph of a pooled model, and the bytes of its file."""
+    places: dict[Node | FileRange, ExternalRange | Blob]
+    places = {weight.key: RecordData(reader, weight.record) for weight in member.embedded}
+    if pool is not None:
+        places |= {weight.key: pool.locate(content, location) for weight, content in member.contents.items()}
+    graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
+    source = graph.source
+    assert isinstance(source, OnnxSource)
+    fields = tuple([field for field in source.fields if not _read_digests(*field)[0]])
+    source = msgspec.structs.replace(source, fields=fields)
+    if pool is not None and member.contents:
+        ranges = sorted({(*pool.locate(content, "")[1:], content.digest) for content in member.contents.values()})
+        source = add_metadata(source, {_KEY + pool.location: "".join(f"{s} {e} {digest}\n" for s, e, digest in ranges)})
+    graph = msgspec.structs.replace(graph, source=source)
+
+    def encode(node: Node, name: str) -> Message | None:
+        place, stored = places.get(node), find_stored(node.details)
+        if place is None or stored.tensor is None:
+            return None
+        return replace_data(stored.tensor.span, place, name if stored.node is None else None)  # a Constant's needs none
+
+    return graph, encode_graph_file(graph, encode)
+
+
+def _read_digests(number: int, span: Span) -> tuple[str, str]:
+    """Return a file of weights, and what a field of a model states of its ranges; empty texts where it is another field.
+
+    Each range is a line: its begin, its end and its SHA-256. A rewritten model may have some of them only.
+    """
+    if number != METADATA:
+        return "", ""
+    data = span.file.data
+    ((_, _, _, start, end),) = scan(data, span.start, span.end)
+    texts = {field[0]: text_at(data, field) for field in scan(data, start, end) if field[0] in (1, 2)}
+    key = texts.get(1, "")
+    return (key.removeprefix(_KEY), texts.get(2, "")) if key.startswith(_KEY) else ("", "")
+
+
+def find_changed_pools(graph: Graph) -> Iterator[Fault]:
+    """Yield a fault for each file with weights of a model that has other bytes than the model was pooled with."""
+    source = graph.source
+    if not isinstance(source, OnnxSource):
+        return
+    stated = dict(pair for field in source.fields if (pair := _read_digests(*field))[0])
+    places = {dict(place.external).get("location"): place.path for _, _, place in list_outside(graph)} if stated else {}
+    own = {(place.path, f"{place.start} {place.end}") for _, _, place in list_outside(graph)} if stated else set()
+    for location, text in stated.items():
+        ranges = [line.split(" ") for line in text.splitlines() if (places.get(location), line.rpartition(" ")[0]) in own]
+        with ExitStack() as stack:
+            data = stack.enter_context(open_source(places[location])) if ranges else None
+            if any(data and _hash(_read_range(data, int(start), int(end))) != digest for start, end, digest in ranges):
+                message = f"the weights in {location} are not those that the model was pooled with"
+                yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
+
+
+def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
+    """Append the bytes of an array, by the system alone where they are as they are wanted."""
+    holder = file if record.origin is None else record.origin.file
+    if holder is not None and record.data_offset is not None:
+        with reopen_source(holder.path, holder.identity, holder.held) as source:
+            copy_ranges(source, [(record.data_offset, record.dense_size)], out)
+        return
+    for piece in reader.chunks(record):
+        write_all(out, piece)
+
+
+def _compare(member: Member, pool: Pool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
+    """Compare where a written model has its arrays, and the bytes there, with what they came from. Raises SelfCheckError."""
+    faults = []
+    nodes = set(member.graph.nodes)
+    with open_source(path) as source:
+        read = {node.name: find_stored(node.details).place for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
+        for weight in [*member.contents, *(weight for weight in member.embedded if weight.key in nodes)]:
+            new, old, content = read.get(weight.name), weight.place, member.contents.get(weight)
+            place = None if pool is None or content is None else pool.locate(content, pool.location)
+            start, end = place[1:] if place is not None else (0, 0) if new is None else (new.start, new.end)
+            if weight.key in nodes and (
+                (new is None or (new.shape, new.code) != (old.shape, old.code))
+                or (dict(new.external).get("location"), new.start, new.end) != (place or (None, start, end))
+            ):
+                faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
+                continue
+            holder = source if place is None or data is None else data
+            if not have_equal_bytes(reader.chunks(weight.record), _read_range(holder, start, end)):
+                message = f"has other bytes in {member.target if place is None else place[0]} than in its source"
+                faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
+    if faults:
+        raise SelfCheckError(faults[:20])
+
+
+def list_orphans(path: str) -> int:
+    """Return how many bytes of a raw file of weights no model beside it points into."""
+    from graphshare.formats.params.registry import SUFFIXES  # start-up: most pools are no parameter file
+
+    end, orphans = 0, 0
+    if path.lower().endswith(tuple(SUFFIXES)):
+        return 0
+    with open_source(path) as source:
+        for start, stop in [*list_ranges(path), (source.size, source.size)]:
+            gap = max(0, start - end)
+            orphans += 0 if gap < start & -start and start < source.size else gap  # less is padding
+            end = max(end, stop)
+    return orphans

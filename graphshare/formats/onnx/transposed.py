@@ -1,0 +1,100 @@
+"""A table and its transpose made one: ``Gather`` of rows becomes ``Gather`` of the other one's columns, which is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.formats.onnx.compose import make_operator, take_outputs
+from graphshare.formats.onnx.stored import TakenNames, find_stored, outputs_of
+from graphshare.formats.onnx.types import TensorType
+from graphshare.formats.onnx.value_types import find_types
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.walk import consumers, topological
+
+
+def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Node]]:
+    """Yield pairs of a parameter that only Gathers of rows use, and the one that is its transpose, value by value."""
+    records, uses, heads = params.by_key(), consumers(graph.nodes), {head.node for head in graph.heads}
+    shapes = {node: records[node.name].shape for node in graph.variables() if node.name in records}
+    tables = [
+        node
+        for node, shape in shapes.items()
+        if shape is not None and len(shape) == 2 and node in uses and node not in heads
+        if find_stored(node.details).input is None and all(_takes_rows(user, slot) for user, slot in uses[node])
+    ]
+    with ArrayReader(params) as reader:
+        for table in tables:
+            record = records[table.name]
+            for other, shape in shapes.items():
+                twin = records[other.name]
+                if other in tables or shape is None or shape[::-1] != record.shape or twin.dtype != record.dtype:
+                    continue
+                if reader.read(twin).T.tobytes() == reader.read(record).tobytes():
+                    yield table, other
+                    break
+
+
+def _takes_rows(node: Node, slot: int) -> bool:
+    details = node.details
+    return node.op == "Gather" and not details.domain and slot == 0 and details.values.get("axis", 0) in (0, -2)
+
+
+def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
+    """Return the graph in which Gathers take columns of the second of each pair in place of rows of the first.
+
+    Each is followed by a Transpose, which has its outputs.
+
+    Raises:
+        RefusedError: the rank of the indices is not known; all are listed.
+    """
+    gathers = [
+        node for node in graph.nodes if node.op and node.inputs and node.inputs[0].node in pairs and _takes_rows(node, 0)
+    ]
+    types = find_types(graph, [node.inputs[1] for node in gathers])
+    ranks: dict[Node, int] = {}
+    faults = []
+    for node in gathers:
+        indices = node.inputs[1]
+        known = types.get((indices.node, indices.index))
+        if isinstance(known, TensorType) and known.shape is not None:
+            ranks[node] = len(known.shape)
+        else:
+            faults.append(Fault(f"the rank of {outputs_of(indices.node)[indices.index]!r} is not known", node=node.name))
+    if faults:
+        raise RefusedError([replace(fault, hint="state the shapes of inputs in the model") for fault in faults])
+    taken = TakenNames(name for node in graph.nodes for name in outputs_of(node))
+    images: dict[Node, Node] = {twin: twin for twin in pairs.values()}
+    ends: dict[Node, Node] = {}
+
+    def change(node: Node) -> Node:
+        if node not in ranks:
+            return node
+        name = taken.find_free(f"{node.name}_columns")
+        taken.add(name)
+        return replace(make_operator("Gather", (name,), {"axis": 1}, label=node.details.label), inputs=node.inputs)
+
+    def end(node: Node) -> Node:
+        if node not in ends:
+            last = make_operator("Transpose", node.details.outputs, {"perm": (*range(1, ranks[node] + 1), 0)})
+            ends[node] = replace(take_outputs(last, node), inputs=(Entry(images[node]),))
+        return ends[node]
+
+    def redirect(entry: Entry, user: Node) -> Entry | None:
+        if entry.node in pairs:
+            return Entry(pairs[entry.node])
+        return Entry(end(entry.node)) if entry.node in ranks else None
+
+    rebuild([node for node in topological(graph) if node not in pairs], change, redirect=redirect, images=images)
+    nodes: dict[Node, None] = {}
+    for node in graph.nodes:  # a Constant that comes late is needed where its twin was
+        nodes |= dict.fromkeys([pairs.get(node) or images[node], *([end(node)] if node in ranks else [])])
+    kept = {node: ends.get(node, images[node]) for node in graph.nodes if node not in pairs}
+    source = graph.source.after_rewrite(kept)
+    result = Graph(tuple(nodes), relink_all(graph.heads, kept), graph.attrs, source, graph.extra)
+    return Rewrite(result, (Branch("", graph, kept),))

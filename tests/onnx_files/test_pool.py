@@ -1,0 +1,390 @@
+"""Models on one file of weights: what goes there, once and where; what stays, and what is refused with every file as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, numpy_helper
+
+import graphshare as gs
+from graphshare.formats.onnx import pool as pooling
+from tests.onnx_files.mutable import BOOL, SOURCES, body, build, declare, node
+from tests.processes import ROOT, done, files_in, graphshare, refused
+
+pytest.importorskip("onnxruntime")
+
+
+def array(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def raw(name: str, values: np.ndarray) -> TensorProto:
+    return numpy_helper.from_array(values, name)
+
+
+def dense(*weights: np.ndarray, more: tuple[TensorProto, ...] = ()) -> ModelProto:
+    """A chain of products with square weights of 16 rows."""
+    nodes, value = [], "x"
+    for number in range(len(weights)):
+        nodes.append(node("MatMul", f"{value} w{number}", f"h{number}"))
+        value = f"h{number}"
+    tensors = [raw(f"w{number}", values) for number, values in enumerate(weights)]
+    return build(nodes, [declare("x", ("N", 16))], [declare(value, ("N", 16))], [*tensors, *more])
+
+
+def choices(first: np.ndarray, second: np.ndarray) -> ModelProto:
+    """A Constant, and an If with a Constant in one branch and an initializer in the other."""
+    constant = node("Constant", "", "k", value=raw("", second))
+    yes = body("yes", [constant, node("MatMul", "h k", "a")], [], [declare("a", ("N", 16))])
+    no = body("no", [node("MatMul", "h own", "b")], [], [declare("b", ("N", 16))], [raw("own", first)])
+    nodes = [
+        node("Constant", "", "c", value=raw("", first)),
+        node("MatMul", "x c", "h"),
+        node("If", "flag", "y", then_branch=yes, else_branch=no),
+    ]
+    return build(nodes, [declare("x", ("N", 16)), declare("flag", (), BOOL)], [declare("y", ("N", 16))])
+
+
+def write(path: Path, model: ModelProto) -> Path:
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+A, B, C = (array(16, 16, seed=seed) for seed in range(3))
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[Path]:
+    """Two models with one weight in common, one of them in Constants and bodies."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "back").mkdir()
+    return [write(tmp_path / "a.onnx", dense(A, B)), write(tmp_path / "b.onnx", choices(B, C))]
+
+
+def places(path: Path) -> dict[str, tuple[str, int, int]]:
+    """Return where a model has its external data, by a number for each tensor."""
+    model = onnx.load(path, load_external_data=False)
+    tensors = list(onnx.external_data_helper._get_all_tensors(model))
+    pairs = [{entry.key: entry.value for entry in tensor.external_data} for tensor in tensors if tensor.data_location]
+    return {str(i): (one["location"], int(one["offset"]), int(one["length"])) for i, one in enumerate(pairs)}
+
+
+def test_arrays_of_equal_bytes_are_there_once_wherever_they_stand(pair: list[Path], tmp_path: Path) -> None:
+    result = gs.pool(pair, tmp_path / "out")
+    data = (tmp_path / "out" / "weights.data").read_bytes()
+    assert data == A.tobytes() + B.tobytes() + C.tobytes()
+    assert [one.proof for one in result.models] == ["1 output equal bit for bit"] * 2
+    assert (result.weights, result.distinct, result.orphans) == (5 * 1024, 3 * 1024, 0)
+    for path in pair:
+        new = tmp_path / "out" / path.name
+        assert new.stat().st_size < 1000
+        assert not gs.diff(path, new)
+        assert gs.verify(path, against=new)
+        onnx.checker.check_model(new)
+    assert set(places(tmp_path / "out" / "b.onnx").values()) == {("weights.data", 1024, 1024), ("weights.data", 2048, 1024)}
+
+
+def test_embedded_again_models_have_their_bytes(pair: list[Path], tmp_path: Path) -> None:
+    gs.pool(pair, tmp_path / "out", verify=False)
+    result = gs.pool([tmp_path / "out" / path.name for path in pair], tmp_path / "back", embed=True)
+    assert result.data == ""
+    assert [path.name for path in sorted((tmp_path / "back").iterdir())] == ["a.onnx", "b.onnx"]
+    for path in pair:
+        assert (tmp_path / "back" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_other_shapes_and_names_of_the_same_bytes_are_one(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    one, other = write(tmp_path / "a.onnx", dense(A)), write(tmp_path / "b.onnx", dense(more=(raw("flat", A.reshape(4, 64)),)))
+    del one
+    result = gs.pool([tmp_path / "a.onnx", other], tmp_path / "out", verify=False)
+    assert result.distinct == 1024
+
+
+def test_bytes_that_differ_are_never_one(tmp_path: Path) -> None:
+    """A number that is almost the same, minus zero, and another NaN."""
+    (tmp_path / "out").mkdir()
+    near, zero, minus = A.copy(), np.zeros((16, 16), np.float32), -np.zeros((16, 16), np.float32)
+    near[3, 3] = np.nextafter(near[3, 3], 9)
+    nan, other = np.full((16, 16), np.nan, np.float32), np.full((16, 16), np.nan, np.float32)
+    other.view(np.uint32)[0, 0] += 1
+    result = gs.pool([write(tmp_path / "a.onnx", dense(A, near, zero, minus, nan, other))], tmp_path / "out")
+    assert result.distinct == 6 * 1024
+
+
+SHAPED = ("images", "parts", "optional")
+"""Models whose axes and sizes are initializers: onnxruntime wants them in the model, where they are as small as they are."""
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_every_part_of_the_format_comes_back(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However data is stored, and wherever: pooled down to the last byte and embedded again a model is the same."""
+    monkeypatch.setattr(pooling, "LEAST", 1)
+    source = SOURCES[name]()
+    path = write(tmp_path / "in" / "m.onnx", source.model)
+    for file, content in source.files.items():
+        (tmp_path / "in" / file).write_bytes(content)
+    folders = [tmp_path / "out", tmp_path / "back"]
+    for folder in folders:
+        folder.mkdir()
+    gs.pool([path], folders[0], verify=name not in SHAPED)
+    gs.pool([folders[0] / "m.onnx"], folders[1], embed=True, verify=name not in SHAPED)
+    assert places(folders[1] / "m.onnx") == {}
+    for folder in folders:
+        assert not gs.diff(path, folder / "m.onnx")
+    assert tensors_of(path) == tensors_of(folders[0] / "m.onnx") == tensors_of(folders[1] / "m.onnx")
+
+
+def tensors_of(path: Path) -> list[tuple[str, bytes]]:
+    """Return every tensor of a model, in functions and bodies too: dtype and shape, and its bytes."""
+    model = onnx.load(path)
+    found = []
+    for tensor in onnx.external_data_helper._get_all_tensors(model):
+        values = list(tensor.string_data) if tensor.data_type == TensorProto.STRING else numpy_helper.to_array(tensor).tobytes()
+        found.append((f"{tensor.data_type} {list(tensor.dims)}", values if isinstance(values, bytes) else b" ".join(values)))
+    return found
+
+
+def test_large_arrays_can_be_mapped_and_little_is_padding(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    sizes = [1 << 18, (1 << 18) + 1, (1 << 20) + 5, 300, 301, 1 << 22]
+    tensors = tuple(raw(f"t{i}", array(size, seed=i)) for i, size in enumerate(sizes))
+    odd = tuple(raw(f"o{i}", np.arange(1025 + 2 * i, dtype=np.uint8)) for i in range(50))
+    wide = raw("wide", array(200, dtype=np.float64))
+    model = dense(more=(*odd, *tensors, wide))
+    result = gs.pool([write(tmp_path / "a.onnx", model)], tmp_path / "out", verify=False)
+    assert result.size <= result.distinct * 1.01
+    for _, start, size in places(tmp_path / "out" / "a.onnx").values():
+        assert start % 65536 == 0 or size < 1 << 20
+    width = next(start for _, start, size in places(tmp_path / "out" / "a.onnx").values() if size == 1600)
+    assert width % 8 == 0
+
+
+def test_many_odd_large_arrays_are_not_padded_apart(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    tensors = tuple(raw(f"t{i}", np.full((1 << 20) + 1, i, np.uint8)) for i in range(20))
+    result = gs.pool([write(tmp_path / "a.onnx", dense(more=tensors))], tmp_path / "out", verify=False)
+    assert result.size <= result.distinct * 1.01
+
+
+def test_a_pool_grows_and_models_from_before_keep_their_bytes(pair: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    gs.pool(pair[:1], out)
+    before, first = (out / "weights.data").read_bytes(), (out / "a.onnx").read_bytes()
+    gs.pool(pair[1:], out)
+    assert (out / "weights.data").read_bytes() == before + C.tobytes()
+    assert (out / "a.onnx").read_bytes() == first
+    for path in pair:
+        assert gs.verify(path, against=out / path.name)
+    whole = {file.name: file.read_bytes() for file in out.iterdir()}
+    gs.pool(pair, out)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == whole
+    (out / "b.onnx").unlink()
+    assert gs.pool(pair[:1], out).orphans == 1024
+
+
+def test_a_file_that_is_not_of_a_pool_keeps_its_bytes(pair: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "out" / "mine.bin").write_bytes(b"something else")
+    gs.pool(pair, tmp_path / "out", data="mine.bin")
+    data = (tmp_path / "out" / "mine.bin").read_bytes()
+    assert data.startswith(b"something else")
+    assert data.endswith(A.tobytes() + B.tobytes() + C.tobytes())
+
+
+def test_safetensors_are_written_and_pointed_into(pair: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = gs.pool(pair, out, data="w.safetensors")
+    arrays = gs.load(out / "a.onnx").params
+    held = [hashlib.sha256(arrays[name].tobytes()).digest() for name in ("w0", "w1")]
+    assert held == [hashlib.sha256(values.tobytes()).digest() for values in (A, B)]
+    assert [len(gs.list_params(out / "w.safetensors").arrays), result.orphans] == [3, 0]
+    before = (out / "w.safetensors").read_bytes()
+    new = write(tmp_path / "c.onnx", dense(B, array(16, 16, seed=9)))
+    again = gs.pool([new], out, data="w.safetensors")
+    assert (out / "w.safetensors").read_bytes() == before
+    assert (again.models[0].arrays, again.models[0].kept) == (1, 1024)
+    gs.pool([out / "c.onnx", out / "a.onnx"], tmp_path / "back", embed=True)
+    assert (tmp_path / "back" / "c.onnx").read_bytes() == new.read_bytes()
+    assert (tmp_path / "back" / "a.onnx").read_bytes() == pair[0].read_bytes()
+
+
+def test_params_that_hold_the_bytes_are_pointed_into(pair: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    gs.convert(pair[0], out / "w.params")
+    before = (out / "w.params").read_bytes()
+    result = gs.pool(pair[:1], out, data="w.params")
+    assert (out / "w.params").read_bytes() == before
+    assert (result.models[0].arrays, result.models[0].kept) == (2, 0)
+
+
+def test_external_data_of_models_is_pooled_too_and_small_ones_are_embedded(tmp_path: Path) -> None:
+    source = tmp_path / "in" / "a.onnx"
+    write(source, dense(A, more=(raw("small", A[0]),)))
+    model = onnx.load(source)
+    onnx.save_model(model, source, save_as_external_data=True, size_threshold=0, location="own.bin")
+    assert len(places(source)) == 2
+    (tmp_path / "out").mkdir()
+    gs.pool([source], tmp_path / "out")
+    assert places(tmp_path / "out" / "a.onnx") == {"0": ("weights.data", 0, 1024)}
+    assert not gs.diff(source, tmp_path / "out" / "a.onnx")
+
+
+def test_in_place(pair: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(gs.RefusedError, match="is also the input"):
+        gs.pool(pair, tmp_path)
+    originals = [path.read_bytes() for path in pair]
+    gs.pool(pair, tmp_path, in_place=True)
+    gs.pool(pair, tmp_path, in_place=True, embed=True)
+    assert [path.read_bytes() for path in pair] == originals
+
+
+Harm = Callable[[Path], object]
+HARM: dict[str, tuple[Harm, str]] = {
+    "changed": (
+        lambda data: data.write_bytes(bytes(8) + data.read_bytes()[8:]),
+        "are not those that the model was pooled with",
+    ),
+    "short": (lambda data: data.write_bytes(data.read_bytes()[:1500]), "that file has 1,500"),
+    "gone": (lambda data: data.unlink(), "No such file"),
+}
+
+
+@pytest.mark.parametrize("kind", HARM)
+def test_a_pool_that_was_harmed_is_named(kind: str, pair: list[Path], tmp_path: Path) -> None:
+    gs.pool(pair, tmp_path / "out", verify=False)
+    harm, words = HARM[kind]
+    harm(tmp_path / "out" / "weights.data")
+    with pytest.raises(gs.InputError, match=words):
+        gs.pool([tmp_path / "out" / "a.onnx"], tmp_path / "back", embed=True)
+    assert files_in(tmp_path / "back") == []
+    found = gs.check([tmp_path / "out" / "a.onnx"]).findings
+    assert "GS607" in {finding.code for finding in found}
+
+
+def test_a_part_of_a_pooled_model_is_of_the_same_pool(pair: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    gs.pool(pair, out, verify=False)
+    gs.save(gs.extract(out / "a.onnx", targets="h0"), out / "part.onnx")
+    assert set(places(out / "part.onnx").values()) == {("weights.data", 0, 1024)}
+    assert gs.check([out / "part.onnx"]).findings == ()
+    gs.pool([out / "part.onnx"], tmp_path / "back", embed=True)
+    (out / "weights.data").write_bytes(bytes(3072))
+    assert [finding.code for finding in gs.check([out / "part.onnx"]).findings] == ["GS607"]
+
+
+def test_refusals_name_every_model(pair: list[Path], tmp_path: Path) -> None:
+    other = write(tmp_path / "sub" / "a.onnx", dense(C))
+    again = write(tmp_path / "sub" / "b.onnx", dense(C))
+    with pytest.raises(gs.RefusedError) as caught:
+        gs.pool([*pair, other, again], tmp_path / "out")
+    assert [Path(fault.where).name for fault in caught.value.faults] == ["a.onnx", "b.onnx"]
+    assert all("2 models would have this name" in fault.message for fault in caught.value.faults)
+    assert files_in(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("data", ["", "a/b", "..", "a.onnx", "x.onnx", "w.params", "w.npz"])
+def test_names_of_the_file_that_are_refused(data: str, pair: list[Path], tmp_path: Path) -> None:
+    with pytest.raises((gs.UsageError, gs.RefusedError)):
+        gs.pool(pair, tmp_path / "out", data=data)
+    assert files_in(tmp_path / "out") == []
+
+
+def test_a_link_is_not_written_through(pair: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "else.bin").write_bytes(b"x")
+    (tmp_path / "out" / "weights.data").symlink_to(tmp_path / "else.bin")
+    with pytest.raises(gs.RefusedError, match="is a link"):
+        gs.pool(pair, tmp_path / "out")
+    assert (tmp_path / "else.bin").read_bytes() == b"x"
+
+
+def test_another_result_of_the_runtime_writes_nothing(
+    pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = pooling.StagedMember.read
+
+    def read_other(self: Any) -> tuple[bytes, str]:
+        content, folder = read(self)
+        return content.replace(b"MatMul", b"MatSub").replace(b"MatSub", b"MatMul", 1), folder
+
+    monkeypatch.setattr(pooling.StagedMember, "read", read_other)
+    with pytest.raises(gs.DisprovedError, match="cannot be computed as its source can"):
+        gs.pool(pair, tmp_path / "out")
+    assert files_in(tmp_path / "out") == []
+
+
+def test_other_bits_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One model is computed in place of the other."""
+    write(tmp_path / "b.onnx", dense(A, np.nextafter(B, 9)))
+    wrong = (tmp_path / "b.onnx").read_bytes()
+    monkeypatch.setattr(pooling.StagedMember, "read", lambda self: (wrong, str(tmp_path)))
+    with pytest.raises(gs.DisprovedError, match="other bits than its source"):
+        gs.pool(pair[:1], tmp_path / "out")
+    assert files_in(tmp_path / "out") == []
+
+
+def test_other_bytes_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two arrays that are taken for one, as after a collision of digests."""
+    monkeypatch.setattr(pooling, "_hash", lambda pieces: str(sum(map(len, pieces))))
+    with pytest.raises(gs.SelfCheckError, match="has other bytes"):
+        gs.pool(pair, tmp_path / "out", verify=False)
+    assert files_in(tmp_path / "out") == []
+
+
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    paths = [write(tmp_path / f"m{i}.onnx", dense(A, array(16, 16, seed=20 + i))) for i in range(4)]
+    code = "import sys, graphshare as gs; gs.pool(sys.argv[2:], sys.argv[1], verify=False)"
+    runs = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "out", path]) for path in paths]
+    assert [run.wait() for run in runs] == [0] * 4
+    assert (tmp_path / "out" / "weights.data").stat().st_size == 5 * 1024
+    for path in paths:
+        assert not gs.diff(path, tmp_path / "out" / path.name)
+
+
+def test_subsets_compute_the_same(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"m{i}.onnx", dense(*(array(16, 16, seed=s) for s in range(i, i + 3)))) for i in range(4)]
+    for number, subset in enumerate(itertools.combinations(paths, 2)):
+        out = tmp_path / f"out{number}"
+        out.mkdir()
+        gs.pool(subset, out, verify=False)
+        for path in subset:
+            left, right = (onnx.load(folder / path.name) for folder in (tmp_path, out))
+            del right.metadata_props[:]
+            for tensor in right.graph.initializer:
+                tensor.ClearField("data_location")
+            assert left == right
+
+
+def test_on_the_command_line(pair: list[Path], tmp_path: Path) -> None:
+    finished = done(graphshare("pool", "a.onnx", "b.onnx", "-o", "out", cwd=tmp_path))
+    assert "5.1 kB of weights are 3.1 kB in out/weights.data" in finished.stderr.decode()
+    refused(graphshare("pool", "a.onnx", "-o", "a.onnx", cwd=tmp_path), "a.onnx: is not a folder")
+    refused(graphshare("pool", "a.onnx", "a.onnx", "-o", "new", cwd=tmp_path), "2 models would have this name")
+    done(graphshare("pool", "--embed", "out", "-o", "new/back", "--no-verify", cwd=tmp_path))
+    assert (tmp_path / "new" / "back" / "a.onnx").read_bytes() == pair[0].read_bytes()
+    symbol = ROOT / "fixtures" / "lenet-symbol.json"
+    refused(graphshare("pool", symbol, "-o", "x", cwd=tmp_path), "a pool of weights is for ONNX models", "graphshare export")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_new_folder_is_gone_after_an_error(pair: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(gs.RefusedError):
+        gs.pool(pair, tmp_path / "new", data="w.npz")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("pair")
+def test_json(tmp_path: Path) -> None:
+    said = json.loads(done(graphshare("pool", "a.onnx", "-o", "out", "--format", "json", cwd=tmp_path)).stdout)
+    assert (said["models"][0]["arrays"], said["data"]) == (2, "out/weights.data")

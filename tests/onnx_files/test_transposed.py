@@ -1,0 +1,121 @@
+"""A table and its transpose tied: every value as before, in half the bytes, and what cannot be tied stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+
+import graphshare as gs
+from tests.onnx_files.mutable import build, declare, node
+from tests.onnx_files.running import Session
+from tests.processes import done, graphshare, refused
+
+pytest.importorskip("onnxruntime")
+TABLE = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
+
+
+def language(
+    *more: NodeProto, table: np.ndarray = TABLE, head: np.ndarray = TABLE.T, rank: int = 2, **gather: int
+) -> ModelProto:
+    """Embedding, activation, and the last layer on the transpose."""
+    nodes = [
+        node("Gather", "table ids", "embedded", **gather),
+        node("Relu", "embedded", "hidden"),
+        node("MatMul", "hidden head", "logits"),
+        *more,
+    ]
+    sizes = ("N", "S", "T")[:rank]
+    tensors = [numpy_helper.from_array(np.ascontiguousarray(a), name) for a, name in ((table, "table"), (head, "head"))]
+    return build(nodes, [declare("ids", sizes, TensorProto.INT64)], [declare("logits", (*sizes, 50))], tensors)
+
+
+def write(path: Path, model: ModelProto) -> Path:
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_the_table_is_gone_and_all_bits_are_as_before(rank: int, tmp_path: Path) -> None:
+    source = write(tmp_path / "a.onnx", language(rank=rank))
+    tied = gs.share(source, transposed=True)
+    gs.save(tied, tmp_path / "b.onnx")
+    assert [(one.name, one.to) for one in tied.report.ties.tied] == [("table", "head")]
+    assert tied.notes == ()
+    model = onnx.load(tmp_path / "b.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert [tensor.name for tensor in model.graph.initializer] == ["head"]
+    assert [one.op_type for one in model.graph.node] == ["Gather", "Transpose", "Relu", "MatMul"]
+    sessions = [Session((tmp_path / name).read_bytes()) for name in ("a.onnx", "b.onnx")]
+    for seed in range(5):
+        ids = np.random.default_rng(seed).integers(0, 50, (1, 7, 3)[:rank])
+        left, right = (session.run({"ids": np.asarray(ids, np.int64)})["logits"] for session in sessions)
+        assert left.tobytes() == right.tobytes()
+
+
+def test_values_keep_their_names_and_inner_ones_can_be_outputs(tmp_path: Path) -> None:
+    model = language()
+    model.graph.output.append(declare("embedded", ("N", "S", 8)))
+    source = write(tmp_path / "a.onnx", model)
+    tied = gs.share(source, transposed=True)
+    assert [head.node.name for head in tied.graph.heads] == ["logits", "embedded"]
+    assert gs.verify(tied, against=source, values_only=True)
+
+
+def test_two_gathers_of_one_table(tmp_path: Path) -> None:
+    more = (node("Gather", "table ids", "again"), node("MatMul", "again head", "other"))
+    model = language(*more)
+    model.graph.output.append(declare("other", ("N", "S", 50)))
+    tied = gs.share(write(tmp_path / "a.onnx", model), transposed=True)
+    assert [one.op for one in tied.graph.nodes if one.op].count("Transpose") == 2
+
+
+def test_a_twin_in_a_constant_that_comes_after_the_table(tmp_path: Path) -> None:
+    model = language()
+    head = model.graph.initializer.pop()
+    model.graph.node.insert(2, node("Constant", "", "head", value=head))
+    source = write(tmp_path / "a.onnx", model)
+    tied = gs.share(source, transposed=True)
+    gs.save(tied, tmp_path / "b.onnx")
+    onnx.checker.check_model(tmp_path / "b.onnx", full_check=True)
+    assert gs.verify(tmp_path / "b.onnx", against=source, values_only=True)
+
+
+def almost() -> np.ndarray:
+    other = TABLE.T.copy()
+    other[3, 3] = np.nextafter(other[3, 3], 9)
+    return other
+
+
+STAY: dict[str, ModelProto] = {
+    "other values": language(head=almost()),
+    "columns already": language(table=TABLE, head=TABLE.T, axis=1),
+    "another user": language(node("Neg", "table", "neg")),
+    "a shape alone": language(head=TABLE.reshape(8, 50)),
+}
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_what_is_not_tied(name: str, tmp_path: Path) -> None:
+    with pytest.raises(gs.RefusedError, match="no table that Gathers read has its transpose"):
+        gs.share(write(tmp_path / "a.onnx", STAY[name]), transposed=True)
+
+
+def test_an_unknown_rank_is_named(tmp_path: Path) -> None:
+    model = language()
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(gs.RefusedError, match="the rank of 'ids' is not known"):
+        gs.share(write(tmp_path / "a.onnx", model), transposed=True)
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    write(tmp_path / "a.onnx", language())
+    said = done(graphshare("share", "a.onnx", "--transposed", "-o", "b.onnx", cwd=tmp_path)).stderr.decode()
+    assert "tied: 1\n  table -> head\n" in said
+    assert (tmp_path / "b.onnx").stat().st_size < 0.6 * (tmp_path / "a.onnx").stat().st_size
+    refused(graphshare("share", "a.onnx", "--transposed", "--untie", "head", cwd=tmp_path), "only one at a time")
+    symbol = "fixtures/lenet-symbol.json"
+    refused(graphshare("share", symbol, "--transposed"), "--transposed is for ONNX models")
