@@ -69,5 +69,7 @@ def _parse_branch(text: str) -> tuple[str, bool]:
     """Return an input and its value. Raises UsageError."""
     name, _, value = text.rpartition("=")
     if not name or value not in _VALUES:
-        raise UsageError(Fault(f"--branch {text!r} does not name an input and its value", hint="write --branch NAME=true or NAME=false"))
+        raise UsageError(
+            Fault(f"--branch {text!r} does not name an input and its value", hint="write --branch NAME=true or NAME=false")
+        )
     return name, _VALUES[value]
