@@ -20,11 +20,11 @@ from graphshare.files.leftovers import hold_folder
 from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
 from graphshare.files.paths import base_name, describe_file, exists, find_identity, is_folder, is_snapshot
 from graphshare.files.staged_file import output_error
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Capability, find_format, iter_formats
 from graphshare.formats.onnx.pool import (
-    Member,
-    Pool,
+    PoolMember,
     StagedMember,
+    WeightPool,
     find_changed_pools,
     hash_members,
     list_orphans,
@@ -115,7 +115,7 @@ def pool(
     before = _count_bytes(sources)
     with _make_folder(folder), hold_folder(folder), OutputTransaction() as stage:
         members = [
-            Member(source.graph, source.parameter_file, target, embeds=embed)
+            PoolMember(source.graph, source.parameter_file, target, embeds=embed)
             for source, target in zip(sources, targets, strict=True)
         ]
         joint = None
@@ -180,7 +180,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
     if data != base_name(data) or data in (os.curdir, os.pardir) or "\\" in data:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
-    if data in map(base_name, targets) or data.endswith(".onnx"):
+    if data in map(base_name, targets) or any(data.endswith(each.names.model_endings) for each in iter_formats()):
         raise UsageError(Fault(f"`data={data!r}` is the name of a model", hint=f"name the weights otherwise, as in {DATA}"))
     return data
 
@@ -199,7 +199,7 @@ def _prove(source: Checkpoint, staged: StagedMember) -> str:
 
 
 def _report(
-    sources: Sequence[Checkpoint], staged: Sequence[StagedMember], proofs: Sequence[str], joint: Pool | None, before: int
+    sources: Sequence[Checkpoint], staged: Sequence[StagedMember], proofs: Sequence[str], joint: WeightPool | None, before: int
 ) -> Pooling:
     models = [
         PooledModel(

@@ -10,7 +10,7 @@ from graphshare.checkpoint.folder import ModelFiles
 from graphshare.checkpoint.load import load
 from graphshare.errors import GraphshareError
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.onnx.pool import Content, Member, hash_members
+from graphshare.formats.onnx.pool import Content, PoolMember, hash_members
 from graphshare.progress import item_progress
 from graphshare.text.short_repr import ShortRepr
 from graphshare.text.urls import redact
@@ -49,7 +49,7 @@ def find_shared(models: list[ModelFiles]) -> SharedWeights:
             if not find_format(model.graph).supports(Capability.POOL):
                 left.append(path)
                 continue
-            member = Member(model.graph, model.parameter_file, "")
+            member = PoolMember(model.graph, model.parameter_file, "")
             hash_members([member])
         except GraphshareError:
             left.append(path)

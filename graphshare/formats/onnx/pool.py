@@ -63,7 +63,7 @@ class Content(msgspec.Struct, frozen=True):
     size: int
 
 
-class Weight(msgspec.Struct, frozen=True, eq=False):
+class WeightArray(msgspec.Struct, frozen=True, eq=False):
     """An array of a model: that of an initializer or Constant ``key``, or of a tensor in an operator, whose data is there."""
 
     name: str
@@ -72,7 +72,7 @@ class Weight(msgspec.Struct, frozen=True, eq=False):
     place: TensorPlace
 
 
-class Member:
+class PoolMember:
     """A model that is pooled: where it goes, the arrays that go into the pool, and those that go into the model itself."""
 
     def __init__(self, graph: Graph, parameters: ParameterFile | None, target: str, *, embeds: bool = False) -> None:
@@ -82,7 +82,7 @@ class Member:
         self.pooled = [] if embeds else [weight for weight in weights if weight.record.dense_size >= LEAST]
         pooled = set(self.pooled)
         self.embedded = [weight for weight in weights if weight not in pooled and weight.place.path]
-        self.contents: dict[Weight, Content] = {}
+        self.contents: dict[WeightArray, Content] = {}
 
     @property
     def kept(self) -> int:
@@ -90,7 +90,7 @@ class Member:
         return sum(weight.record.dense_size for weight in self.pooled if weight not in self.contents)
 
 
-def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[Weight]:
+def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[WeightArray]:
     """Yield the arrays of a model whose bytes can be elsewhere: all of known size but sparse ones."""
     records = {} if parameters is None else parameters.by_key()
     variables = set(graph.variables())
@@ -103,11 +103,11 @@ def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[Wei
         if record is None and place.path:
             record = _make_record(node.name, place, files)
         if record is not None and record.shape is not None:
-            yield Weight(node.name, node, record, place)
+            yield WeightArray(node.name, node, record, place)
     for tensor in list_inner_tensors(graph):
         place = tensor.place
         key = FileRange(place.path, place.start, place.end)
-        yield Weight(tensor.name, key, _make_record(tensor.name, place, files), place)
+        yield WeightArray(tensor.name, key, _make_record(tensor.name, place, files), place)
 
 
 def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile]) -> Record:
@@ -119,7 +119,7 @@ def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile])
     return Record(name, (size,), "uint8", "onnx", start, size, start, size, origin=Origin(name, files[place.path]))
 
 
-class Pool:
+class WeightPool:
     """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
 
     ``location`` is what the models call it. ``old`` is the file that is there, which a raw one keeps and goes on behind;
@@ -129,12 +129,12 @@ class Pool:
     def __init__(self, path: str, location: str, *, is_indexed: bool, old: ParameterFile | None = None) -> None:
         self.path, self.location, self.is_indexed, self.old = path, location, is_indexed, old
         self.places: dict[Content, int] = {}
-        self.new: list[tuple[int, Member, Weight]] = []
+        self.new: list[tuple[int, PoolMember, WeightArray]] = []
         self.size = 0 if old is None else old.size
 
-    def add(self, members: Sequence[Member]) -> None:
+    def add(self, members: Sequence[PoolMember]) -> None:
         """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new."""
-        sources: dict[Content, tuple[Member, Weight]] = {}
+        sources: dict[Content, tuple[PoolMember, WeightArray]] = {}
         wanted = list(dict.fromkeys(content for member in members for content in member.contents.values()))
         for member in members:
             for weight, content in [*member.contents.items()]:
@@ -181,7 +181,7 @@ class Pool:
                     advance(weight.record.dense_size)
         out.flush()
 
-    def _write_indexed(self, out: StagedFile, readers: Mapping[Member, ArrayReader]) -> None:
+    def _write_indexed(self, out: StagedFile, readers: Mapping[PoolMember, ArrayReader]) -> None:
         """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
         from graphshare.formats.params.format import WriteOptions  # start-up: most pools are no parameter file
         from graphshare.formats.params.registry import choose_format
@@ -227,11 +227,11 @@ def _has(path: str, start: int, content: Content) -> bool:
         return end <= source.size and _hash(_read_range(source, start, end)) == content.digest
 
 
-def hash_members(members: Sequence[Member]) -> None:
+def hash_members(members: Sequence[PoolMember]) -> None:
     """Note the content of every array that may go into a pool. Raises InputError for one that cannot be read."""
     from concurrent.futures import ThreadPoolExecutor  # start-up: few commands hash anything
 
-    def hash_one(job: tuple[Member, Weight]) -> Content:
+    def hash_one(job: tuple[PoolMember, WeightArray]) -> Content:
         with ArrayReader(job[0].file) as reader:
             return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
 
@@ -259,7 +259,7 @@ def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
     return (source.read_at(place, min(source.piece, end - place)) for place in range(start, end, source.piece))
 
 
-def open_pool(path: str, location: str, members: Sequence[Member]) -> Pool:
+def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> WeightPool:
     """Return the pool at ``path``, with the arrays that are there: by its index, or where models beside it point.
 
     Raises:
@@ -273,7 +273,7 @@ def open_pool(path: str, location: str, members: Sequence[Member]) -> Pool:
         if suffix in SUFFIXES and suffix != _WRITTEN:
             hint = f"models point into such a file where it is there; name {location.removesuffix(suffix)}{_WRITTEN}, or .data"
             raise RefusedError(Fault(f"does not exist, and no weights are written as {suffix}", where=path, hint=hint))
-        return Pool(path, location, is_indexed=suffix in SUFFIXES)
+        return WeightPool(path, location, is_indexed=suffix in SUFFIXES)
     if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
         raise RefusedError(
             Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another with `data`")
@@ -287,7 +287,7 @@ def open_pool(path: str, location: str, members: Sequence[Member]) -> Pool:
     sizes = {content.size for member in members for content in member.contents.values()}
     with open_source(path) as source:
         old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
-        pool = Pool(path, location, is_indexed=suffix in SUFFIXES, old=old)
+        pool = WeightPool(path, location, is_indexed=suffix in SUFFIXES, old=old)
         for start, size in ranges:
             if size in sizes and start + size <= source.size:
                 pool.places.setdefault(Content(_hash(_read_range(source, start, start + size)), size), start)
@@ -311,9 +311,9 @@ def list_ranges(path: str) -> list[tuple[int, int]]:
 class StagedMember(msgspec.Struct, frozen=True, eq=False):
     """A model that is written beside its target, with ``size`` bytes; its weights are in the file ``location`` for now."""
 
-    member: Member
+    member: PoolMember
     size: int
-    pool: Pool | None
+    pool: WeightPool | None
     location: str
 
     def read(self) -> tuple[bytes, str]:
@@ -323,7 +323,7 @@ class StagedMember(msgspec.Struct, frozen=True, eq=False):
             return b"".join(content.pieces()), os.path.dirname(self.member.target) or "."
 
 
-def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransaction) -> list[StagedMember]:
+def stage_pool(members: Sequence[PoolMember], pool: WeightPool | None, stage: OutputTransaction) -> list[StagedMember]:
     """Write the file of the weights and the models beside their targets, and compare all of them with their sources.
 
     Without a pool the models get their data into their own files.
@@ -358,7 +358,7 @@ def stage_pool(members: Sequence[Member], pool: Pool | None, stage: OutputTransa
     return staged
 
 
-def _encode(member: Member, pool: Pool | None, reader: ArrayReader, location: str) -> tuple[Graph, Blob]:
+def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, location: str) -> tuple[Graph, Blob]:
     """Return the graph of a pooled model, and the bytes of its file."""
     places: dict[Node | FileRange, ExternalRange | Blob]
     places = {weight.key: RecordData(reader, weight.record) for weight in member.embedded}
@@ -425,7 +425,7 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
         write_all(out, piece)
 
 
-def _compare(member: Member, pool: Pool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
+def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
     """Compare where a written model has its arrays, and the bytes there, with what they came from. Raises SelfCheckError."""
     faults = []
     nodes = set(member.graph.nodes)
