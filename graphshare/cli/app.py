@@ -19,7 +19,7 @@ COMMANDS = {
     "extract": "Cut out the minimal subgraph for some outputs.",
     "rename": "Give nodes other names, parameters along.",
     "group": "Join several graphs in one, parameters along.",
-    "pool": "Put the weights of many models into one file, each array once.",
+    "pool": "Put the weights of many ONNX models into one file, each once.",
     "fold": "Work BatchNorm into the weights before it, for inference.",
     "export": "Write a model as ONNX, tied weights stay tied, and prove it.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",

@@ -15,8 +15,8 @@ from graphshare.text.format import format_bytes, format_count
 
 EXAMPLES = {
     "pool": [
-        ("two models on one file of weights", "graphshare pool a.onnx b.onnx -o pooled/"),
-        ("all models of a folder", "graphshare pool models/ -o pooled/ --data weights.data"),
+        ("two models on one file of weights", "graphshare pool lenet.onnx folded.onnx -o pooled/"),
+        ("all models of a folder on a file of tensors", "graphshare pool pooled/ -o tensors/ --data weights.safetensors"),
         ("each on its own again", "graphshare pool --embed pooled/ -o single/"),
     ],
 }
@@ -45,7 +45,7 @@ def command(
     exclude: tuple[str, ...],
     format_: str,
 ) -> None:
-    """Put the weights of many ONNX models into one file, each array once.
+    """Put the weights of many ONNX models into one file, each once.
 
     GRAPH is a model or a folder of models. Arrays of equal bytes, of whatever name, shape or model, are in the file once, also
     those of Constants and of bodies; small ones stay in the models. The models keep their names, and point into the file. A

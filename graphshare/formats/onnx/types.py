@@ -121,12 +121,13 @@ def read_any_type(message: NamedMessage) -> TensorType | NestedType | None:
 def parse_type(data: Data, start: int, end: int) -> TensorType | NestedType | None:
     """Return the type in a TypeProto; None for an unknown one, and for a message that is malformed."""
     try:
-        return _read_type(data, start, end, 0)
+        return decode_type(data, start, end)
     except WireError:
         return None
 
 
-def _read_type(data: Data, start: int, end: int, depth: int) -> TensorType | NestedType | None:
+def decode_type(data: Data, start: int, end: int, depth: int = 0) -> TensorType | NestedType | None:
+    """Return the type in a TypeProto; None for an unknown one. Raises WireError."""
     for field in scan(data, start, end):
         if field[0] == _TENSOR:
             return _read_tensor_type(data, field)
@@ -142,7 +143,7 @@ def _read_nested_type(data: Data, field: Field, depth: int) -> NestedType | None
     kind, inner = _NESTED[field[0]], None
     for part in scan(data, field[3], field[4]):
         if part[1] == BYTES:
-            inner = _read_type(data, part[3], part[4], depth + 1)
+            inner = decode_type(data, part[3], part[4], depth + 1)
         elif field[0] == _MAP:
             kind = f"map from {dtype_name(enum_at(data, part))}"
     return NestedType(kind, inner) if inner is not None else None

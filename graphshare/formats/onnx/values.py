@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from graphshare.formats.onnx.stored import OnnxFile, Span, Stored, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, pack_integers, read_elements
-from graphshare.formats.onnx.types import parse_type
+from graphshare.formats.onnx.types import decode_type
 from graphshare.formats.onnx.wire import BYTES, FIXED32, Field, WireError, enum_at, expect, integer_at, integers_at, scan
 
 Content = tuple[Hashable, ...]
@@ -156,7 +156,7 @@ def read_attribute(span: Span) -> Content:
 
 
 def _read_type(span: Span) -> Content:
-    stated = parse_type(span.file.data, span.start, span.end)
+    stated = decode_type(span.file.data, span.start, span.end)
     return (stated,) if stated is not None else _shorten(span.pieces())
 
 
