@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -116,7 +117,9 @@ def test_the_same_bytes_on_every_run(decoders: tuple[Path, Path], tmp_path: Path
     for seed in range(4):
         out = tmp_path / f"{seed}.onnx"
         command = [sys.executable, "-m", "graphshare", "group", *map(str, decoders), "--switch", "use_cache", "-o", str(out)]
-        done = subprocess.run(command, cwd=ROOT, env={"PYTHONHASHSEED": str(seed)}, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": str(seed)}, capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         outputs.add(out.read_bytes())
     assert len(outputs) == 1
