@@ -137,6 +137,9 @@ def test_examples_of_the_installed_help_run(installation: Any, tmp_path: Path) -
     values = ("--random", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz")
     run(*installation.command, "run", "lenet", *values, cwd=inputs)
     (inputs / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
+    run(*installation.command, "export", "lenet", "--no-verify", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=inputs)
+    run(*installation.command, "fold", "lenet.onnx", "--no-verify", "-o", "folded.onnx", cwd=inputs)
+    run(*installation.command, "group", "lenet.onnx", "folded.onnx", "--switch", "exact", "-o", "both.onnx", cwd=inputs)
     for path, lines in GENERATE.list_examples().items():
         folder = shutil.copytree(inputs, tmp_path / path.replace(" ", "-"))
         for _, line in lines if path != "completion" else ():
