@@ -53,21 +53,19 @@ def group(
         RefusedError: models do not fit together, names match nothing or too much, an input is fed twice, or names collide; all
             are listed.
     """
-    sources = [as_checkpoint(model) for model in models]
-    faults = find_count_faults(len(sources), {"`prefixes`": prefixes})
-    if faults:
+    sources: Sequence[Checkpoint] = [as_checkpoint(model) for model in models]
+    if faults := find_count_faults(len(sources), {"`prefixes`": prefixes}):
         raise UsageError(faults)
     variables = (node for source in sources for node in source.graph.variables())
     check_roles(variables, as_input, as_parameter)
-    if len({_is_exportable(source) for source in sources}) > 1:
-        sources = _export_members(sources, shapes or {}, as_names(as_input))
-    elif shapes:
-        raise UsageError(Fault("`shapes` are for MXNet models beside ONNX models", hint="leave `shapes` out"))
-    for source in sources:
-        check_belongs(source.parameter_file, source.graph)
+    sources = _as_one_format(sources, shapes or {}, as_names(as_input))
     if switch is not None:
-        given = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`on_collision`": on_collision}
-        return _switch_between(sources, switch, [option for option, value in given.items() if value and value != "error"])
+        options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`on_collision`": on_collision}
+        options |= {
+            "`as_parameter`": as_parameter,
+            "`as_input`": () if shapes else as_input,
+        }  # an export has looked at the latter
+        return _switch_between(sources, switch, [option for option, value in options.items() if value and value != "error"])
     report = plan_group(
         [
             Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file)
@@ -111,6 +109,22 @@ def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[
             hint = f"give {option} once for each graph, in their order; '' for none"
             faults.append(Fault(f"there are {len(values)} {option} for {format_count(count, 'graph')}", hint=hint))
     return faults
+
+
+def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> Sequence[Checkpoint]:
+    """Return the models, those of MXNet exported where there are ONNX models beside them.
+
+    Raises:
+        RefusedError: a parameter file belongs to another model, or an export fails as :func:`_export_members` says.
+        UsageError: there are ``shapes``, and no model is exported.
+    """
+    if len({_is_exportable(source) for source in sources}) > 1:
+        sources = _export_members(sources, shapes, as_input)
+    elif shapes:
+        raise UsageError(Fault("`shapes` are for MXNet models beside ONNX models", hint="leave `shapes` out"))
+    for source in sources:
+        check_belongs(source.parameter_file, source.graph)
+    return sources
 
 
 def _is_exportable(source: Checkpoint) -> bool:

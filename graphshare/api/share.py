@@ -63,6 +63,9 @@ def share(
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed))
     if purposes != 1:
         raise UsageError(Fault("only one at a time" if purposes else "nothing says what to share", hint=PURPOSES))
+    unused: dict[str, object] = {} if has_rules else {"`separator`": separator, "`reuse`": reuse}
+    unused |= {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)} if transposed else {}
+    refuse_unused(unused, "without rules" if not transposed else "with `transposed`")
     source = as_checkpoint(model)
     given = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
     given += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
@@ -88,6 +91,13 @@ def share(
     ties = report.ties
     needs_params = bool(ties.tied or ties.renamed or ties.copied or report.rewrite.renames)
     return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+
+
+def refuse_unused(options: Mapping[str, object], where: str) -> None:
+    """Refuse the options that were given, and have no effect ``where`` they are. Raises UsageError; all are listed."""
+    faults = [Fault(f"{option} has no effect {where}", hint="leave it out") for option, value in options.items() if value]
+    if faults:
+        raise UsageError(faults)
 
 
 def _tie_transposed(source: Checkpoint) -> Checkpoint:

@@ -456,3 +456,13 @@ def test_a_pattern_that_ties_everything_is_counted_in_a_warning(folder: Path) ->
     assert "none is separate" not in done(graphshare(*narrow, cwd=folder)).stderr.decode()
     literal = ("--alias", "right/fc_weight=left/fc_weight", "--alias", "right/fc_bias=left/fc_bias", "-o", "one")
     assert "none is separate" not in done(graphshare("share", "net", *literal, cwd=folder)).stderr.decode()
+
+
+@pytest.mark.parametrize("purpose", [["--untie", "*"], ["--doctor", "tie"], ["--detect"], ["--transposed"]])
+def test_options_that_no_purpose_uses_are_refused(purpose: list[str], folder: Path) -> None:
+    """Separator and policy are for rules; a tie of transposed tables looks at no role."""
+    before = files_in(folder)
+    options = ["--separator", ".", "--reuse", "auto", *(["--as-input", "left/data"] if "--transposed" in purpose else [])]
+    told = refused(graphshare("share", "net", *purpose, *options, *([] if "--detect" in purpose else ["-o", "o"]), cwd=folder))
+    assert all(f"{option} has no effect with" in told for option in options if option.startswith("--"))
+    assert files_in(folder) == before

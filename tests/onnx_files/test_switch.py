@@ -161,8 +161,8 @@ def test_what_cannot_be_one_model_is_refused_with_all_reasons(tmp_path: Path) ->
     with pytest.raises(RefusedError, match="takes two graphs"):
         gs.group([first, first, first], switch="use_cache")
     with pytest.raises(UsageError, match="has no effect") as wrong:
-        gs.group([first, first], switch="use_cache", share_inputs=["x"], on_collision="prefix")
-    assert len(wrong.value.faults) == 2
+        gs.group([first, first], switch="use_cache", share_inputs=["x"], on_collision="prefix", as_parameter=["weight"])
+    assert len(wrong.value.faults) == 3
     with pytest.raises(RefusedError, match="is for ONNX models"):
         gs.group([ROOT / "fixtures" / "lenet", ROOT / "fixtures" / "lenet"], switch="use_cache")
 
@@ -192,3 +192,16 @@ def test_a_changed_body_is_noticed(decoders: tuple[Path, Path], monkeypatch: pyt
     monkeypatch.setattr(switch, "_enclose", exchange)
     with pytest.raises(SelfCheckError):
         gs.group(decoders, switch="use_cache")
+
+
+def test_a_body_that_returns_a_value_around_it(tmp_path: Path) -> None:
+    """The output of an If becomes that very output of the node around it, whatever its index."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (bool flag, float[4] x) => (float[2] y) {
+            a, b = Split (x)
+            y = If (flag) <then_branch = t () => (float[2] b) {}, else_branch = e () => (float[2] n) { n = Neg (a) }>
+        }""")
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    (head,) = gs.extract(path, branch=("flag", True)).graph.heads
+    assert (head.node.op, head.index) == ("Split", 1)

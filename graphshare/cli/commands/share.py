@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.rules import ruleset_of
-from graphshare.api.share import PURPOSES, detect, share
+from graphshare.api.share import PURPOSES, detect, refuse_unused, share
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
@@ -76,9 +76,10 @@ def command(
         raise UsageError(Fault("only one at a time", hint=PURPOSES))
     rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
     if detect_only:
+        refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
         _print_candidates(detect(source, **roles), output["format_"])
         return
-    result = share(source, rules, untie=untie, doctor=doctor, transposed=transposed, **roles)
+    result = share(source, rules, untie=untie, doctor=doctor, transposed=transposed, separator=separator, reuse=reuse, **roles)
     outputs = write_result(result, output, inputs=list_inputs("rules", rules_file), report={"ties": result.report.ties})
     if outputs is not None:
         _say_ties(result.report)

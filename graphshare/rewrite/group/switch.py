@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 
 import msgspec
@@ -16,7 +15,7 @@ from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import BUG, Capability, StaticType, find_format
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.lookup import RecordsByName, describe_difference
+from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
@@ -74,7 +73,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     parts = [_enclose(graph, own) for graph, own in zip(graphs, images, strict=True)]
     bodies = [body for body, _ in parts]
     outputs = [
-        (output_name(a), (types[0].get((a.node, a.index)), types[1].get((b.node, b.index))))
+        (output_name(a), [types[0].get((a.node, a.index)), types[1].get((b.node, b.index))])
         for a, b in zip(graphs[0].heads, graphs[1].heads, strict=True)
     ]
     condition, operator = format_.make_switch(name, (bodies[0], bodies[1]), outputs)
@@ -84,29 +83,24 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     heads = tuple(Entry(operator, index) for index in range(len(outputs)))
     source = graphs[0].source.after_join([graphs[1].source]).after_rewrite()
     graph = Graph((*top, operator), heads, graphs[0].attrs, source, graphs[0].extra)
-    branches = tuple(
-        Branch(
-            "",
-            member.graph,
-            {node: own[twin] for node, twin in zip(member.graph.nodes, whole.nodes, strict=True) if twin in own},
-        )
-        for member, whole, own in zip(members, graphs, images, strict=True)
-    )
-    made = Switching(Rewrite(graph, tuple(branches)), tuple(members), shared, separated[1][1])
-    _check_result(made, graphs)
-    return made
+    branches = []
+    for member, whole, own in zip(members, graphs, images, strict=True):
+        twins = zip(member.graph.nodes, whole.nodes, strict=True)  # other nodes where functions were renamed
+        branches.append(Branch("", member.graph, {node: own[twin] for node, twin in twins if twin in own}))
+    switching = Switching(Rewrite(graph, tuple(branches)), tuple(members), shared, separated[1][1])
+    _check_result(switching, graphs)
+    return switching
 
 
-def plan_switched(made: Switching) -> list[tuple[ParameterFile, Plan]]:
+def plan_switched(switching: Switching) -> list[tuple[ParameterFile, Plan]]:
     """Return which record of which file goes under which name; a shared parameter is written once."""
     plans = []
-    for number, (branch, member) in enumerate(zip(made.rewrite.branches, made.members, strict=True)):
+    for number, (branch, member) in enumerate(zip(switching.rewrite.branches, switching.members, strict=True)):
         if member.params is None:
             continue
-        own = Branch(
-            branch.label, branch.source, {a: b for a, b in branch.images.items() if not number or a not in made.shared}
-        )
-        plans.append((member.params, plan_records(member.params, Rewrite(made.rewrite.graph, (own,)), drop_unused=True)))
+        images = {node: image for node, image in branch.images.items() if number == 0 or node not in switching.shared}
+        own = Rewrite(switching.rewrite.graph, (Branch(branch.label, branch.source, images),))
+        plans.append((member.params, plan_records(member.params, own, drop_unused=True)))
     return plans
 
 
@@ -160,7 +154,7 @@ def _take_body(node: Node, body: Body, taken: dict[tuple[Node, int], Entry], ima
     own = [each for each in body.graph.nodes if each not in around]
     rebuild(own, rename, redirect=lambda entry, _: around.get(entry.node), images=inner)
     for index, head in enumerate(body.graph.heads):
-        taken[node, index] = relink(head, inner)
+        taken[node, index] = around.get(head.node) or relink(head, inner)
     return [inner[each] for each in own]
 
 
@@ -195,61 +189,76 @@ def _find_faults(
     if counts[0] != counts[1]:
         message = f"{members[0].where} has {counts[0]} outputs and {members[1].where} {counts[1]}"
         faults.append(Fault(message, hint="`graphshare extract` takes the outputs that both have"))
-    inputs = [{node.name: node for node, is_input in own.items() if is_input} for own in variables]
-    both = [(f"input {each!r}", Entry(inputs[0][each]), Entry(inputs[1][each])) for each in inputs[0] if each in inputs[1]]
-    both += [(f"output {output_name(a)!r}", a, b) for a, b in zip(graphs[0].heads, graphs[1].heads, strict=False)]
-    for what, a, b in both:
+    inputs = [{node.name: Entry(node) for node, is_input in own.items() if is_input} for own in variables]
+    pairs = [(f"input {each!r}", inputs[0][each], inputs[1][each], False) for each in inputs[0] if each in inputs[1]]
+    heads = zip(graphs[0].heads, graphs[1].heads, strict=False)
+    # An output has the sizes of the branch that is computed.
+    pairs += [(f"output {output_name(a)!r}", a, b, True) for a, b in heads]
+    for what, a, b, may_differ in pairs:
         left, right = types[0].get((a.node, a.index)), types[1].get((b.node, b.index))
-        if left is not None and right is not None and left.contradicts(right):
-            if what.startswith("output") and left.parts[0] == right.parts[0] and _has_rank_of(left, right):
-                continue  # sizes of outputs may differ
-            hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
-            faults.append(Fault(f"{what} is {left} in {members[0].where} and {right} in {members[1].where}", hint=hint))
-    clashes = [(i, node) for i, own in enumerate(variables) for node, is_input in own.items() if not is_input]
-    for number, node in clashes:
+        if left is None or right is None or not left.contradicts(right) or (may_differ and _differ_in_sizes(left, right)):
+            continue
+        hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
+        faults.append(Fault(f"{what} is {left} in {members[0].where} and {right} in {members[1].where}", hint=hint))
+    parameters = [(number, node) for number, own in enumerate(variables) for node, is_input in own.items() if not is_input]
+    for number, node in parameters:
         if node.name in inputs[1 - number]:
             message = f"{node.name!r} is an input of {members[1 - number].where} and a parameter of {members[number].where}"
             faults.append(Fault(message, hint="`graphshare rename` gives one of them another name"))
     return faults
 
 
-def _has_rank_of(left: StaticType, right: StaticType) -> bool:
-    shapes = left.parts[1], right.parts[1]
-    return None not in shapes and len(shapes[0]) == len(shapes[1])
+def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
+    """Return whether two types have one dtype and one rank, so that only sizes can differ."""
+    (dtype, shape), (other_dtype, other_shape) = left.parts, right.parts
+    return dtype == other_dtype and None not in (shape, other_shape) and len(shape) == len(other_shape)
 
 
 def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, bool]]) -> dict[Node, Node]:
-    """Return the parameters of the second graph that are equal to one of the first byte for byte, with that one."""
-    from graphshare.formats.params.equal import hash_array  # start-up: hashlib loads OpenSSL
+    """Return the parameters of the second graph that are equal to one of the first, with that one.
 
-    files = [member.params for member in members]
-    if files[0] is None or files[1] is None:
-        return {}
+    Each of several equal ones has a partner of its own, that of its name if there is one: they are not tied to each other.
+    Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
+    """
+    first, second = (_list_records(member, own) for member, own in zip(members, variables, strict=True))
+    forms = [{_describe_form(record) for _, record in records} for records in (first, second)]
+    alike: dict[tuple[object, ...], list[Node]] = {}
+    for node, key in _hash_records(members[0], first, forms[1]):
+        alike.setdefault(key, []).append(node)
     shared: dict[Node, Node] = {}
-    with ExitStack() as stack:
-        readers = [stack.enter_context(ArrayReader(file)) for file in files if file is not None]
-        records = [RecordsByName(file) for file in files if file is not None]
-        alike: dict[tuple[object, ...], list[tuple[Node, Record]]] = {}
-        for node, is_input in variables[0].items():
-            record = records[0].of(node)
-            if record is not None and not is_input and record.shape is not None:
-                key = (*_describe_form(record), hash_array(readers[0], record))
-                alike.setdefault(key, []).append((node, record))
-        for node, is_input in variables[1].items():
-            record = records[1].of(node)
-            if record is None or is_input or record.shape is None:
-                continue
-            twins = alike.get((*_describe_form(record), hash_array(readers[1], record)), [])
-            twins.sort(
-                key=lambda twin: twin[0].name != node.name
-            )  # each of equal ones with one: they are not tied to each other
-            if twins and not describe_difference(readers[0], twins[0][1], readers[1], record):
-                shared[node] = twins.pop(0)[0]
+    for node, key in _hash_records(members[1], second, forms[0]):
+        twins = sorted(alike.get(key, ()), key=lambda twin: twin.name != node.name)
+        if twins:
+            shared[node] = twins[0]
+            alike[key].remove(twins[0])
     return shared
+
+
+def _list_records(member: Member, variables: Mapping[Node, bool]) -> list[tuple[Node, Record]]:
+    """Return the parameters of a graph that have an array, with their records."""
+    if member.params is None:
+        return []
+    records = RecordsByName(member.params)
+    pairs = [(node, records.of(node)) for node, is_input in variables.items() if not is_input]
+    return [(node, record) for node, record in pairs if record is not None and record.shape is not None]
 
 
 def _describe_form(record: Record) -> tuple[object, ...]:
     return record.shape, record.element_type, record.storage
+
+
+def _hash_records(
+    member: Member, records: Sequence[tuple[Node, Record]], forms: Collection[tuple[object, ...]]
+) -> Iterator[tuple[Node, tuple[object, ...]]]:
+    """Yield the parameters of these forms, each with a key that equal arrays have in common."""
+    from graphshare.formats.params.equal import hash_array  # start-up: hashlib loads OpenSSL
+
+    if member.params is None:
+        return
+    with ArrayReader(member.params) as reader:
+        for node, record in records:
+            if _describe_form(record) in forms:
+                yield node, (*_describe_form(record), hash_array(reader, record))
 
 
 def _place_variables(
@@ -297,28 +306,26 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
         captures[node] = by_image[image]
     images = rebuild([node for node in graph.nodes if node.op], images=captures)
     inner = [images[node] for node in graph.nodes if node.op]
-    body = Graph(
-        (*by_image.values(), *inner), relink_all(graph.heads, images), source=graph.source, captures=tuple(by_image.values())
-    )
-    return body, list(by_image)
+    own = tuple(by_image.values())
+    return Graph((*own, *inner), relink_all(graph.heads, images), source=graph.source, captures=own), list(by_image)
 
 
-def _check_result(made: Switching, graphs: Sequence[Graph]) -> None:
+def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
     """Compare each body with its graph, node by node, and what it captures with the variables.
 
     Raises:
         SelfCheckError: it is not what it should be.
     """
-    graph = made.rewrite.graph
+    graph = switching.rewrite.graph
     switch = find_format(graph).find_switch(graph.heads[0].node)
     assert switch is not None
-    for whole, body, branch in zip(graphs, switch[1], made.rewrite.branches, strict=True):
+    for whole, body, branch in zip(graphs, switch[1], switching.rewrite.branches, strict=True):
         operators = [node for node in whole.nodes if node.op]
         inner = [node for node in body.graph.nodes if node.op]
         if len(operators) != len(inner):
             raise SelfCheckError(f"a node was lost; {BUG}")
         own = dict(zip(operators, inner, strict=True))
-        outer = dict(zip((node for node in branch.source.variables()), (node for node in whole.variables()), strict=True))
+        outer = dict(zip(branch.source.variables(), whole.variables(), strict=True))
         placed = {outer[node]: image for node, image in branch.images.items() if not node.op}
         by_image = {entry.node: variable for variable, entry in body.captured.items()}
         seen = {node: by_image[image] for node, image in placed.items() if image in by_image}
