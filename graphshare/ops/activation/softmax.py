@@ -18,7 +18,7 @@ from graphshare.ops.kernel import (
     result_buffer,
     reuse_buffer,
 )
-from graphshare.ops.unification import axis_of, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import axis_of, same_floating_dtypes, same_shapes, unify
 from graphshare.text.format import format_count
 
 
@@ -141,7 +141,7 @@ KERNELS = (
     Kernel("softmax", softmax, _softmax_shapes, _softmax_types),
     Kernel("log_softmax", _softmax_member(log_softmax_along), _single_shapes, _softmax_types),
     Kernel("softmin", _softmax_member(softmax_along, -1), _single_shapes, _softmax_types),
-    Kernel("SoftmaxActivation", softmax_activation, _channel_shapes, same_dtypes),
+    Kernel("SoftmaxActivation", softmax_activation, _channel_shapes, same_floating_dtypes),
 )
 
 

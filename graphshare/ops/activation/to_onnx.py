@@ -129,7 +129,6 @@ def translate_softmin(t: Translation) -> str:
 
 def translate_softmax_activation(t: Translation) -> str:
     """Emit ``Softmax`` over the channels at each position, or over the last axis."""
-    t.require_floats()
     return t.emit("Softmax", t.inputs[0], axis=1 if t.attrs["mode"] == "channel" else -1)
 
 
@@ -178,5 +177,5 @@ TRANSLATIONS = (
     Translator("softmax", translate_softmax, _POSITIVE),
     Translator("log_softmax", translate_log_softmax, _POSITIVE),
     Translator("softmin", translate_softmin, _POSITIVE),
-    Translator("SoftmaxActivation", translate_softmax_activation, "its data is floating point"),
+    Translator("SoftmaxActivation", translate_softmax_activation),
 )
