@@ -32,7 +32,7 @@ from graphshare.formats.onnx.pool import (
     stage_pool,
 )
 from graphshare.text.format import format_bytes, format_count
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import is_url, local_path
 
 DATA = "weights.data"

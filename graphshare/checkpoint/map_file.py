@@ -16,7 +16,7 @@ from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
-from graphshare.text.short_repr import ShortRepr, quote_name
+from graphshare.text.summary import ShortRepr, quote_name
 from graphshare.text.urls import local_path
 
 MAP_VERSION = 1

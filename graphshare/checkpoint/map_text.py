@@ -15,7 +15,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.formats.model_format import find_format
 from graphshare.formats.mxnet.json_writer import SPECIAL
 from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
-from graphshare.text.json_text import encode_json
+from graphshare.text.format import encode_json
 
 
 def describe_rewrite(model: Checkpoint) -> dict[str, Any]:

@@ -18,9 +18,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.text.format import format_bytes, format_count, format_names
-from graphshare.text.html import format_html
 from graphshare.text.names import did_you_mean, split_key
-from graphshare.text.short_repr import ShortRepr, quote_name
+from graphshare.text.summary import ShortRepr, format_html, quote_name
 
 
 class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):

@@ -12,8 +12,8 @@ from graphshare.files.open_source import reopen_source
 from graphshare.formats.params.arrays import ArrayReader, have_equal_values, record_in_memory
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.text.format import format_bytes, format_count, format_dims, format_shape
-from graphshare.text.html import Table, format_html
 from graphshare.text.names import join_key, split_key
+from graphshare.text.summary import Table, format_html
 
 if TYPE_CHECKING:
     from graphshare.formats.params.arrays import Array

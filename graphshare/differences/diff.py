@@ -19,8 +19,7 @@ from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_count, format_names, shorten
-from graphshare.text.html import format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, format_html
 
 _Kind = Literal["removed", "added", "renamed", "changed", "ties", "outputs", "attributes", "parameters"]
 T = TypeVar("T")

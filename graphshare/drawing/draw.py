@@ -25,7 +25,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_count
 from graphshare.text.names import suggest
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 PartialShape = tuple[int | None, ...]
 

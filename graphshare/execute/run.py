@@ -31,8 +31,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.progress import task
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_number
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class NumericResult(ShortRepr):

@@ -23,8 +23,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.text.format import format_dims, format_names
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class ShapedOutput(msgspec.Struct, frozen=True):

@@ -27,8 +27,8 @@ from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_names, format_number
-from graphshare.text.html import Table, format_html
 from graphshare.text.names import join_key, suggest
+from graphshare.text.summary import Table, format_html
 
 
 class LossHistory(NumericResult, msgspec.Struct, eq=False):

@@ -16,7 +16,7 @@ from graphshare.formats.params.registry import read_index
 from graphshare.inspection.graph import inspect
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import redact
 
 

@@ -15,8 +15,7 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.text.format import format_names
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped

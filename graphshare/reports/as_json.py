@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from graphshare.reports.model import FindingsReport, Level
-from graphshare.text.format import escape_surrogates
-from graphshare.text.json_text import encode_json
+from graphshare.text.format import encode_json, escape_surrogates
 
 
 def render(report: FindingsReport) -> str:

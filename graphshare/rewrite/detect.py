@@ -19,7 +19,7 @@ from graphshare.ir.walk import consumers
 from graphshare.ops.registry import signature_of
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
 _MAX_BOUNDARIES = 64  # of one name: real names have fewer, and each costs a copy of the rest

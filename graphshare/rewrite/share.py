@@ -21,7 +21,7 @@ from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import tie
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 _HINTS = ("lr_mult", "wd_mult", "init")
 _KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")

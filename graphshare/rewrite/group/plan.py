@@ -22,7 +22,7 @@ from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import name_output, resolve_names
 from graphshare.rewrite.group.join import Collision, GroupMember, Output, Place, find_collisions, join, resolve_connections
 from graphshare.text.patterns import compile_pattern
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 OnCollision = Literal["error", "prefix", "tie-if-equal"]
 

@@ -23,7 +23,7 @@ from graphshare.ir.walk import Body, topological
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.group.plan import Member, find_incompatibilities
 from graphshare.text.format import format_names
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 OPTION = "`switch`"
 
