@@ -33,8 +33,7 @@ from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import UsedFile, is_directory, is_stem, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, extend
+from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
 from graphshare.formats.model_names import name_of_file
 from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx

@@ -17,8 +17,16 @@ from graphshare.checkpoint.outputs import input_files
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.leftovers import hold_folder
-from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, describe_file, exists, find_identity, is_folder, is_snapshot
+from graphshare.files.paths import (
+    UsedFile,
+    base_name,
+    describe_file,
+    exists,
+    find_identity,
+    is_folder,
+    is_snapshot,
+    refuse_inputs_as_outputs,
+)
 from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, find_format, iter_formats
 from graphshare.formats.onnx.pool import (

@@ -26,8 +26,7 @@ from graphshare.execute.sgd import Sgd
 from graphshare.execute.trainer import Backpropagation
 from graphshare.execute.variable_values import as_array, random_stream
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import is_directory
-from graphshare.files.paths import extend, join
+from graphshare.files.paths import extend, is_directory, join
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.params.array_files import write_arrays

@@ -13,7 +13,7 @@ from graphshare.checkpoint.outputs import Outputs, find_stale, resolve_outputs
 from graphshare.checkpoint.save import choose_options, write_outputs
 from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.files.output_paths import Content, UsedFile
+from graphshare.files.paths import Content, UsedFile
 from graphshare.formats.model_format import CopiedWeights
 from graphshare.formats.model_names import stem_of, suggest_parameters
 

@@ -13,7 +13,7 @@ import graphshare
 from graphshare.checkpoint.save import write_text
 from graphshare.cli.console import is_colored, name_options, put_json_text, put_text, say
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import UsedFile
+from graphshare.files.paths import UsedFile
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import FindingsReport
 from graphshare.reports.text import style_report

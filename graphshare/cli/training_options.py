@@ -17,7 +17,7 @@ from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import OutputSummary, summarize
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.train import LossHistory, StepListener, Trained
-from graphshare.files.output_paths import is_directory
+from graphshare.files.paths import is_directory
 from graphshare.formats.params.registry import choose_format
 from graphshare.text.format import escape_control, format_count, format_number
 

@@ -23,7 +23,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
-from graphshare.files.output_paths import is_directory
+from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import has_kernels
