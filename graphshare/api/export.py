@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.bodies import draws_numbers
+from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.shapes import TYPE_FLAGS
-from graphshare.analysis.twins import spread_inputs
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.api.onnx_translation import (

@@ -8,9 +8,8 @@ import msgspec
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.arguments import Text
-from graphshare.checkpoint.chain import follow_group
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_group
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.model_format import Capability, find_format

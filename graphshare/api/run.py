@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from graphshare.analysis.twins import spread_inputs
+from graphshare.analysis.branches import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import locate_refusals

@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.checkpoint.load import StrPath, list_siblings
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.paths import (
     STDIN,

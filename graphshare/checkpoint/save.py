@@ -100,7 +100,7 @@ def write_outputs(
         if model.parameter_file is not None and outputs.params:
             _stage_params(model.parameter_file, model.graph, outputs.params, stage, options.verify_bytes)
         if outputs.map:
-            from graphshare.checkpoint.map_text import map_text  # its hashes take time to import
+            from graphshare.checkpoint.map_file import map_text  # its hashes take time to import
 
             stage.open(outputs.map).write(map_text(model).encode())
         if arrays is not None and outputs.arrays:

@@ -114,7 +114,7 @@ def say_written(outputs: Outputs) -> None:
 
 
 def _print_plan(model: Checkpoint, format_: str, report: Mapping[str, Any]) -> None:
-    from graphshare.checkpoint.map_text import describe_rewrite  # its hashes take time to import
+    from graphshare.checkpoint.map_file import describe_rewrite  # its hashes take time to import
 
     found = describe_rewrite(model)
     file = model.parameter_file

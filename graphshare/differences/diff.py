@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from graphshare.analysis.implied import implied_name, implied_variables
+from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.checkpoint.map_file import MapFile, NodeFinder
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align

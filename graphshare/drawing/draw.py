@@ -11,7 +11,7 @@ from graphshare.analysis.branches import find_prefixes
 from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import assign_roles
 from graphshare.checkpoint.map_file import MapFile, Place
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.drawing.graphviz import IMAGES, format_dot, render_image
 from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
 from graphshare.drawing.palette import LIGHT, THEMES

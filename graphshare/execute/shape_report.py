@@ -11,7 +11,7 @@ from graphshare.analysis.cost import Totals, totals
 from graphshare.analysis.name_lists import internals
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer_by_format
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.plan import missing_kernels

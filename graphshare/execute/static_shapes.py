@@ -9,7 +9,7 @@ import msgspec
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
+from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.prepare import describe_sizes, refuse_missing, runnable_part

@@ -1,4 +1,4 @@
-"""Where the bytes of an output go, to a file beside its place or an open descriptor; its errors, and the report of what changed.
+"""Where the bytes of an output go, a file beside its place or an open descriptor; its errors, and the report of what changed.
 
 An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command has descriptors of its own, of
 its temporary files for instance; only those count that were open when it started.

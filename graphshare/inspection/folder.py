@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.checkpoint.folder import ModelFiles
 from graphshare.checkpoint.load import load
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.registry import read_index

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import NameLists
+from graphshare.analysis.name_lists import NameLists, implied_variables
 from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node

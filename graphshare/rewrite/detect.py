@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node

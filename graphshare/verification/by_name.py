@@ -10,13 +10,11 @@ from typing import TypeVar
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import internals, output_name
+from graphshare.analysis.branches import HeadPairs, find_twins
+from graphshare.analysis.name_lists import implied_variables, internals, output_name
 from graphshare.analysis.roles import Kind
 from graphshare.analysis.targets import resolve_targets
-from graphshare.analysis.twins import find_twins
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
 from graphshare.execute.engines.executor import Executor

@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import msgspec
 import numpy as np
 
-from graphshare.analysis.branches import HeadPairs
+from graphshare.analysis.branches import HeadPairs, NodePair, Twins
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
-from graphshare.analysis.twins import NodePair, Twins
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.declared_inputs import Drawn
 from graphshare.execute.engines.executor import Executor

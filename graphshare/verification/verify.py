@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.twins import NodePair, Twins
+from graphshare.analysis.branches import HeadPairs, NodePair, Twins
+from graphshare.analysis.name_lists import implied_variables, output_name
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.engines.executor import Executor

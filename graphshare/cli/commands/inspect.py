@@ -13,7 +13,7 @@ from graphshare.api.models import Shapes
 from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import align, name_options, put, put_json, put_table, say

@@ -13,7 +13,7 @@ from graphshare.api.run import run, train
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, resolve_run_outputs
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import image_options, options, training_options
 from graphshare.cli.command import Command

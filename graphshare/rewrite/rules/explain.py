@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
