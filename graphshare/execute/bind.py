@@ -23,9 +23,8 @@ from graphshare.execute.declared_inputs import InputDrawer
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
 from graphshare.execute.feeds import for_variables, parameter_values
-from graphshare.execute.interpreter import Memo, run_plan
+from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
-from graphshare.execute.pool import SMALL, Pool
 from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
 from graphshare.execute.session_model import SessionPart
 from graphshare.execute.variable_values import as_array, convert_feed, random_stream

@@ -22,7 +22,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.session_model import OpenModel
-from graphshare.execute.static_shapes import StaticPart
+from graphshare.execute.shape_report import StaticPart
 from graphshare.execute.variable_values import convert_feed
 from graphshare.formats.onnx.staging import ModelBytes
 from graphshare.formats.onnx.stored import outputs_of
