@@ -30,7 +30,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
-from graphshare.execute.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
+from graphshare.execute.prepare.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs

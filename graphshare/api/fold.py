@@ -82,8 +82,8 @@ def _prove(
 
     Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
     """
-    from graphshare.execute.declared_inputs import draw_values  # start-up: --help must not import numpy
-    from graphshare.execute.session_model import SessionPart
+    from graphshare.execute.engines.session_model import SessionPart
+    from graphshare.execute.prepare.declared_inputs import draw_values  # start-up: --help must not import numpy
     from graphshare.verification.compare import Tolerance, compare_runs, tolerate_export
     from graphshare.verification.report import value_stage
     from graphshare.verification.runners import SessionRunner

@@ -138,7 +138,7 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
         UsageError: the operator set version is not supported.
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
-    from graphshare.execute.feeds import for_variables
+    from graphshare.execute.prepare.feeds import for_variables
 
     versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
     variables = [node for source in sources for node in source.graph.variables()]

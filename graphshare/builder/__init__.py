@@ -29,7 +29,7 @@ from graphshare.builder.scopes import Scope, current_scope, name_scope, paramete
 from graphshare.builder.session import Session, current_session, default_session, reset_default_session, save
 from graphshare.builder.var import AUTO_REUSE, Reuse, Var
 from graphshare.builder.variables import placeholder, variable
-from graphshare.execute.sgd import Sgd
+from graphshare.execute.train.sgd import Sgd
 
 __all__ = [
     "AUTO_REUSE",

@@ -11,10 +11,11 @@ from graphshare.analysis.shapes import Inference, infer
 from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import ExecutionPlan
-from graphshare.execute.sgd import Momentum, Sgd
-from graphshare.execute.trainer import (
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.variable_values import check_shapes, convert_feed, initial_value, unknown_shapes
+from graphshare.execute.train.sgd import Momentum, Sgd
+from graphshare.execute.train.trainer import (
     Backpropagation,
     backpropagate,
     batch_rescale,
@@ -22,7 +23,6 @@ from graphshare.execute.trainer import (
     first_data,
     node_streams,
 )
-from graphshare.execute.variable_values import check_shapes, convert_feed, initial_value, unknown_shapes
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 

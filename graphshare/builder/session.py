@@ -20,9 +20,9 @@ from graphshare.builder.var import Registry, ReuseLike, Var, resolve_reuse
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.trainer import Backpropagation
-from graphshare.execute.variable_values import as_array, random_stream
+from graphshare.execute.prepare.variable_values import as_array, random_stream
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.trainer import Backpropagation
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import extend, is_directory, join
 from graphshare.formats.mxnet.layout import write_symbol

@@ -183,7 +183,7 @@ def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: Parame
     declared = any("__shape__" in node.attrs for node in graph.variables())
     if not given and not declared and find_format(graph).supports(Capability.COSTS):
         return _read_stored_shapes(graph, params)
-    from graphshare.execute.shape_report import infer_known_shapes  # start-up: inference needs numpy
+    from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy
 
     try:
         return infer_known_shapes(graph, given, params=params)

@@ -17,7 +17,7 @@ from graphshare.text.format import format_names
 from graphshare.text.summary import ShortRepr, Table, format_html
 
 if TYPE_CHECKING:
-    from graphshare.execute.shape_report import Shaped
+    from graphshare.execute.prepare.shape_report import Shaped
 
 
 class VariableRole(msgspec.Struct, frozen=True):

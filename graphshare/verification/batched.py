@@ -15,9 +15,9 @@ from graphshare.analysis.shapes import infer
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
-from graphshare.execute.prepare import Assignment, assign_values
+from graphshare.execute.prepare.feeds import GivenShape, parameter_values
+from graphshare.execute.prepare.prepare import Assignment, assign_values
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable

@@ -16,13 +16,13 @@ from graphshare.analysis.roles import Kind
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
-from graphshare.execute.feeds import GivenShape, parameter_values
-from graphshare.execute.prepare import Prepared, prepare, unique_names
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
+from graphshare.execute.prepare.feeds import GivenShape, parameter_values
+from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
-from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.formats.params.records import find_coarsest

@@ -27,7 +27,7 @@ from graphshare.text.format import format_bytes, format_count, format_dims, form
 
 if TYPE_CHECKING:
     from graphshare.analysis.cost import LayerCost
-    from graphshare.execute.shape_report import Shaped
+    from graphshare.execute.prepare.shape_report import Shaped
 
 _LISTED = 6
 _Dims = tuple[int | str | None, ...] | None

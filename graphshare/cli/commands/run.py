@@ -21,7 +21,7 @@ from graphshare.cli.console import align, is_colored, name_options, put, put_jso
 from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
-from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
 from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files

@@ -14,10 +14,10 @@ from graphshare.analysis.shapes import Inference, choose_sizes, infer, infer_by_
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
-from graphshare.execute.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.plan import missing_kernels
-from graphshare.execute.prepare import describe_sizes, refuse_missing, runnable_part, upgrade_part
-from graphshare.execute.variable_values import infer_given, unknown_shapes
+from graphshare.execute.prepare.feeds import GivenShape, for_variables, read_recorded_shapes
+from graphshare.execute.prepare.prepare import describe_sizes, refuse_missing, runnable_part, upgrade_part
+from graphshare.execute.prepare.variable_values import infer_given, unknown_shapes
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.formats.params.records import ParameterFile

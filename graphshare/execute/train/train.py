@@ -11,14 +11,14 @@ import msgspec
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.feeds import GivenShape
-from graphshare.execute.memory import check_memory
-from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.prepare import Prepared, prepare
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import NumericResult, tabulate_outputs
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.tape import needs_head_gradient
-from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.tape import needs_head_gradient
+from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
