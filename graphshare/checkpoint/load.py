@@ -29,6 +29,7 @@ from graphshare.files.paths import (
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
 from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, STEM_END, params_path, split_params, suggest_graph
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, local_path, redact
@@ -63,11 +64,16 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
                 Fault(f"`epoch={epoch}` needs a stem, but {source!r} is a file", hint="name the parameter file with `params`")
             )
         graph = format_.read(file)
-    if params:
-        from graphshare.formats.params.registry import read_index  # start-up: graphs alone need no parameter format
-    index = read_index(params) if params else format_.index_parameters(graph)
+    index = read_parameters(params) if params else format_.index_parameters(graph)
     number = split_params(params) if params else None
     return Checkpoint(graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0)
+
+
+def read_parameters(path: str) -> ParameterFile:
+    """Return the index of a parameter file. Raises InputError when it cannot be read."""
+    from graphshare.formats.params.registry import read_index  # start-up: graphs alone need no parameter format
+
+    return read_index(path)
 
 
 def load_both(

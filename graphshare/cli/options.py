@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from graphshare import resources
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli.command import LIMITS
@@ -34,24 +35,21 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
     """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
     if text is not None and not context.resilient_parsing:
-        from graphshare.resources import memory_limit, parse_size  # start-up: few commands have a limit
-
-        _limits_of(context).enter_context(memory_limit(parse_size(text)))
+        _limits_of(context).enter_context(resources.memory_limit(resources.parse_size(text)))
 
 
 def _limit_time(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
     """End the command after ``seconds``, also where native code does not return: files are not written at that time."""
     if seconds is None or context.resilient_parsing:
         return
-    from graphshare.resources import time_error, time_limit  # start-up: few commands have a limit
 
     def overrun() -> None:
-        error = time_error(seconds)
+        error = resources.time_error(seconds)
         say(str(error.faults[0]), style="error")
         say(error.faults[0].hint, style="hint")
         os._exit(_FAILED)
 
-    _limits_of(context).enter_context(time_limit(seconds, overrun=overrun))
+    _limits_of(context).enter_context(resources.time_limit(seconds, overrun=overrun))
 
 
 def _limits_of(context: click.Context) -> ExitStack:

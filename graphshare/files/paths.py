@@ -18,7 +18,6 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.files.byte_source import ListedFile
 from graphshare.text.names import find_similar
 from graphshare.text.urls import extend_url, is_url, join_url, redact, split_url
 
@@ -39,9 +38,7 @@ def is_folder(path: str) -> bool:
     """Return whether a folder is there."""
     if not is_url(path):
         return os.path.isdir(path)
-    from graphshare.files.remote.listing import is_remote_folder  # start-up: only URLs need it
-
-    return not is_surely_file(path) and is_remote_folder(path)
+    return not is_surely_file(path) and (split_url(path)[1] == "" or _find_kind(path) == "folder")
 
 
 def is_surely_file(url: str) -> bool:
@@ -70,17 +67,6 @@ def join(folder: str, name: str) -> str:
 def extend(path: str, ending: str) -> str:
     """Return a path whose name has a further ending: the file of a stem. The query of a URL stays behind it."""
     return extend_url(path, ending) if is_url(path) else f"{path}{ending}"
-
-
-def describe_file(path: str) -> ListedFile:
-    """Return the size of a file and what changes with its content. Raises InputError when a file at a URL cannot be read."""
-    if not is_url(path):
-        status = os.stat(path)
-        return ListedFile(path, status.st_size, str(status.st_mtime_ns))
-    from graphshare.files.remote.source import open_url  # start-up: only URLs need it
-
-    with open_url(path) as source:
-        return ListedFile(path, source.size, str(source.identity[-1]))
 
 
 def list_names(folder: str, *, prefix: str = "") -> list[str]:

@@ -7,8 +7,7 @@ import msgspec
 
 from graphshare.api.upgrade import format as lay_out
 from graphshare.checkpoint.load import load, locate_refusals
-from graphshare.checkpoint.outputs import find_stale, resolve_outputs
-from graphshare.checkpoint.save import write_outputs
+from graphshare.checkpoint.save import find_stale, resolve_outputs, write_outputs
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
