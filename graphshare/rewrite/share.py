@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.walk import consumers
 from graphshare.ops.registry import name_inputs, signature_of
@@ -21,7 +21,7 @@ from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import tie
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 _HINTS = ("lr_mult", "wd_mult", "init")
 _KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import implied_variables
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import batch_norm
 from graphshare.checks.record_values import find_negative
