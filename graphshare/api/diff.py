@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.arguments import NotNegative
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.map_file import read_map
 from graphshare.differences.diff import Difference
 from graphshare.differences.diff import diff as diff_models
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, UsageError, locate_refusals
 
 
 def diff(

@@ -6,10 +6,11 @@ from typing import Literal
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.arguments import Natural, Text
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
 from graphshare.drawing.draw import draw as draw_graph
+from graphshare.errors import locate_refusals
 from graphshare.files.paths import base_name
 
 Language = Literal["html", "svg", "dot", "mermaid", "png", "pdf"]

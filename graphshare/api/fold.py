@@ -9,10 +9,17 @@ from msgspec.structs import replace
 from graphshare.analysis.name_lists import output_name
 from graphshare.api.models import Model, as_checkpoint
 from graphshare.arguments import Natural, NotNegative, Seconds
-from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError, RefusedError, UsageError
+from graphshare.errors import (
+    DisprovedError,
+    Fault,
+    GraphshareError,
+    MemoryLimitError,
+    RefusedError,
+    UsageError,
+    locate_refusals,
+)
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.ir.graph import Entry, Graph
 from graphshare.resources import chosen_memory, resource_limits

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
 from graphshare.arguments import Text
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.map_file import (
     MapEntry,
     MapFile,
@@ -20,7 +20,7 @@ from graphshare.checkpoint.map_file import (
 )
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, UsageError, locate_refusals
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.rewrite.rename import rename as rename_nodes
 from graphshare.rewrite.rename import rename_by_rules

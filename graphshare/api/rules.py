@@ -9,7 +9,8 @@ import msgspec
 
 from graphshare.api.models import Model, as_checkpoint
 from graphshare.arguments import Text
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
+from graphshare.errors import locate_refusals
 from graphshare.rewrite.rules.explain import Explanation, NameKind, RulesReport
 from graphshare.rewrite.rules.explain import check_rules as check_rules_file
 from graphshare.rewrite.rules.explain import explain as explain_name

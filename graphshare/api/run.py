@@ -9,9 +9,8 @@ from typing import Any
 from graphshare.analysis.branches import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.arguments import Natural, Positive, Seconds
-from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.bind import Bound
 from graphshare.execute.bind import bind as bind_graph
 from graphshare.execute.engines.executor import Executor

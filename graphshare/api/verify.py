@@ -8,9 +8,9 @@ from typing import Any
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.arguments import Natural, NotNegative, Positive, Seconds
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.array_files import read_arrays

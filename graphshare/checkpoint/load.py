@@ -6,12 +6,10 @@ A checkpoint is a pair of files as MXNet's ``save_checkpoint`` names them: ``STE
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from graphshare.arguments import Natural
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.paths import (
     STDIN,
     base_name,
@@ -123,15 +121,6 @@ def graph_path(source: str) -> tuple[str, str]:
 def find_by_stem(stem: str) -> str:
     """Return the file of the model that a stem names; an empty text where there is none."""
     return next((path for names in FORMAT_NAMES.values() if exists(path := extend(stem, names.suffix))), "")
-
-
-@contextmanager
-def locate_refusals(source: Checkpoint) -> Iterator[None]:
-    """Name the graph's file in refusals that do not name a file."""
-    try:
-        yield
-    except RefusedError as error:
-        raise error.with_location(source.where) from error.__cause__
 
 
 def sibling_params(stem: str, epoch: int | None) -> str | None:

@@ -14,10 +14,10 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from graphshare.checkpoint.load import StrPath, list_siblings, locate_refusals, read_parameters
+from graphshare.checkpoint.load import StrPath, list_siblings, read_parameters
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on, split_by_origin
-from graphshare.errors import Fault, GraphshareError, OutputError, UsageError
+from graphshare.errors import Fault, GraphshareError, OutputError, UsageError, locate_refusals
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import (
     STDIN,
@@ -100,15 +100,15 @@ def resolve_outputs(
         params = params or (params_path(stem, model.epoch) if has_params and not format_.holds_parameters else "")
         out = extend(stem, format_.names.suffix)
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
-    _check_places(model, out, params, map, dry_run=dry_run)
+    _check_places(model, format_, out, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
     check_outputs(outputs, model)
     return outputs
 
 
-def _check_places(model: Checkpoint, out: str, params: str, map: str, *, dry_run: bool) -> None:
+def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str, map: str, *, dry_run: bool) -> None:
     """Refuse a map on stdout, parameters without a place and a place without parameters. Raises UsageError; all are listed."""
-    has_params, format_ = model.parameter_file is not None, find_format(model.graph)
+    has_params = model.parameter_file is not None
     if params:
         format_.require(Capability.PARAMETER_FILE, what="`save(params=...)`", where=model.where)
     faults = [] if out == "-" else _check_suffix(format_, out)
@@ -128,7 +128,7 @@ def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
     """Return the fault of an output whose suffix is that of another format of graphs."""
     suffix = os.path.splitext(out)[1].lower()
     for name, names in FORMAT_NAMES.items():
-        if suffix == names.extension != format_.names.extension:
+        if suffix == names.extension and name != format_.name:
             hint = f"let it end in {format_.names.extension}; `graphshare export` writes an MXNet model as ONNX"
             return [Fault(f"is the path of {load_format(name).file}, and {format_.file} is written", where=out, hint=hint)]
     return []
@@ -159,8 +159,6 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
     if is_url(stem) or find_format(model.graph).holds_parameters or extend(stem, STEM_END) != outputs.graph:
         return
     others = [path for path in list_siblings(stem) if find_identity(path) != find_identity(outputs.params)]
-    if not others:
-        return
     for path in others:
         try:
             notes = notes_on(read_parameters(path), model.graph)
@@ -194,7 +192,7 @@ def input_files(model: Checkpoint) -> Iterator[UsedFile]:
 
 def place_result(path: str, model: Checkpoint, ending: str) -> str:
     """Return ``path``, or if it is a directory the path in it that has the model's name and ``ending``."""
-    return join(path, _name(model, path) + ending) if is_directory(path) else path
+    return join(path, _name(model, path) + ending) if path and is_directory(path) else path
 
 
 def _name(model: Checkpoint, folder: str) -> str:
@@ -209,8 +207,10 @@ def _name(model: Checkpoint, folder: str) -> str:
 
 def _place_params(path: str, model: Checkpoint) -> str:
     """Return ``path``, or if it is a directory the path in it for the model's parameters, in their own format."""
+    if not path or not is_directory(path):
+        return path
     source = model.parameter_file.path if model.parameter_file is not None else ""
-    return place_result(path, model, f"-{model.epoch:04d}{os.path.splitext(base_name(source))[1] or '.params'}")
+    return join(path, f"{_name(model, path)}-{model.epoch:04d}{os.path.splitext(base_name(source))[1] or '.params'}")
 
 
 def _is_own_graph(out: str, model: Checkpoint) -> bool:
@@ -321,12 +321,12 @@ def write_outputs(
 
 
 def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool) -> None:
-    from graphshare.formats.params.convert import stage_params
-    from graphshare.formats.params.registry import SUFFIXES
-
     if target == "-":
         raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`"))
     parts = split_by_origin(file)
+    from graphshare.formats.params.convert import stage_params  # start-up: graphs alone need no parameter format
+    from graphshare.formats.params.registry import SUFFIXES
+
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
     np_shape = (len(parts) > 1 or in_memory) and any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and graph.attrs.get("is_np_shape", ("int", 0))[1] == 1

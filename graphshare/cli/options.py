@@ -11,13 +11,14 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from graphshare import resources
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli.command import LIMITS
 from graphshare.cli.console import say
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import CopiedWeights
+from graphshare.resources import memory_limit, parse_size, time_error
+from graphshare.resources import time_limit as end_after
 from graphshare.text.names import split_pair
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,7 +36,7 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
     """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
     if text is not None and not context.resilient_parsing:
-        _limits_of(context).enter_context(resources.memory_limit(resources.parse_size(text)))
+        _limits_of(context).enter_context(memory_limit(parse_size(text)))
 
 
 def _limit_time(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
@@ -44,12 +45,12 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
         return
 
     def overrun() -> None:
-        error = resources.time_error(seconds)
+        error = time_error(seconds)
         say(str(error.faults[0]), style="error")
         say(error.faults[0].hint, style="hint")
         os._exit(_FAILED)
 
-    _limits_of(context).enter_context(resources.time_limit(seconds, overrun=overrun))
+    _limits_of(context).enter_context(end_after(seconds, overrun=overrun))
 
 
 def _limits_of(context: click.Context) -> ExitStack:
