@@ -214,16 +214,11 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
                     faults.setdefault(
                         key, Fault(f"records {owner!r} and {record.key!r} would both become {key!r}", where=params.path)
                     )
-                elif not _is_planned(plan, record, key, number):
+                elif number == 0 or key != record.key:  # a tied parameter is written once
                     plan.append((record, key))
     if faults:
         raise RefusedError(faults.values())
     return plan
-
-
-def _is_planned(plan: Plan, record: Record, key: str, number: int) -> bool:
-    """Return whether an earlier branch wrote the record under this name already: a tied parameter is written once."""
-    return number > 0 and key == record.key
 
 
 def check_belongs(params: ParameterFile | None, graph: Graph) -> None:

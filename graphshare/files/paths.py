@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.files.byte_source import ListedFile
 from graphshare.text.names import find_similar
 from graphshare.text.urls import extend_url, is_url, join_url, redact, split_url
 
@@ -78,9 +79,14 @@ def list_names(folder: str, *, prefix: str = "") -> list[str]:
     """
     if not is_url(folder):
         return sorted(name for name in os.listdir(folder or ".") if name.startswith(prefix))
+    return [split(file.path)[1] for file in list_remote(folder, prefix=prefix)]
+
+
+def list_remote(folder: str, *, prefix: str = "") -> list[ListedFile]:
+    """Return the files in the folder of a URL whose names begin with ``prefix``. Raises InputError when it cannot be read."""
     from graphshare.files.remote.listing import list_folder  # start-up: only URLs need it
 
-    return [split(file.path)[1] for file in list_folder(folder, prefix=prefix)]
+    return list_folder(folder, prefix=prefix)
 
 
 def is_listed_file(folder: str, name: str) -> bool:
