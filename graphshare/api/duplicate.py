@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.arguments import Natural
+from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -15,7 +15,7 @@ from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.choices import Choice, Duplication, Mode, ModeOrBatch
+from graphshare.rewrite.choices import Choice, Duplication, ModeOrBatch
 from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.text.format import format_count
 
@@ -25,7 +25,7 @@ def duplicate(
     prefixes: Names,
     *,
     mode: ModeOrBatch = "copy",
-    choices: Sequence[tuple[Mode, str]] = (),
+    choices: Sequence[Choice] = (),
     share_inputs: Names = (),
     upto: Names = (),
     drop_original: bool = False,
@@ -65,14 +65,13 @@ def duplicate(
             require(source.graph, Capability.BATCH, what="`mode='batch'`")
             report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
         else:
-            chosen = [Choice(how, pattern) for how, pattern in choices]
-            report = plan_duplicate(source.graph, as_names(prefixes), mode=mode, choices=chosen, upto=as_names(upto), **common)
+            report = plan_duplicate(source.graph, as_names(prefixes), mode=mode, choices=choices, upto=as_names(upto), **common)
     notes = [*report.notes, *notes_on(source.parameter_file, source.graph, report.roles)]
     if mode != "batch":
         with locate_refusals(source):
             notes += _note_unmoved(source.graph, report, mode)
-    needs_params = bool(report.copied or report.rewrite.renames)
-    return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+    needs_params = bool(report.copied or report.renames)
+    return follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
 
 
 def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[str]:
@@ -81,7 +80,7 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
     Raises:
         RefusedError: the tie leaves out all weights.
     """
-    calls = [node for node in report.rewrite.branches[-1].images if node.op]
+    calls = [node for node in report.branches[-1].images if node.op]
     count = len(find_format(graph).index_functions(graph, calls))
     weights = format_count(count, "weight")
     if mode == "tie" and not report.tied and not count:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.folder import Sieve, find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint

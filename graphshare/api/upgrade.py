@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.api.models import Model, as_checkpoint
+from graphshare.checkpoint.arguments import Model, as_checkpoint
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint

@@ -17,6 +17,7 @@ from graphshare.analysis.implied import implied_inputs, implied_variables, impli
 from graphshare.analysis.malformed import find_missing_outputs, find_odd_variables
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Role, assign_roles, implied_role
+from graphshare.checkpoint.arguments import check_variable_names
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
@@ -28,7 +29,6 @@ from graphshare.rewrite.choices import (
     Duplication,
     check_collisions,
     check_prefixes,
-    check_variable_names,
     match_shared_inputs,
     note_unknown_roles,
 )
@@ -89,7 +89,14 @@ def plan_batch(
     _check_result(rewrite, inputs, outputs)
     tied = tuple(node for node, role in roles.items() if role.is_parameter)
     joined = {node: how.axis for node, how in inputs.items()}
-    return Duplication(rewrite, roles, tied, (), tuple(used_by_all), tuple(notes), joined)
+    return Duplication(
+        *(rewrite.graph, rewrite.branches, rewrite.renames, tuple(notes)),
+        roles=roles,
+        tied=tied,
+        copied=(),
+        shared_inputs=tuple(used_by_all),
+        joined=joined,
+    )
 
 
 def _find_inputs(

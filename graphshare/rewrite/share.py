@@ -47,13 +47,11 @@ class Ties(ShortRepr, msgspec.Struct, frozen=True):
     separate: list[str]
 
 
-class Sharing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """A rewrite with its roles, its report and the notes on it."""
+class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite of parameters, with the roles before it and the report."""
 
-    rewrite: Rewrite
     roles: Mapping[Node, Role]
     ties: Ties
-    notes: tuple[str, ...]
 
 
 def plan_share(
@@ -95,7 +93,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     if len(rules) == 1 and not report.separate and all(rule.kind == "alias" and rule.literal is None for rule in rules):
         count, kept = len(plan.ties), len(set(plan.ties.values()))
         warnings = (*warnings, f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more")
-    return Sharing(rewrite, roles, report, warnings)
+    return Sharing(rewrite.graph, rewrite.branches, rewrite.renames, warnings, roles=roles, ties=report)
 
 
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:

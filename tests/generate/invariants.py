@@ -49,7 +49,7 @@ def check_copy(model: Model) -> str | None:
     """A copied branch has the structure of the original and its values; so has a tied one, whose parameters are shared."""
     for mode in ("copy", "tie"):
         try:
-            graph = plan_duplicate(model.graph, [PREFIX], mode=mode).rewrite.graph  # type: ignore[arg-type]
+            graph = plan_duplicate(model.graph, [PREFIX], mode=mode).graph  # type: ignore[arg-type]
         except RefusedError as error:
             if mode == "tie":
                 continue  # whether a variable is a parameter cannot be told
@@ -86,7 +86,7 @@ def check_extract(model: Model) -> str | None:
 def check_batch(model: Model) -> str | None:
     """A batch of equal inputs computes what the original does, wherever it is not refused."""
     try:
-        graph = plan_batch(model.graph, [PREFIX]).rewrite.graph
+        graph = plan_batch(model.graph, [PREFIX]).graph
     except RefusedError:
         return None
     joined = {node.name.removesuffix("_batch") for node in graph.nodes if node.op == "Concat"}

@@ -114,9 +114,10 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
     Raises:
         DisprovedError: a branch differs; every difference is listed.
     """
-    from graphshare.api.verify import failures, verify  # brings numpy along
+    from graphshare.api.verify import verify  # brings numpy along
+    from graphshare.verification.report import list_failures
 
     report = verify(model, prefixes=prefixes, params_seed=0 if model.parameter_file is None else None)
     if not report:
-        raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in failures(report)])
+        raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in list_failures(report)])
     return report.verdict

@@ -111,9 +111,9 @@ def command(
 def _say_switch(report: Switching, name: str) -> None:
     """What each value of the input computes, what both have together, and the outputs."""
     for value, member in zip(("true", "false"), report.members, strict=True):
-        say(f"{escape_control(name)} {value}: {member.where}, {member.graph.source.describe_parts(member.graph.nodes)}")
+        say(f"{escape_control(name)} {value}: {member.label}, {member.graph.source.describe_parts(member.graph.nodes)}")
     say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
-    say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")
+    say(f"outputs: {format_name_list(NameLists(report.graph).outputs)}")
 
 
 def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -147,7 +147,7 @@ def _is_stem(graph: str) -> bool:
 
 def _say_group(report: Grouping) -> None:
     """What came of each graph, what was connected and tied, and the outputs."""
-    for number, (part, branch) in enumerate(zip(report.parts, report.rewrite.branches, strict=True)):
+    for number, (part, branch) in enumerate(zip(report.parts, report.branches, strict=True)):
         roles = report.roles[number]
         names = [
             branch.images[node].name
@@ -162,7 +162,7 @@ def _say_group(report: Grouping) -> None:
         fed.setdefault(name_output(report.parts, output), []).append(f"{node.name} of {report.parts[number].label}")
     for name, inputs in fed.items():
         say(f"connected: {escape_control(name)} feeds {format_name_list(inputs)}")
-    tied = list(dict.fromkeys(report.rewrite.branches[i].images[node].name for i, node in report.tied.values()))
+    tied = list(dict.fromkeys(report.branches[i].images[node].name for i, node in report.tied.values()))
     if tied:
         say(f"tied: {format_count(len(tied), 'variable')}, one node each ({format_name_list(tied)})")
-    say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")
+    say(f"outputs: {format_name_list(NameLists(report.graph).outputs)}")

@@ -24,7 +24,7 @@ def load(tmp_path: Path, found: Document) -> Graph:
 
 def siam() -> Picture:
     lenet = graphshare.load(ROOT / "fixtures" / "lenet-symbol.json").graph
-    return draw(plan_duplicate(lenet, ["sha-"], mode="tie").rewrite.graph).picture
+    return draw(plan_duplicate(lenet, ["sha-"], mode="tie").graph).picture
 
 
 def list_overlaps(layout: Layout, placement: VertexPlacement) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from tests.validate import validate
 
 
 def test_inputs_are_concatenated_and_outputs_split() -> None:
-    graph = plan_batch(read(siamese()), ["sha-"]).rewrite.graph
+    graph = plan_batch(read(siamese()), ["sha-"]).graph
     assert wiring(graph) == {
         "data": [],
         "sha-data": [],
@@ -33,14 +33,14 @@ def test_inputs_are_concatenated_and_outputs_split() -> None:
 
 def test_an_input_may_be_shared() -> None:
     nodes = [variable("x"), variable("y"), operator("elemwise_add", "sum", [0, 1])]
-    graph = plan_batch(read(document(nodes, [2])), ["b-"], share_inputs=["y"]).rewrite.graph
+    graph = plan_batch(read(document(nodes, [2])), ["b-"], share_inputs=["y"]).graph
     assert wiring(graph)["y_batch"] == ["y", "y"]
     assert wiring(graph)["x_batch"] == ["x", "b-x"]
 
 
 def test_each_branch_can_be_read_back_alone() -> None:
     source = read(siamese())
-    batched = find_batch(plan_batch(source, ["a-", "b-"]).rewrite.graph)
+    batched = find_batch(plan_batch(source, ["a-", "b-"]).graph)
     assert batched is not None
     assert batched.labels == ("", "a-", "b-")
     for number, label in enumerate(batched.labels):
@@ -62,6 +62,6 @@ def test_an_operator_that_mixes_samples_is_refused_or_noted() -> None:
 
 
 def test_a_batch_of_a_batch_is_refused() -> None:
-    graph = plan_batch(read(siamese()), ["a-"]).rewrite.graph
+    graph = plan_batch(read(siamese()), ["a-"]).graph
     with pytest.raises(RefusedError, match="batch of branches already"):
         plan_batch(graph, ["b-"])

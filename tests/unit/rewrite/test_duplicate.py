@@ -6,7 +6,6 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Kept
-from graphshare.rewrite.choices import Choice
 from graphshare.rewrite.duplicate import add_branches, plan_duplicate
 from tests.symbols import document, operator, siamese, two_layers, variable
 from tests.unit.rewrite.graphs import heads, named, read, wiring
@@ -67,18 +66,18 @@ def test_the_key_of_a_barrier_is_made_unique() -> None:
 
 def test_a_mode_holds_for_all_parameters_and_the_last_choice_wins() -> None:
     graph = read(two_layers())
-    choices = [Choice("copy", "fc2*"), Choice("tie", "fc2_weight")]
+    choices = [("copy", "fc2*"), ("tie", "fc2_weight")]
     tied = plan_duplicate(graph, ["a-"], mode="tie", choices=choices[:1])
     assert [node.name for node in tied.copied] == ["fc2_weight"]
     assert plan_duplicate(graph, ["a-"], mode="tie", choices=choices).copied == ()
-    assert [node.name for node in plan_duplicate(graph, ["a-"], choices=[Choice("tie", "fc1*")]).tied] == [
+    assert [node.name for node in plan_duplicate(graph, ["a-"], choices=[("tie", "fc1*")]).tied] == [
         "fc1_weight",
         "fc1_bias",
     ]
 
 
 def test_a_copy_up_to_an_output_holds_what_that_needs() -> None:
-    rewrite = plan_duplicate(read(two_layers()), ["a-"], upto=["fc1_output"]).rewrite
+    rewrite = plan_duplicate(read(two_layers()), ["a-"], upto=["fc1_output"])
     assert [name for name in wiring(rewrite.graph) if name.startswith("a-")] == [
         "a-data",
         "a-fc1_weight",
@@ -96,5 +95,5 @@ def test_prefixes_that_make_no_names_are_refused(prefixes: list[str]) -> None:
 
 def test_all_patterns_without_a_match_are_listed() -> None:
     with pytest.raises(RefusedError) as refused:
-        plan_duplicate(read(siamese()), ["a-"], choices=[Choice("tie", "none"), Choice("copy", "data")])
+        plan_duplicate(read(siamese()), ["a-"], choices=[("tie", "none"), ("copy", "data")])
     assert len(refused.value.faults) == 2
