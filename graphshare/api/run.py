@@ -2,4 +2,4 @@
 
 from graphshare.execute.bind import bind as bind
 from graphshare.execute.run import run as run
-from graphshare.execute.train import train as train
+from graphshare.execute.train.train import train as train

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.batch_axis import follow_batch
+from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.targets import resolve_targets
-from graphshare.analysis.twins import spread_inputs
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import locate_refusals
@@ -27,8 +27,8 @@ from graphshare.execute.engines.onnx_session import require_runtime
 from graphshare.execute.engines.registry import AUTO, NUMPY, ONNXRUNTIME, create_executor
 from graphshare.execute.interpreter import Run, Timing, run_plan
 from graphshare.execute.plan import make_plan
-from graphshare.execute.prepare import Prepared, prepare, runnable_part, unique_names
-from graphshare.execute.variable_values import as_arrays, random_stream
+from graphshare.execute.prepare.prepare import Prepared, prepare, runnable_part, unique_names
+from graphshare.execute.prepare.variable_values import as_arrays, random_stream
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
 from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.arrays import have_equal_values
@@ -38,8 +38,7 @@ from graphshare.ops.kernel import Array
 from graphshare.progress import task
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_number
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class NumericResult(ShortRepr):

@@ -14,9 +14,8 @@ from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint,
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.execute.engines.onnx_session import has_runtime
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.formats.model_format import Capability, find_format, has_kernels, require
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
@@ -121,7 +120,7 @@ def verify(
             side.held  # noqa: B018  (refuses records without names)
         record = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
         options = _choose_engines(sides, options)
-        if has_runtime() and not all(has_kernels(side.graph) for side in sides):
+        if not all(has_kernels(side.graph) for side in sides):
             from graphshare.execute.engines.confined_session import start_process  # start-up: few proofs are of ONNX models
 
             start_process()

@@ -18,7 +18,7 @@ from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import kinds_of, plan_names, plan_sharing
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.names import did_you_mean, split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 
 class ExplainedStep(msgspec.Struct, frozen=True):

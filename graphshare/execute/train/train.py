@@ -9,19 +9,19 @@ from typing import Any
 
 import msgspec
 
+from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.roles import Kind, Role
-from graphshare.analysis.twins import spread_inputs
 from graphshare.arguments import Natural, Seconds
 from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.memory import check_memory
-from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.prepare import Prepared, prepare
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import NumericResult, tabulate_outputs
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.tape import needs_head_gradient
-from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.tape import needs_head_gradient
+from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data
 from graphshare.formats.images.images import describe_images, suggest_preparation
 from graphshare.formats.model_format import Capability, require
 from graphshare.formats.params.lookup import RecordsByName
@@ -33,8 +33,8 @@ from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_count, format_names, format_number
-from graphshare.text.html import Table, format_html
 from graphshare.text.names import join_key, suggest
+from graphshare.text.summary import Table, format_html
 
 
 class LossHistory(NumericResult, msgspec.Struct, eq=False):
