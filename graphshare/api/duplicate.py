@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphshare.arguments import Natural
-from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, find_roles
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
@@ -47,24 +47,23 @@ def duplicate(
         RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, a variable's role cannot
             be told, or operators mix the samples of a batch; all of a kind are listed.
     """
-    source = as_checkpoint(model)
-    common: dict[str, Any] = {
-        "share_inputs": as_names(share_inputs),
-        "drop_original": drop_original,
-        "as_input": as_names(as_input),
-        "as_parameter": as_names(as_parameter),
-        "held": source.held,
-    }
+    source, names = as_checkpoint(model), as_names(prefixes)
     _check_mode(mode, choices, as_names(upto), batch_axes, force)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
+        if not names:
+            raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
+        roles = find_roles(source, as_input, as_parameter, {"`batch_axes`": batch_axes})
+        common: dict[str, Any] = {"share_inputs": as_names(share_inputs), "drop_original": drop_original}
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
             from graphshare.rewrite.batch import plan_batch
 
             require(source.graph, Capability.BATCH, what="`mode='batch'`")
-            report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
+            report = plan_batch(source.graph, names, roles, axes=batch_axes, force=force, **common)
         else:
-            report = plan_duplicate(source.graph, as_names(prefixes), mode=mode, choices=choices, upto=as_names(upto), **common)
+            report = plan_duplicate(
+                source.graph, names, roles, mode=mode, choices=choices, upto=as_names(upto), held=source.held, **common
+            )
     notes = [*report.notes, *notes_on(source.parameter_file, source.graph, report.roles)]
     if mode != "batch":
         with locate_refusals(source):

@@ -12,9 +12,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import find_odd_variables, implied_variables
-from graphshare.analysis.roles import Role, assign_roles, implied_role
+from graphshare.analysis.roles import Role, implied_role
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.arguments import check_variable_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
@@ -39,30 +38,23 @@ _BARRIER_OP, _BARRIER_KEY = BARRIER
 def plan_duplicate(
     graph: Graph,
     prefixes: Sequence[str],
+    roles: Mapping[Node, Role],
     *,
     mode: Mode = "copy",
     choices: Sequence[Choice] = (),
     share_inputs: Sequence[str] = (),
     upto: Sequence[str] = (),
     drop_original: bool = False,
-    as_input: Collection[str] = (),
-    as_parameter: Collection[str] = (),
     held: frozenset[str] | None = None,
 ) -> Duplication:
-    """Add a branch to ``graph`` for each prefix, grouped with the original.
+    """Add a branch to ``graph`` for each prefix, grouped with the original: the modes copy and tie of ``duplicate``.
 
-    ``mode`` says whether parameters and auxiliary states are copied or tied; ``choices`` change that by pattern, the last match
-    wins. ``share_inputs`` are patterns of inputs and labels that all branches use together. ``upto`` names outputs: the copies
-    hold what these need and have them as heads. ``held`` are the names in the parameter file, if there is one.
+    ``held`` are the names in the parameter file, if there is one.
 
     Raises:
         RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, or in tie mode a
             variable's role cannot be told.
     """
-    if not prefixes:
-        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
-    check_variable_names(graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter})
-    roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     tied = _choose_tied(graph, roles, mode, choices)
     used_by_all = match_shared_inputs(roles, share_inputs)
     odd = find_odd_variables([*tied, *used_by_all])

@@ -8,14 +8,13 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph
 from graphshare.ir.compare import check_isomorphic, compare_structure
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import reachable
-from graphshare.rewrite.batch import plan_batch
 from graphshare.rewrite.batched_graph import find_batch, single_run
-from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.group.join import Member, find_collisions, join
 from graphshare.rewrite.rename import set_names
@@ -168,13 +167,13 @@ def test_a_batch_computes_what_copies_compute(found: Document, samples: int, see
     graph = read(found)
     rng = np.random.default_rng(seed)
     rows = {name: rng.standard_normal((samples, 4)).astype("float32") for name in ("data", "x-data")}
-    copies = plan_duplicate(graph, ["x-"], mode="tie").graph
+    copies = duplicate(graph, ["x-"], mode="tie").graph
     try:
         wanted = run_graph(copies.heads, values_of(copies, rows))
     except RefusedError:
         return  # shapes that do not fit
     try:
-        made = plan_batch(graph, ["x-"])
+        made = duplicate(graph, ["x-"], mode="batch")
     except RefusedError as error:
         assert {fault.node for fault in error.faults} <= {node.name for node in graph.nodes}
         return

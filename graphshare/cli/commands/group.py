@@ -22,7 +22,6 @@ from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping, OnCollision
 from graphshare.rewrite.group.switch import Switching
 from graphshare.text.format import escape_control, format_count
-from graphshare.text.names import split_pair
 
 EXAMPLES = {
     "group": [
@@ -117,15 +116,8 @@ def _say_switch(report: Switching, name: str) -> None:
 
 
 def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = [(text, split_pair(text)) for text in texts]
-    faults = [
-        Fault(f"--connect {text!r} is not a pair of names", hint="write --connect OUT=IN; \\= stands for = in OUT")
-        for text, pair in pairs
-        if pair is None or not all(pair)
-    ]
-    if faults:
-        raise UsageError(faults)
-    return [pair for _, pair in pairs if pair is not None]
+    hint = "write --connect OUT=IN; \\= stands for = in OUT"
+    return options.parse_pairs(texts, "--connect is not a pair of names", hint)
 
 
 def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequence[str]) -> None:

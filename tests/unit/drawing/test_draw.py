@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import graphshare
+from graphshare.api.duplicate import duplicate
 from graphshare.checkpoint.map_file import parse_map
 from graphshare.drawing.draw import Drawing, draw
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
 from graphshare.drawing.picture import Picture
 from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate import plan_duplicate
 from tests.processes import ROOT, write_json
 from tests.symbols import Document, document, operator, variable
 
@@ -28,7 +28,7 @@ def lenet() -> Graph:
 
 
 def siam(mode: str = "tie") -> Graph:
-    return plan_duplicate(lenet(), ["sha-"], mode=mode).graph  # type: ignore[arg-type]
+    return duplicate(lenet(), ["sha-"], mode=mode).graph  # type: ignore[arg-type]
 
 
 def scoped(mark: str, *, made_up: bool = False) -> Document:
