@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from importlib import import_module
 
-from graphshare.api.models import Names, as_names
 from graphshare.arguments import Natural, Positive, Seconds
+from graphshare.checkpoint.arguments import Names, as_names
 from graphshare.checkpoint.load import StrPath
 from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
