@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from graphshare.execute.bind import Bound as Bound
     from graphshare.execute.classes import rank_classes as rank_classes
     from graphshare.execute.plan import UnsupportedError as UnsupportedError
-    from graphshare.execute.sgd import Sgd as Sgd
+    from graphshare.execute.train.sgd import Sgd as Sgd
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
     from graphshare.ir.graph import Entry as Entry
@@ -90,7 +90,7 @@ _HOMES = {
     "Rule": "rewrite.rules.model",
     "Ruleset": "rewrite.rules.model",
     "SchedulerError": "fleet.records",
-    "Sgd": "execute.sgd",
+    "Sgd": "execute.train.sgd",
     "UnsupportedError": "execute.plan",
     "bind": "api.run",
     "check": "api.check",

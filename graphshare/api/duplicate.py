@@ -8,10 +8,9 @@ from typing import Any
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.arguments import Natural
-from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.ir.graph import Graph

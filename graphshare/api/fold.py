@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from graphshare.analysis.name_lists import output_name
 from graphshare.api.models import Model, as_checkpoint
 from graphshare.arguments import Natural, NotNegative, Seconds
-from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.ir.graph import Entry, Graph
@@ -83,8 +82,8 @@ def _prove(
 
     Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
     """
-    from graphshare.execute.declared_inputs import draw_values  # start-up: --help must not import numpy
-    from graphshare.execute.session_model import SessionPart
+    from graphshare.execute.engines.session_model import SessionPart
+    from graphshare.execute.prepare.declared_inputs import draw_values  # start-up: --help must not import numpy
     from graphshare.verification.compare import Tolerance, compare_runs, tolerate_export
     from graphshare.verification.report import value_stage
     from graphshare.verification.runners import SessionRunner

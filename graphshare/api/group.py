@@ -8,9 +8,8 @@ import msgspec
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.arguments import Text
-from graphshare.checkpoint.chain import follow_group
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_group
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.model_format import Capability, find_format
@@ -139,7 +138,7 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
         UsageError: the operator set version is not supported.
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
-    from graphshare.execute.feeds import for_variables
+    from graphshare.execute.prepare.feeds import for_variables
 
     versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
     variables = [node for source in sources for node in source.graph.variables()]

@@ -19,7 +19,7 @@ from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
 
 if TYPE_CHECKING:
-    from graphshare.execute.shape_report import Shaped
+    from graphshare.execute.prepare.shape_report import Shaped
     from graphshare.inspection.sharing import SharedWeights
 
 
@@ -62,7 +62,7 @@ def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_param
 def _infer_shapes(
     source: Checkpoint, shapes: Shapes, as_input: tuple[str, ...], as_parameter: tuple[str, ...], *, one_sample: bool = False
 ) -> Shaped:
-    from graphshare.execute.shape_report import shape_graph  # brings numpy along
+    from graphshare.execute.prepare.shape_report import shape_graph  # brings numpy along
 
     with locate_refusals(source):
         check_roles(source.graph.variables(), as_input, as_parameter)

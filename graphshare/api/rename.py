@@ -8,7 +8,6 @@ from types import MappingProxyType
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
 from graphshare.arguments import Text
-from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import (
     MapEntry,
@@ -19,8 +18,8 @@ from graphshare.checkpoint.map_file import (
     read_stored_names,
     restore_escapes,
 )
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.rewrite.rename import rename as rename_nodes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from graphshare.analysis.twins import spread_inputs
+from graphshare.analysis.branches import spread_inputs
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import locate_refusals
@@ -17,12 +17,12 @@ from graphshare.execute.bind import bind as bind_graph
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import require_runtime
 from graphshare.execute.engines.registry import AUTO, NUMPY, ONNXRUNTIME, create_executor
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import Computed, run_batches
 from graphshare.execute.run import run as run_graph
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.train import StepListener, Trained
-from graphshare.execute.train import train as train_graph
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.train import StepListener, Trained
+from graphshare.execute.train.train import train as train_graph
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
 from graphshare.formats.model_format import Capability, find_format, has_kernels, require
 from graphshare.ir.graph import EMPTY

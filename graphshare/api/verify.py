@@ -11,7 +11,7 @@ from graphshare.arguments import Natural, NotNegative, Positive, Seconds
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
-from graphshare.analysis.name_lists import Listed, NameLists
+from graphshare.analysis.name_lists import Listed, NameLists, implied_inputs, implied_variables, implies_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
 from graphshare.checks.document import Reading, read_file, walk_documents
 from graphshare.checks.operators import (

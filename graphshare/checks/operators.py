@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphshare.analysis.implied import implies_variables
+from graphshare.analysis.name_lists import implies_variables
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import canonical, lookup, signature_of
 from graphshare.ops.signature import AttributeFault, OutputList

@@ -25,7 +25,7 @@ from graphshare.cli.app import CONTEXT, cli
 from graphshare.cli.console import choose_color, choose_quiet
 from graphshare.cli.main import Terminated, run
 from graphshare.errors import Fault, UsageError
-from graphshare.files.descriptors import note_inherited_descriptors
+from graphshare.files.staged_file import note_inherited_descriptors
 from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
 from graphshare.fleet.records import Captured

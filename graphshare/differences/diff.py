@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from graphshare.analysis.implied import implied_name, implied_variables
+from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.checkpoint.map_file import MapFile, NodeFinder
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
@@ -19,8 +19,7 @@ from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_count, format_names, shorten
-from graphshare.text.html import format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, format_html
 
 _Kind = Literal["removed", "added", "renamed", "changed", "ties", "outputs", "attributes", "parameters"]
 T = TypeVar("T")

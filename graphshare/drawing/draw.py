@@ -11,7 +11,7 @@ from graphshare.analysis.branches import find_prefixes
 from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import assign_roles
 from graphshare.checkpoint.map_file import MapFile, Place
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.drawing.graphviz import IMAGES, format_dot, render_image
 from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
 from graphshare.drawing.palette import LIGHT, THEMES
@@ -25,7 +25,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_count
 from graphshare.text.names import suggest
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 PartialShape = tuple[int | None, ...]
 
@@ -183,7 +183,7 @@ def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: Parame
     declared = any("__shape__" in node.attrs for node in graph.variables())
     if not given and not declared and find_format(graph).supports(Capability.COSTS):
         return _read_stored_shapes(graph, params)
-    from graphshare.execute.shape_report import infer_known_shapes  # start-up: inference needs numpy
+    from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy
 
     try:
         return infer_known_shapes(graph, given, params=params)

@@ -20,7 +20,7 @@ from graphshare.analysis.roles import SUFFIXES
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_count, format_dims
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 Shapes = Mapping[tuple[Node, int], tuple[int, ...]]  # of ONNX models with names of sizes too
 MAX_BOXES = 80  # more are hard to read

@@ -17,18 +17,17 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
+from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import InputDrawer
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
-from graphshare.execute.feeds import for_variables, parameter_values
-from graphshare.execute.interpreter import Memo, run_plan
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
-from graphshare.execute.pool import SMALL, Pool
-from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
-from graphshare.execute.session_model import SessionPart
-from graphshare.execute.variable_values import as_array, convert_feed, random_stream
+from graphshare.execute.prepare.declared_inputs import InputDrawer
+from graphshare.execute.prepare.feeds import for_variables, parameter_values
+from graphshare.execute.prepare.prepare import assign_values, refuse_missing, runnable_part, unique_names
+from graphshare.execute.prepare.variable_values import as_array, convert_feed, random_stream
 from graphshare.formats.model_format import has_kernels
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node

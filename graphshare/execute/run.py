@@ -18,11 +18,11 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.feeds import GivenShape
 from graphshare.execute.interpreter import Run, Timing, run_plan
 from graphshare.execute.plan import make_plan
-from graphshare.execute.prepare import prepare, runnable_part, unique_names
-from graphshare.execute.variable_values import random_stream
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.prepare import prepare, runnable_part, unique_names
+from graphshare.execute.prepare.variable_values import random_stream
 from graphshare.formats.images.images import Images
 from graphshare.formats.params.arrays import have_equal_values
 from graphshare.formats.params.records import ParameterFile
@@ -31,8 +31,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.progress import task
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_number
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class NumericResult(ShortRepr):

@@ -9,14 +9,14 @@ import msgspec
 
 from graphshare.checkpoint.folder import ModelFiles
 from graphshare.checkpoint.load import load
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.registry import read_index
 from graphshare.inspection.graph import inspect
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import redact
 
 

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import NameLists
+from graphshare.analysis.name_lists import NameLists, implied_variables
 from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.text.format import format_names
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 if TYPE_CHECKING:
-    from graphshare.execute.shape_report import Shaped
+    from graphshare.execute.prepare.shape_report import Shaped
 
 
 class VariableRole(msgspec.Struct, frozen=True):

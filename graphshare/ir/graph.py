@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from graphshare.text.format import format_count, format_names, shorten
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import LONGEST_NAME, ShortRepr, quote_name
+from graphshare.text.summary import LONGEST_NAME, ShortRepr, Table, format_html, quote_name
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 

@@ -13,12 +13,17 @@ from types import MappingProxyType
 import msgspec
 
 from graphshare.analysis.batch_axis import Coupling, follow_batch
-from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
-from graphshare.analysis.malformed import find_missing_outputs, find_odd_variables
-from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.name_lists import (
+    find_missing_outputs,
+    find_odd_variables,
+    implied_inputs,
+    implied_variables,
+    implies_variables,
+    output_name,
+)
 from graphshare.analysis.roles import Role, assign_roles, implied_role
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological

@@ -13,7 +13,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Node, Rewrite
 from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 Mode = Literal["copy", "tie"]
 ModeOrBatch = Literal["copy", "tie", "batch"]

@@ -11,12 +11,11 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.malformed import find_odd_variables
+from graphshare.analysis.name_lists import find_odd_variables, implied_variables
 from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import prefix_node, rebuild, relink
 from graphshare.ir.walk import post_order

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from graphshare.analysis.implied import implied_name, implied_variables
+from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import EMPTY, Branch, Graph, Node, NodeDetails, Rename, Rewrite
 from graphshare.ir.rebuild import StoredNames, rebuild_graph, rename_node
 from graphshare.rewrite.choices import check_collisions

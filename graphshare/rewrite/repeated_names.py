@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.rules.plan import Plan
 from graphshare.rewrite.share import Sharing, Tied, Ties, share_by_plan

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from graphshare.analysis.implied import IMPLIED_BEFORE, implied_inputs
-from graphshare.analysis.name_lists import total_outputs
+from graphshare.analysis.name_lists import IMPLIED_BEFORE, implied_inputs, total_outputs
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.source import VERSION, MxnetSource

@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from graphshare.analysis.branches import HeadPairs
+from graphshare.analysis.branches import HeadPairs, NodePair, Twins
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import infer
-from graphshare.analysis.twins import NodePair, Twins
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
-from graphshare.execute.prepare import Assignment, assign_values
+from graphshare.execute.prepare.feeds import GivenShape, parameter_values
+from graphshare.execute.prepare.prepare import Assignment, assign_values
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable

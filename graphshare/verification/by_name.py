@@ -10,21 +10,19 @@ from typing import TypeVar
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import internals, output_name
+from graphshare.analysis.branches import HeadPairs, find_twins
+from graphshare.analysis.name_lists import implied_variables, internals, output_name
 from graphshare.analysis.roles import Kind
 from graphshare.analysis.targets import resolve_targets
-from graphshare.analysis.twins import find_twins
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
-from graphshare.execute.feeds import GivenShape, parameter_values
-from graphshare.execute.prepare import Prepared, prepare, unique_names
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
+from graphshare.execute.prepare.feeds import GivenShape, parameter_values
+from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
-from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.formats.params.records import find_coarsest

@@ -11,16 +11,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import msgspec
 import numpy as np
 
-from graphshare.analysis.branches import HeadPairs
+from graphshare.analysis.branches import HeadPairs, NodePair, Twins
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
-from graphshare.analysis.twins import NodePair, Twins
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import Drawn
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, create_executor
-from graphshare.execute.feeds import GivenShape
-from graphshare.execute.prepare import (
+from graphshare.execute.prepare.declared_inputs import Drawn
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.prepare import (
     Assignment,
     assign_values,
     describe_conversions,
@@ -28,7 +27,7 @@ from graphshare.execute.prepare import (
     infer_variables,
     refuse_missing,
 )
-from graphshare.execute.variable_values import draw_inputs
+from graphshare.execute.prepare.variable_values import draw_inputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.graph import EMPTY, Graph, Node

@@ -14,8 +14,7 @@ from graphshare.formats.params.lookup import How, ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 from graphshare.verification.compare import (
     DtypeTolerance,
     EngineComparison,

@@ -6,19 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.twins import NodePair, Twins
+from graphshare.analysis.branches import HeadPairs, NodePair, Twins
+from graphshare.analysis.name_lists import implied_variables, output_name
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
-from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
-from graphshare.execute.memory import check_memory
+from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
-from graphshare.execute.prepare import describe_upgrade, upgrade_part
-from graphshare.execute.session_model import SessionPart
+from graphshare.execute.prepare.declared_inputs import draw_values
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.prepare import describe_upgrade, upgrade_part
 from graphshare.formats.model_format import Capability, find_format, has_kernels, require
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
 from graphshare.ir.compare import Pairing
@@ -93,7 +91,7 @@ def verify(
     """
     sides = [left] if right is None else [left, right]
     options = _choose_engines(sides, options)
-    if has_runtime() and not all(has_kernels(side.graph) for side in sides):
+    if not all(has_kernels(side.graph) for side in sides):
         from graphshare.execute.engines.confined_session import start_process  # start-up: few proofs are of ONNX models
 
         start_process()

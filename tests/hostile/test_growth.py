@@ -12,7 +12,7 @@ import pytest
 
 from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import run_rules
-from graphshare.execute.prepare import unique_names
+from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.inspection.graph import inspect

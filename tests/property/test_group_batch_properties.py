@@ -8,10 +8,9 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph
-from graphshare.ir.compare import compare_structure
+from graphshare.ir.compare import check_isomorphic, compare_structure
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import reachable
 from graphshare.rewrite.batch import plan_batch

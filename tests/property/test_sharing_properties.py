@@ -11,15 +11,13 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphshare.checkpoint.chain import follow_rewrite
-from graphshare.checkpoint.map_file import names_from_map, parse_map, restore_escapes
-from graphshare.checkpoint.map_text import map_text
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.map_file import map_text, names_from_map, parse_map, restore_escapes
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import check_written
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.rename import rename, rename_by_rules
 from graphshare.rewrite.rules.model import Rule, Ruleset

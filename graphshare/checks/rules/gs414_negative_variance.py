@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import implied_variables
 from graphshare.checks.examples import batch_norm
 from graphshare.checks.record_values import find_negative
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule

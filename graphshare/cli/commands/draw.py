@@ -16,8 +16,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
-from graphshare.files.output_paths import is_directory
-from graphshare.files.paths import base_name
+from graphshare.files.paths import base_name, is_directory
 from graphshare.text.format import format_count
 
 _LANGUAGES: dict[str, Any] = {

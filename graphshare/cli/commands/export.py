@@ -16,7 +16,7 @@ from graphshare.cli.console import put_json, say
 from graphshare.cli.output import warn
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import WeightPlace

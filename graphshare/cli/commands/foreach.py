@@ -22,8 +22,7 @@ from graphshare.fleet.records import Result
 from graphshare.fleet.summary import RunSummary, Spool
 from graphshare.fleet.tasks import Template
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
-from graphshare.text.format import escape_control, format_count, format_number
-from graphshare.text.json_text import encode_json
+from graphshare.text.format import encode_json, escape_control, format_count, format_number
 
 PAUSE = 30.0  # seconds between two lines
 FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github", "html")

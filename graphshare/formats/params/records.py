@@ -13,7 +13,7 @@ import msgspec
 from graphshare.errors import RefusedError
 from graphshare.files.byte_source import Identity
 from graphshare.text.format import escape_surrogates, format_count, shorten
-from graphshare.text.short_repr import ShortRepr, quote_name
+from graphshare.text.summary import ShortRepr, quote_name
 from graphshare.text.urls import redact
 
 if TYPE_CHECKING:

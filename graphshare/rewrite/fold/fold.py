@@ -17,7 +17,7 @@ from graphshare.progress import task
 from graphshare.rewrite.fold.plan import Pair, plan_folding
 from graphshare.text.format import format_count
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 if TYPE_CHECKING:
     from graphshare.ops.kernel import Array

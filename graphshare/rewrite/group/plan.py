@@ -9,20 +9,20 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.parameters import Plan, list_parameter_names, plan_records
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import find_format, list_mismatches
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName, describe_difference
 from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import name_output, resolve_names
 from graphshare.rewrite.group.join import Collision, GroupMember, Output, Place, find_collisions, join, resolve_connections
 from graphshare.text.patterns import compile_pattern
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 OnCollision = Literal["error", "prefix", "tie-if-equal"]
 

@@ -10,20 +10,20 @@ from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
-from graphshare.checkpoint.self_check import check_isomorphic
-from graphshare.errors import Fault, RefusedError, SelfCheckError
-from graphshare.formats.model_format import BUG, Capability, StaticType, find_format
+from graphshare.checkpoint.parameters import Plan, list_parameter_names, plan_records
+from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
+from graphshare.formats.model_format import Capability, StaticType, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
 from graphshare.ir.walk import Body, topological
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.group.plan import Member, find_incompatibilities
 from graphshare.text.format import format_names
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 OPTION = "`switch`"
 

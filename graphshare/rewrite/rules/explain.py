@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
@@ -16,7 +16,7 @@ from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import kinds_of, plan_names, plan_sharing
 from graphshare.rewrite.rules.resolve import NameStep, Resolver, find_shadowed
 from graphshare.text.names import did_you_mean, split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 
 class ExplainedStep(msgspec.Struct, frozen=True):

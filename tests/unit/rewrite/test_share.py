@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Graph, Rewrite
 from graphshare.rewrite.detect import detect
 from graphshare.rewrite.repeated_names import plan_doctor

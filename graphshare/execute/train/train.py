@@ -11,14 +11,14 @@ import msgspec
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.feeds import GivenShape
-from graphshare.execute.memory import check_memory
-from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.prepare import Prepared, prepare
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import NumericResult, tabulate_outputs
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.tape import needs_head_gradient
-from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.tape import needs_head_gradient
+from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
@@ -27,8 +27,8 @@ from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_names, format_number
-from graphshare.text.html import Table, format_html
 from graphshare.text.names import join_key, suggest
+from graphshare.text.summary import Table, format_html
 
 
 class LossHistory(NumericResult, msgspec.Struct, eq=False):
