@@ -5,9 +5,10 @@ from __future__ import annotations
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.errors import Fault
+from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
+from graphshare.formats.params.records import DTYPES
 
-_FLAGS = {"0": "float32", "1": "float64", "2": "float16", "3": "uint8", "4": "int32", "5": "int8", "6": "int64", "7": "bool",
-          "12": "bfloat16"}  # fmt: skip
+_FLAGS = {str(codes.mxnet): dtype for dtype, codes in DTYPES.items() if dtype not in UNLOADABLE_DTYPES}
 
 
 @check_rule(
