@@ -5,12 +5,12 @@ The field numbers are those of onnx.proto (IR versions 7 to 11).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.stored import NamedMessage, Span
+from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
 from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, RAW, dtype_code
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import Graph
@@ -45,23 +45,40 @@ def rename_message(message: NamedMessage, name: str) -> Blob | Message:
     return renamed
 
 
+def rewrite_message(span: Span, changes: Mapping[int, Callable[[Span], Message | bytes]]) -> Message:
+    """Return a message whose fields of these numbers are what ``changes`` make of their values, and all else as it was read."""
+    message = Message()
+    for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
+        if number not in changes:
+            message.add_encoded(Span(span.file, begin, end))
+            continue
+        value = changes[number](Span(span.file, start, end))
+        if isinstance(value, bytes):
+            message.add_bytes(number, value)
+        else:
+            message.add_message(number, value)
+    return message
+
+
+def keep_message(message: Message) -> Span:
+    """Return a message as bytes in memory."""
+    data = b"".join(message.pieces())
+    return Span(MemoryFile(data), 0, len(data))
+
+
+def keep_field(number: int, value: Message) -> Span:
+    """Return a field with its tag as bytes in memory."""
+    field = Message()
+    field.add_message(number, value)
+    return keep_message(field)
+
+
 def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     """Return a SparseTensorProto under another name, which is that of its values."""
     if message.name == name:
         return message.span
-    span, renamed = message.span, Message()
-    for field in scan(span.file.data, span.start, span.end):
-        if field[2] != message.name_start:
-            renamed.add_encoded(Span(span.file, field[2], field[4]))
-            continue
-        values = Message()
-        for inner in scan(span.file.data, field[3], field[4]):
-            if inner[0] != TENSOR_NAME:
-                values.add_encoded(Span(span.file, inner[2], inner[4]))
-            elif text_at(span.file.data, inner) == message.name:
-                values.add_bytes(TENSOR_NAME, encode_text(name))
-        renamed.add_message(1, values)
-    return renamed
+    new_name = {TENSOR_NAME: lambda _: encode_text(name)}
+    return rewrite_message(message.span, {1: lambda values: rewrite_message(values, new_name)})
 
 
 def name_tensor(span: Span, name: str) -> Message:
