@@ -16,17 +16,8 @@ from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
 
-# AttributeProto: where a value stands, and the number of its type.
-_FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = (
-    (2, 1),
-    (3, 2),
-    (4, 3),
-    (5, 4),
-    (6, 5),
-    (7, 6),
-    (8, 7),
-    (9, 8),
-)
+_FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = range(2, 10)
+"""The fields of values in an AttributeProto; the number of a value's type is one less."""
 Dimensions = Sequence[int | str | None]
 """Sizes; a text is one that the caller of a model chooses, by its name, None one of which nothing is known."""
 ExternalRange = tuple[str, int, int]
@@ -204,39 +195,39 @@ def encode_attribute(name: str, value: Any) -> Message:
     """Return an AttributeProto. A graph in it is empty: that of the node's subgraph is written in its place."""
     message = Message()
     message.add_text(1, name)
-    if isinstance(value, (bool, int)):
-        message.add_integer(_INTEGER[0], int(value))
-        kind = _INTEGER
-    elif isinstance(value, float):
-        message.add_float(_FLOAT[0], value)
-        kind = _FLOAT
-    elif isinstance(value, str):
-        message.add_bytes(_TEXT[0], value.encode())
-        kind = _TEXT
-    elif isinstance(value, Tensor):
-        tensor = describe_tensor("", value.dtype, value.shape)
-        tensor.add_bytes(9, value.content or b"")
-        message.add_message(_TENSOR[0], tensor)
-        kind = _TENSOR
-    elif isinstance(value, Graph):
-        message.add_message(_GRAPH[0], Message())
-        kind = _GRAPH
-    else:
-        kind = _encode_list(message, value)
-    message.add_integer(20, kind[1])
+    field = _add_value(message, value)
+    message.add_integer(20, field - 1)
     return message
 
 
-def _encode_list(message: Message, values: Float | Sequence[int] | Sequence[str]) -> tuple[int, int]:
-    if isinstance(values, Float):
-        for number in values.values:
-            message.add_float(_FLOATS[0], number)
+def _add_value(message: Message, value: Any) -> int:
+    """Add a value to an AttributeProto, and return its field."""
+    if isinstance(value, (bool, int)):
+        message.add_integer(_INTEGER, int(value))
+        return _INTEGER
+    if isinstance(value, float):
+        message.add_float(_FLOAT, value)
+        return _FLOAT
+    if isinstance(value, str):
+        message.add_bytes(_TEXT, value.encode())
+        return _TEXT
+    if isinstance(value, Tensor):
+        tensor = describe_tensor("", value.dtype, value.shape)
+        tensor.add_bytes(RAW, value.content or b"")
+        message.add_message(_TENSOR, tensor)
+        return _TENSOR
+    if isinstance(value, Graph):
+        message.add_message(_GRAPH, Message())
+        return _GRAPH
+    if isinstance(value, Float):
+        for number in value.values:
+            message.add_float(_FLOATS, number)
         return _FLOATS
-    if values and all(isinstance(value, str) for value in values):
-        message.add_texts(_TEXTS[0], map(str, values))
+    if value and all(isinstance(text, str) for text in value):
+        message.add_texts(_TEXTS, value)
         return _TEXTS
-    for value in values:
-        message.add_integer(_INTEGERS[0], int(value))
+    for number in value:
+        message.add_integer(_INTEGERS, int(number))
     return _INTEGERS
 
 
