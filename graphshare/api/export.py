@@ -14,7 +14,6 @@ from graphshare.analysis.bodies import draws_numbers
 from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.shapes import TYPE_FLAGS
 from graphshare.api.fold import fold as fold_model
-from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.api.onnx_translation import (
     DynamicShapes,
     Instance,
@@ -26,6 +25,7 @@ from graphshare.api.onnx_translation import (
     translate_sizes,
 )
 from graphshare.arguments import Natural, NotNegative, Seconds
+from graphshare.checkpoint.arguments import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.api.models import Model, as_checkpoint
 from graphshare.arguments import Natural, NotNegative, Seconds
+from graphshare.checkpoint.arguments import Model, as_checkpoint
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
@@ -65,7 +65,8 @@ def fold(
     with resource_limits(max_memory, time_limit):
         with locate_refusals(source):
             check_belongs(source.parameter_file, source.graph)
-            rewrite, arrays, report = fold_layers(source)
+            rewrite = fold_layers(source)
+        report, arrays = rewrite.report, rewrite.arrays
         notes = notes_on(source.parameter_file, source.graph)
         if not report.count:
             notes.append("no BatchNorm was folded")

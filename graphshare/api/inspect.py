@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles, find_roles
 from graphshare.checkpoint.folder import Sieve, find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -36,8 +36,8 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     """
     source = as_checkpoint(model)
     with locate_refusals(source):
-        check_roles(source.graph.variables(), as_input, as_parameter)
-    found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
+        roles = find_roles(source, as_input, as_parameter)
+    found = inspect_graph(source.graph, roles)
     if shapes or (shapes is not None and not find_format(source.graph).supports(Capability.COSTS)):
         return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from graphshare.api.models import Names, as_names
 from graphshare.arguments import Natural, NotNegative
+from graphshare.checkpoint.arguments import Names, as_names
 from graphshare.checkpoint.load import StrPath, find_both_params, find_params
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction

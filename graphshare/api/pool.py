@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from graphshare.api.models import Model, as_checkpoint
 from graphshare.arguments import Text
+from graphshare.checkpoint.arguments import Model, as_checkpoint
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -170,16 +170,15 @@ def follow_rewrite(
 
 
 def follow_group(
-    models: Sequence[Checkpoint],
-    rewrite: Rewrite,
-    plans: Sequence[tuple[ParameterFile, Plan]],
-    *,
-    report: object = None,
-    notes: Iterable[str] = (),
+    models: Sequence[Checkpoint], rewrite: Rewrite, *, report: object = None, notes: Iterable[str] = ()
 ) -> Checkpoint:
-    """Return the one model that a rewrite made of several; ``plans`` say which of their records it takes."""
+    """Return the one model that a rewrite made of several, a branch of each, with the records that its variables need.
+
+    Raises:
+        RefusedError: two records of a model would get one name; all such names are listed.
+    """
+    lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
     rewrite = _settle_names(rewrite)
-    lists = [list_under(file, plan) for file, plan in plans]
     records = tuple(record for part in lists for record in part.records)
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
     for model in models:
@@ -196,6 +195,21 @@ def follow_group(
         notes=(*notes, *_note_untyped(rewrite.graph)),
         needs_params=True,
     )
+
+
+def _plan_records(models: Sequence[Checkpoint], rewrite: Rewrite) -> Iterator[tuple[ParameterFile, Plan]]:
+    """Yield which records of each model's file the result has; one that models share is that of the first."""
+    placed: set[Node] = set()
+    written: set[str | None] = set()
+    for model, branch in zip(models, rewrite.branches, strict=True):
+        if model.parameter_file is not None:
+            renames = tuple(rename for rename in rewrite.renames if rename.branch == branch.label)
+            plan = plan_records(model.parameter_file, Rewrite(rewrite.graph, (branch,), renames), drop_unused=True)
+            shared = {image.name for image in branch.images.values() if image in placed}
+            own = [(record, key) for record, key in plan if key not in written or split_key(key or "")[1] not in shared]
+            written.update(key for _, key in own)
+            yield model.parameter_file, own
+        placed.update(branch.images.values())
 
 
 def _note_untyped(graph: Graph) -> list[str]:

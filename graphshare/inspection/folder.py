@@ -7,6 +7,7 @@ from math import prod
 
 import msgspec
 
+from graphshare.analysis.roles import assign_roles
 from graphshare.checkpoint.folder import ModelFiles
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.parameters import notes_on
@@ -52,7 +53,7 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
     facts = ModelFacts(redact(files.graph), params and redact(params), tuple(files.params))
     try:
         model = load(files.graph, params=params)
-        found = inspect(model.graph, held=model.held)
+        found = inspect(model.graph, assign_roles(model.graph, held=model.held))
         remarks = notes_on(model.parameter_file, model.graph)
         for path in files.params.values():
             if path != params:

@@ -71,12 +71,9 @@ class ModuleNames(msgspec.Struct, frozen=True):
     state_names: list[str]
 
 
-def inspect(
-    graph: Graph, *, held: frozenset[str] | None = None, as_input: tuple[str, ...] = (), as_parameter: tuple[str, ...] = ()
-) -> Inspection:
-    """Return the facts of ``graph``; ``held`` are the names in its parameter file, if it has one."""
+def inspect(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
+    """Return the facts of ``graph``."""
     lists = NameLists(graph)
-    roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     ids = {node: i for i, node in enumerate(graph.nodes)}
     uses = consumers(graph.nodes)
     implied = [(variable.name, implied_role(variable)) for variable in implied_variables(graph)]

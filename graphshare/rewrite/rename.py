@@ -60,8 +60,8 @@ def _differs(node: Node, stored: StoredNames | None) -> bool:
 
 def rename_by_rules(
     graph: Graph, ruleset: Ruleset, *, only: Collection[Only] = (), held: frozenset[str] | None = None
-) -> tuple[Rewrite, tuple[str, ...]]:
-    """Rename nodes by rules; return the notes on the rules too.
+) -> Rewrite:
+    """Rename nodes by rules; the notes are on the rules.
 
     Parameters that an alias or a scope override moves get their new names where these are free; two of one name are refused.
 
@@ -78,7 +78,7 @@ def rename_by_rules(
         hint = "a rename keeps nodes apart; `graphshare share` makes parameters of one name one"
         raise RefusedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
     check_isomorphic(rewrite)
-    return rewrite, plan.notes
+    return msgspec.structs.replace(rewrite, notes=plan.notes)
 
 
 def _choose(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -> dict[Node, None]:

@@ -48,13 +48,11 @@ class Ties(ShortRepr, msgspec.Struct, frozen=True):
     separate: list[str]
 
 
-class Sharing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """A rewrite with its roles, its report and the notes on it. ``adds_operators`` says that a run must prove it."""
+class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite of parameters, with the roles before it and the report. ``adds_operators`` says that a run must prove it."""
 
-    rewrite: Rewrite
     roles: Mapping[Node, Role]
     ties: Ties
-    notes: tuple[str, ...]
     adds_operators: bool = False
 
 
@@ -104,7 +102,12 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     if len(rules) == 1 and not report.separate and all(rule.kind == "alias" and rule.literal is None for rule in rules):
         count, kept = len(plan.ties), len(set(plan.ties.values()))
         warnings = (*warnings, f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more")
-    return Sharing(rewrite, roles, report, warnings, adds_operators=bool(reshaped))
+    return Sharing(
+        *(rewrite.graph, rewrite.branches, rewrite.renames, warnings),
+        roles=roles,
+        ties=report,
+        adds_operators=bool(reshaped),
+    )
 
 
 def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None) -> set[Node]:

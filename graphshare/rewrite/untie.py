@@ -53,7 +53,7 @@ def plan_untie(
     check_isomorphic(Rewrite(rewrite.graph, rewrite.branches[:1]), copies=copies)
     copied = [Tied(n.name, copy.name, chosen[n]) for b in rewrite.branches[1:] for n, copy in b.images.items()]
     report = Ties([], [], copied, [n.name for n, role in roles.items() if role.is_parameter and n not in chosen])
-    return Sharing(rewrite, roles, report, ())
+    return Sharing(rewrite.graph, rewrite.branches, roles=roles, ties=report)
 
 
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from graphshare.api.check import check_options
-from graphshare.api.models import Shapes
+from graphshare.checkpoint.arguments import Shapes
 from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline

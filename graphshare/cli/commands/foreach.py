@@ -9,10 +9,11 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.foreach import foreach
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import align, is_quiet, put, put_json_text, put_text, say
-from graphshare.cli.fleet import foreach, refuse_misspelt
+from graphshare.cli.fleet import refuse_misspelt
 from graphshare.cli.progress import Bar, is_shown
 from graphshare.cli.report import put_report
 from graphshare.files.staged_file import note_output

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.inspect import inspect
-from graphshare.api.models import Shapes
+from graphshare.checkpoint.arguments import Shapes
 from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
