@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.bodies import draws_numbers
+from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.shapes import TYPE_FLAGS
-from graphshare.analysis.twins import spread_inputs
 from graphshare.api.fold import fold as fold_model
-from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.api.onnx_translation import (
     DynamicShapes,
     Instance,
@@ -26,15 +25,15 @@ from graphshare.api.onnx_translation import (
     translate_sizes,
 )
 from graphshare.arguments import Natural, NotNegative, Seconds
+from graphshare.checkpoint.arguments import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
-from graphshare.execute.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
+from graphshare.execute.prepare.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import UsedFile, is_directory, is_stem, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, extend
+from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
 from graphshare.formats.model_names import name_of_file
 from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
@@ -44,7 +43,7 @@ from graphshare.formats.params.convert import cast_in_memory
 from graphshare.resources import end_time_limit, resource_limits
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from graphshare.verification.compare import tolerate_export
 from graphshare.verification.onnx_checker import require_judges
 from graphshare.verification.onnx_export import ExportReport, prove_export

@@ -8,11 +8,11 @@ import msgspec
 
 from graphshare.analysis.batch_axis import follow_batch
 from graphshare.analysis.roles import Kind, Role
-from graphshare.api.models import Shape
+from graphshare.checkpoint.arguments import Shape
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import MEMORY
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.execute.static_shapes import StaticPart, infer_part
+from graphshare.execute.prepare.shape_report import StaticPart, infer_part
 from graphshare.export_onnx.dynamic import Symbol, Variant, generalize
 from graphshare.export_onnx.translate import Translated, translate_graph
 from graphshare.formats.onnx.stored import find_stored

@@ -8,18 +8,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.api.models import Model, Names, as_checkpoint, as_names, check_roles
-from graphshare.api.rules import ruleset_of
 from graphshare.arguments import Text
-from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, check_roles
 from graphshare.checkpoint.load import StrPath, locate_refusals
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
 from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_doctor
+from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 from graphshare.rewrite.share import Sharing, Tied, Ties, plan_share
 from graphshare.rewrite.untie import plan_untie
@@ -51,13 +50,16 @@ def share(
     gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module refuses: ``tie`` makes them one,
     ``separate`` gives them names of their own. ``transposed`` ties, in an ONNX model, tables that Gathers read to parameters
     that are their transposes, as the embedding and the last layer of a language model are: the Gather takes columns, and a
-    Transpose of its output follows. onnxruntime computes the same bits before and after; where it cannot, a note says why.
+    Transpose of its output follows. A rule may tie parameters of an ONNX model that have equal bytes and other shapes: the one
+    becomes a Reshape of the other. In both cases onnxruntime computes the same bits before and after; where it cannot, a note
+    says why.
 
     Raises:
         InputError: the rules file cannot be read or has faults; all are listed.
         UsageError: there are no rules, or rules and another purpose.
         RefusedError: nothing would change, the rules do not fit the graph, or parameters of different kinds, shapes or dtypes
             would be one; all are listed.
+        DisprovedError: onnxruntime computes something else.
     """
     has_rules = rules is not None or bool(aliases or overrides)
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed))
@@ -89,8 +91,9 @@ def share(
             report = plan_share(source.graph, ruleset, **roles)
     notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
     ties = report.ties
-    needs_params = bool(ties.tied or ties.renamed or ties.copied or report.rewrite.renames)
-    return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+    needs_params = bool(ties.tied or ties.renamed or ties.copied or report.renames)
+    tied = follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
+    return _prove(source, tied) if report.adds_operators else tied
 
 
 def refuse_unused(options: Mapping[str, object], where: str) -> None:
@@ -102,8 +105,7 @@ def refuse_unused(options: Mapping[str, object], where: str) -> None:
 
 def _tie_transposed(source: Checkpoint) -> Checkpoint:
     """Return a model whose tables are tied to their transposes. Raises RefusedError where there is none; DisprovedError."""
-    from graphshare.formats.onnx.staging import encode_for_session  # start-up: few models are ONNX models
-    from graphshare.formats.onnx.transposed import find_tables, tie_transposed
+    from graphshare.formats.onnx.transposed import find_tables, tie_transposed  # start-up: few models are ONNX models
 
     find_format(source.graph).require(Capability.POOL, what="`transposed`", where=source.where)
     pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))
@@ -114,8 +116,13 @@ def _tie_transposed(source: Checkpoint) -> Checkpoint:
     tied = [Tied(table.name, twin.name, "") for table, twin in pairs.items()]
     own = {node.to for node in tied}
     names = [node.name for node in rewrite.graph.variables() if node.details.holds_value and node.name not in own]
-    report = Sharing(rewrite, {}, Ties(tied, [], [], names), ())
-    model = follow_rewrite(source, rewrite, report=report, drop_unused=True)
+    report = Sharing(rewrite.graph, rewrite.branches, roles={}, ties=Ties(tied, [], [], names))
+    return _prove(source, follow_rewrite(source, rewrite, report=report, drop_unused=True))
+
+
+def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
+    """Return a model, with a note where it could not be compared with its source. Raises DisprovedError for other bits."""
+    from graphshare.formats.onnx.staging import encode_for_session  # start-up: few models are ONNX models
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
     proof = compare_bits(source, lambda: encode_for_session(model.graph, model.parameter_file), source.where)

@@ -21,7 +21,7 @@ class SharingPair(NamedTuple):
 
 def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Iterator[SharingPair]:
     """Yield each operator with the first of its kind that has the same variable at the same one of ``formals``."""
-    if not context.has_graph or not context.shared_parameters:
+    if not context.shared_parameters:
         return
     owner: dict[tuple[str, str, Node], Node] = {}
     for node in context.reachable:

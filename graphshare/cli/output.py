@@ -13,7 +13,7 @@ from graphshare.checkpoint.outputs import Outputs, find_stale, resolve_outputs
 from graphshare.checkpoint.save import choose_options, write_outputs
 from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.files.output_paths import Content, UsedFile
+from graphshare.files.paths import Content, UsedFile
 from graphshare.formats.model_format import CopiedWeights
 from graphshare.formats.model_names import stem_of, suggest_parameters
 
@@ -114,7 +114,7 @@ def say_written(outputs: Outputs) -> None:
 
 
 def _print_plan(model: Checkpoint, format_: str, report: Mapping[str, Any]) -> None:
-    from graphshare.checkpoint.map_text import describe_rewrite  # its hashes take time to import
+    from graphshare.checkpoint.map_file import describe_rewrite  # its hashes take time to import
 
     found = describe_rewrite(model)
     file = model.parameter_file

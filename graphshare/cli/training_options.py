@@ -13,11 +13,11 @@ from graphshare.cli.options import gather
 from graphshare.cli.progress import is_shown
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking
-from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import OutputSummary, summarize
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.train import LossHistory, StepListener, Trained
-from graphshare.files.output_paths import is_directory
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.train import LossHistory, StepListener, Trained
+from graphshare.files.paths import is_directory
 from graphshare.formats.params.registry import choose_format
 from graphshare.text.format import escape_control, format_count, format_number
 

@@ -19,8 +19,7 @@ from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_col
 from graphshare.fleet.work import make_unfinished
 from graphshare.resources import parse_size
 from graphshare.text.format import format_count
-from graphshare.text.html import MOST_ROWS, Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import MOST_ROWS, ShortRepr, Table, format_html
 from graphshare.text.urls import is_url, local_path
 
 Outcomes = Iterator[tuple[Task, Result | Killed]]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
 
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
@@ -19,17 +20,22 @@ from graphshare.ir.walk import consumers
 from graphshare.ops.registry import signature_of
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
 _MAX_BOUNDARIES = 64  # of one name: real names have fewer, and each costs a copy of the rest
 
+Likeness = Literal["values", "bytes", "transpose", "shape", "operator"]
+
 
 class Candidates(ShortRepr, msgspec.Struct, frozen=True):
-    """Parameters that may be meant to be one. ``why`` says what is equal; ``options`` would tie all to the first."""
+    """Parameters that may be meant to be one. ``why`` says what is equal; ``options`` would tie all to the first.
+
+    Of an ONNX model these may be ``bytes`` under other shapes, and the numbers of a table that has its ``transpose`` beside it.
+    """
 
     names: list[str]
-    why: Literal["values", "shape", "operator"]
+    why: Likeness
     related: bool
     form: str
     options: list[str]
@@ -55,10 +61,16 @@ def detect(
     relations = _list_relations(nodes)
     found: list[Candidates] = []
     done: set[frozenset[Node]] = set()
-    for (form, constant), group in _group_by_value(nodes, auxiliary, records, params).items():
-        for part in [group] if not constant else _group_related(group, relations):
+    has_other_forms = params is not None and find_format(graph).supports(Capability.POOL)
+    alike: dict[str, list[list[Node]]] = {}
+    for (form, digest, constant), group in _group_by_value(nodes, auxiliary, records, params, has_other_forms).items():
+        if not constant:
+            alike.setdefault(digest, []).append(group)
+        for part in ([group] if not constant else _group_related(group, relations)) if len(group) > 1 else []:
             done.add(frozenset(part))
-            found.append(_candidates(part, "values", form.split("\0")[0], len(_group_related(part, relations)) == 1))
+            found.append(_candidates(part, "values", form, len(_group_related(part, relations)) == 1))
+    if params is not None and has_other_forms:
+        found += _list_other_forms(graph, params, alike.values(), relations)
     uses = consumers(graph.nodes)
     forms: dict[tuple[str, bool, str], list[Node]] = {}
     for node in nodes:
@@ -72,7 +84,7 @@ def detect(
     return found
 
 
-def _candidates(nodes: list[Node], why: Literal["values", "shape", "operator"], form: str, related: bool) -> Candidates:
+def _candidates(nodes: list[Node], why: Likeness, form: str, related: bool) -> Candidates:
     names = [node.name for node in nodes]
     options = [f"--alias {_quote_alias(name)}={names[0]}" for name in names[1:]]
     return Candidates(names, why, related, form, options)
@@ -83,20 +95,48 @@ def _quote_alias(name: str) -> str:
     return literal if not re.search(r"[*?\[]|^re:", name) else f"={literal}"
 
 
+def _list_other_forms(
+    graph: Graph,
+    params: ParameterFile,
+    alike: Iterable[list[list[Node]]],
+    relations: Mapping[Node, list[str]],
+) -> Iterator[Candidates]:
+    """Yield parameters of an ONNX model with equal bytes and other shapes, and tables with their transposes."""
+    from graphshare.formats.onnx.transposed import LEAST, find_tables  # start-up: few models are ONNX models
+
+    records = params.by_key()
+    for groups in alike:
+        part = [group[0] for group in sorted(groups, key=len, reverse=True)]
+        if len(part) > 1 and records[part[0].name].dense_size >= LEAST:
+            forms = " and ".join(_format_array(records[node.name]) for node in part)
+            yield _candidates(part, "bytes", forms, len(_group_related(part, relations)) == 1)
+    for table, twin in find_tables(graph, params):
+        names, is_related = [twin.name, table.name], bool(_group_related([table, twin], relations))
+        yield Candidates(names, "transpose", is_related, _format_array(records[twin.name]), ["--transposed"])
+
+
 def _group_by_value(
-    nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record], params: ParameterFile | None
-) -> dict[tuple[str, bool], list[Node]]:
-    """Group parameters of equal bytes; the key is their form, and whether all their numbers are equal."""
+    nodes: Iterable[Node],
+    auxiliary: Collection[Node],
+    records: Mapping[str, Record],
+    params: ParameterFile | None,
+    has_other_forms: bool,
+) -> dict[tuple[str, str, bool], list[Node]]:
+    """Group parameters of equal bytes; the key is their form, what they contain, and whether all their numbers are equal.
+
+    An array is read where another one has its form, or with ``has_other_forms`` its size.
+    """
     if params is None:
         return {}
-    groups: dict[tuple[str, bool], list[Node]] = {}
-    forms = Counter((record.shape, record.dtype) for record in records.values())
+    groups: dict[tuple[str, str, bool], list[Node]] = {}
+    sizes = {key: record.dense_size if has_other_forms else record.shape for key, record in records.items() if record.dtype}
+    alike = Counter((size, records[key].dtype) for key, size in sizes.items())
     with ArrayReader(params) as reader:
         for node in nodes:
             record = records.get(node.name)
             if record is None or record.shape is None or record.dtype is None or 0 in record.shape:
                 continue
-            if forms[record.shape, record.dtype] == 1:
+            if alike[sizes[node.name], record.dtype] == 1:
                 continue
             digest = hashlib.sha256()
             first: bytes | None = None
@@ -106,9 +146,9 @@ def _group_by_value(
                 data = bytes(chunk)
                 first = first or data[: ITEM_SIZES[record.dtype]]
                 constant = constant and data == first * (len(data) // len(first))
-            key = f"{_format_array(record)}\0{node in auxiliary}{digest.hexdigest()}"
-            groups.setdefault((key, constant), []).append(node)
-    return {key: group for key, group in groups.items() if len(group) > 1}
+            key = f"{record.element_type} {node in auxiliary} {digest.hexdigest()}"
+            groups.setdefault((_format_array(record), key, constant), []).append(node)
+    return groups
 
 
 def _describe_form(node: Node, record: Record | None, uses: Mapping[Node, list[tuple[Node, int]]]) -> tuple[str, str]:

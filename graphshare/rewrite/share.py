@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.walk import consumers
 from graphshare.ops.registry import name_inputs, signature_of
@@ -21,7 +22,7 @@ from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import tie
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 _HINTS = ("lr_mult", "wd_mult", "init")
 _KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
@@ -47,13 +48,12 @@ class Ties(ShortRepr, msgspec.Struct, frozen=True):
     separate: list[str]
 
 
-class Sharing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """A rewrite with its roles, its report and the notes on it."""
+class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite of parameters, with the roles before it and the report. ``adds_operators`` says that a run must prove it."""
 
-    rewrite: Rewrite
     roles: Mapping[Node, Role]
     ties: Ties
-    notes: tuple[str, ...]
+    adds_operators: bool = False
 
 
 def plan_share(
@@ -84,18 +84,52 @@ def plan_share(
 
 def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None) -> Sharing:
     """Tie parameters as planned. Errors as in :func:`plan_share`."""
-    faults, notes = _differences(graph, plan, roles, params)
+    reshaped = _find_reshaped(graph, plan.ties, params)
+    faults, notes = _differences(graph, plan, roles, params, reshaped)
     if faults:
         raise RefusedError(faults)
-    rewrite = tie(graph, plan.ties, plan.names)
-    check_isomorphic(rewrite, tied=plan.ties.keys())
+    ties = {tied: kept for tied, kept in plan.ties.items() if tied not in reshaped}
+    rewrite = tie(graph, ties, plan.names)
+    check_isomorphic(rewrite, tied=ties.keys())
+    if reshaped:
+        from graphshare.formats.onnx.transposed import tie_reshaped  # start-up: few ties are of two shapes
+
+        images = rewrite.branches[0].images
+        rewrite = rewrite.then(tie_reshaped(rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped}))
     report = _report(plan, roles, rewrite)
     warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan.ties, roles))
     rules = {plan.why[node] for node in plan.ties if node in plan.why}
     if len(rules) == 1 and not report.separate and all(rule.kind == "alias" and rule.literal is None for rule in rules):
         count, kept = len(plan.ties), len(set(plan.ties.values()))
         warnings = (*warnings, f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more")
-    return Sharing(rewrite, roles, report, warnings)
+    return Sharing(
+        *(rewrite.graph, rewrite.branches, rewrite.renames, warnings),
+        roles=roles,
+        ties=report,
+        adds_operators=bool(reshaped),
+    )
+
+
+def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None) -> set[Node]:
+    """Return the parameters that are tied to one of another shape and equal bytes; only ONNX has a Reshape that is free."""
+    if params is None or not find_format(graph).supports(Capability.POOL):
+        return set()
+    from graphshare.formats.onnx.stored import find_stored  # start-up: few models are ONNX models
+    from graphshare.formats.onnx.transposed import LEAST
+
+    records = params.by_key()
+    reshaped = set()
+    with ArrayReader(params) as left, ArrayReader(params) as right:
+        for tied, kept in ties.items():
+            ours, theirs = records.get(tied.name), records.get(kept.name)
+            if ours is None or theirs is None or None in (ours.shape, theirs.shape) or ours.shape == theirs.shape:
+                continue
+            is_alike = (ours.element_type, ours.storage, ours.dense_size) == (theirs.element_type, "default", theirs.dense_size)
+            if not is_alike or ours.dense_size < LEAST or find_stored(tied.details).input is not None:
+                continue
+            if have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
+                reshaped.add(tied)
+    return reshaped
 
 
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
@@ -117,9 +151,12 @@ def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
 
 
 def _differences(
-    graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None
+    graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None, reshaped: Collection[Node]
 ) -> tuple[list[Fault], list[str]]:
-    """Why pairs that ``plan`` ties cannot be one, and what a person should know of those that can."""
+    """Why pairs that ``plan`` ties cannot be one, and what a person should know of those that can.
+
+    Those that are ``reshaped`` may have two shapes.
+    """
     faults: list[Fault] = []
     notes: list[str] = []
     uses = consumers(graph.nodes)
@@ -132,7 +169,7 @@ def _differences(
         if (roles[tied].kind is Kind.AUXILIARY) != (roles[kept].kind is Kind.AUXILIARY):
             states = " and ".join(f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept))
             faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
-        for what, a, b in _compare_forms(tied, kept, records, uses):
+        for what, a, b in () if tied in reshaped else _compare_forms(tied, kept, records, uses):
             hint = "tie parameters that are alike"
             faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint))
         notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import DisprovedError, Fault, GraphshareError
-from graphshare.execute.declared_inputs import draw_values
+from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError
 from graphshare.execute.engines.confined_session import ConfinedSession
-from graphshare.execute.session_model import SessionPart
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.staging import encode_for_session
 from graphshare.ir.graph import Entry
+from graphshare.resources import chosen_memory
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, compare_values
 
@@ -39,6 +40,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
 
     Raises:
         DisprovedError: an output has other bits in the copy, or the copy cannot be computed.
+        MemoryLimitError: a limit is chosen, and the computation would pass it.
     """
 
     def read_source() -> tuple[bytes, str]:
@@ -49,6 +51,8 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
         drawn = draw_values(source, {}, {}, seed=0)
         wanted = source.run(drawn.values) if drawn.outputs is None else drawn.outputs
     except GraphshareError as error:
+        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
+            raise
         return f"not computed: {error.faults[0].message}"
     hint = "nothing was written; please report it"
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,8 @@ import pytest
 from onnx import ModelProto, TensorProto, numpy_helper
 
 import graphshare as gs
+from graphshare.errors import Fault
+from graphshare.files.leftovers import temporary_path
 from graphshare.formats.onnx import pool as pooling
 from tests.onnx_files.mutable import BOOL, SOURCES, body, build, declare, node
 from tests.processes import ROOT, done, files_in, graphshare, refused
@@ -298,6 +301,43 @@ def test_names_of_the_file_that_are_refused(data: str, pair: list[Path], tmp_pat
     with pytest.raises((gs.UsageError, gs.RefusedError)):
         gs.pool(pair, tmp_path / "out", data=data)
     assert files_in(tmp_path / "out") == []
+
+
+def test_after_a_killed_run_a_pool_grows_as_it_would_have(pair: list[Path], tmp_path: Path) -> None:
+    """The file has the new arrays, no model points at them, and the copy of the old file is still there, as a hard link."""
+    out, more = tmp_path / "out", write(tmp_path / "more.onnx", dense(A, array(16, 16, seed=30)))
+    gs.pool(pair, out)
+    old = (out / "weights.data").read_bytes()
+    gs.pool([more], out)
+    (out / "more.onnx").unlink()
+    grown = (out / "weights.data").read_bytes()
+    left = Path(temporary_path(str(out / "weights.data"), ".old"))
+    os.link(out / "weights.data", left)
+    gs.pool([more], out)
+    assert len(grown) > len(old)
+    assert (out / "weights.data").read_bytes() == grown
+    assert not left.exists()
+    assert not gs.diff(more, out / "more.onnx")
+
+
+def test_a_model_beside_a_pool_that_may_not_be_read_is_an_error(
+    pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it points at is not known, so that its arrays would be there twice."""
+    gs.pool(pair[:1], tmp_path / "out")
+    (tmp_path / "out" / "folder.onnx").mkdir()
+    read = pooling.read_model
+
+    def refuse(path: str) -> Any:
+        if path.endswith("folder.onnx"):
+            return read(path)
+        raise gs.InputError(Fault("cannot be read", where=path)) from PermissionError()
+
+    monkeypatch.setattr(pooling, "read_model", refuse)
+    with pytest.raises(gs.InputError, match="cannot be read"):
+        gs.pool(pair[1:], tmp_path / "out")
+    monkeypatch.undo()
+    gs.pool(pair[1:], tmp_path / "out")
 
 
 def test_a_link_is_not_written_through(pair: list[Path], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +120,17 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     refused(graphshare("share", "a.onnx", "--transposed", "--untie", "head", cwd=tmp_path), "only one at a time")
     symbol = "fixtures/lenet-symbol.json"
     refused(graphshare("share", symbol, "--transposed"), "--transposed is for ONNX models")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process keeps a limit of memory on Linux alone")
+def test_a_proof_keeps_the_limit_of_memory(tmp_path: Path) -> None:
+    size = numpy_helper.from_array(np.array([200_000_000]))
+    more = (node("ConstantOfShape", "size", "zeros"), node("ReduceMax", "zeros", "most", keepdims=0))
+    model = language(node("Constant", "", "size", value=size), *more)
+    model.graph.output.append(declare("most", ()))
+    write(tmp_path / "a.onnx", model)
+    words = ("share", "a.onnx", "--transposed", "--max-memory", "500M", "-o", "b.onnx")
+    refused(
+        graphshare(*words, cwd=tmp_path), "takes more memory in onnxruntime than the limit of 500.0 MB", "--max-memory SIZE"
+    )
+    assert not (tmp_path / "b.onnx").exists()

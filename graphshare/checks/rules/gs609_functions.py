@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import field, function, relu
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count
 
+_OPSET = field(8, field(1, "own") + field(2, 1))
 
-def find(context: CheckContext) -> Iterator[Violation]:
+
+@check_rule(
+    level=Level.ERROR,
+    summary="Two functions of an ONNX model have one name, or one is not sound, or is called with more than it takes",
+    why="Runtimes refuse the model, or compute the wrong one of the two.",
+    fails=Example(relu(more=_OPSET + function("f") + function("f"))),
+    passes=Example(relu(more=_OPSET + function("f") + function("g"))),
+    format="onnx",
+)
+def find(context: CheckContext) -> Violations:
     """Yield the functions with an earlier one's name, those that cannot be read, and the calls that do not fit."""
-    if not context.has_graph:
-        return
     from graphshare.checks.onnx_facts import list_functions, name_function  # start-up: symbol files need no other format
     from graphshare.formats.onnx.statements import key_of_call
 
@@ -35,18 +39,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
             if count > most:
                 message = f"has {format_count(count, what)}, and the function {name_function(key)!r} has {most}"
                 yield Violation(message, steps, node)
-
-
-_OPSET = field(8, field(1, "own") + field(2, 1))
-
-RULE = CheckRule(
-    code="GS609",
-    name="functions",
-    level=Level.ERROR,
-    summary="Two functions of an ONNX model have one name, or one is not sound, or is called with more than it takes",
-    why="Runtimes refuse the model, or compute the wrong one of the two.",
-    find=find,
-    fails=Example(relu(more=_OPSET + function("f") + function("f"))),
-    passes=Example(relu(more=_OPSET + function("f") + function("g"))),
-    format="onnx",
-)

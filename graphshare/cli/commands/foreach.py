@@ -9,10 +9,11 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.foreach import foreach
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import align, is_quiet, put, put_json_text, put_text, say
-from graphshare.cli.fleet import foreach, refuse_misspelt
+from graphshare.cli.fleet import refuse_misspelt
 from graphshare.cli.progress import Bar, is_shown
 from graphshare.cli.report import put_report
 from graphshare.files.staged_file import note_output
@@ -22,8 +23,7 @@ from graphshare.fleet.records import Result
 from graphshare.fleet.summary import RunSummary, Spool
 from graphshare.fleet.tasks import Template
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
-from graphshare.text.format import escape_control, format_count, format_number
-from graphshare.text.json_text import encode_json
+from graphshare.text.format import encode_json, escape_control, format_count, format_number
 
 PAUSE = 30.0  # seconds between two lines
 FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github", "html")

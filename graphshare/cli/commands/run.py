@@ -13,7 +13,7 @@ from graphshare.api.run import run, train
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, resolve_run_outputs
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import image_options, options, training_options
 from graphshare.cli.command import Command
@@ -21,9 +21,9 @@ from graphshare.cli.console import align, is_colored, name_options, put, put_jso
 from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
-from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
-from graphshare.files.output_paths import is_directory
+from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import has_kernels

@@ -24,7 +24,13 @@ from graphshare.rewrite.share import Sharing
 from graphshare.text.format import format_count
 
 _LISTED = 8
-
+_EQUAL = {
+    "values": "equal values",
+    "bytes": "equal bytes under other shapes",
+    "transpose": "a table and its transpose",
+    "shape": "one shape",
+    "operator": "operators of one form",
+}
 
 EXAMPLES = {
     "share": [
@@ -49,6 +55,8 @@ EXAMPLES = {
 )
 @click.option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
 @options.upgrade_first
+@options.max_memory
+@options.time_limit
 @options.as_input
 @options.as_parameter
 def command(
@@ -68,7 +76,8 @@ def command(
     """Tie parameters inside one graph.
 
     Parameters of one name after all rules are one node, with one record. Operators and outputs keep their names. In SRC=DST
-    and A=B the left name disappears; \\= is an = inside a name.
+    and A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes
+    are equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
     """
     given = [rule_from_option("scope", "--override", text) for text in overrides]
     given += [rule_from_option("alias", "--alias", text) for text in aliases]
@@ -102,7 +111,6 @@ def _print_candidates(found: list[Candidates], format_: str) -> None:
         put_json({"candidates": [msgspec.to_builtins(group) for group in found]})
         return
     for group in found:
-        equal = {"values": "equal values", "shape": "one shape", "operator": "operators of one form"}[group.why]
-        put([f"{equal}{', related names' if group.related else ''}, {group.form}: {', '.join(group.names)}"])
+        put([f"{_EQUAL[group.why]}{', related names' if group.related else ''}, {group.form}: {', '.join(group.names)}"])
         put(f"  {option}" for option in group.options)
     say(f"{format_count(len(found), 'group')} of parameters that may be meant to be one")

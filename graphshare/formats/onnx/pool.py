@@ -12,13 +12,13 @@ from contextlib import ExitStack
 
 import msgspec
 
-from graphshare.errors import Fault, GraphshareError, RefusedError, SelfCheckError
+from graphshare.errors import BUG, Fault, GraphshareError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.byte_source import ByteSource
+from graphshare.files.leftovers import list_temporaries, remove_leftovers
 from graphshare.files.open_source import open_source, reopen_source
 from graphshare.files.paths import base_name, find_identity, join, list_names
 from graphshare.files.staged_file import StagedFile
-from graphshare.formats.model_format import BUG
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model, read_model
 from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside
@@ -123,12 +123,14 @@ class WeightPool:
     """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
 
     ``location`` is what the models call it. ``old`` is the file that is there, which a raw one keeps and goes on behind;
-    a parameter file (``is_indexed``) is written as a whole, or left as it is.
+    a parameter file (``is_indexed``) is written as a whole, or left as it is. Models beside the file point into its first
+    ``used`` bytes.
     """
 
     def __init__(self, path: str, location: str, *, is_indexed: bool, old: ParameterFile | None = None) -> None:
         self.path, self.location, self.is_indexed, self.old = path, location, is_indexed, old
         self.places: dict[Content, int] = {}
+        self.used = 0
         self.new: list[tuple[int, PoolMember, WeightArray]] = []
         self.size = 0 if old is None else old.size
 
@@ -146,8 +148,9 @@ class WeightPool:
                     del member.contents[weight]
                     member.embedded += [weight] if weight.place.path else []
         if self.old is not None and not self.is_indexed:
-            # A run that was killed before its models were in place has left the file that this one would begin with.
-            for content, start in _lay_out(wanted, 0).items():
+            # A run that was killed before its models were in place has left a file that begins, or goes on, as this one would.
+            places = [*_lay_out(wanted, 0).items(), *_lay_out(sources, self.used).items()]
+            for content, start in places:
                 if content in sources and _has(self.path, start, content):
                     self.places[content] = start
                     del sources[content]
@@ -269,6 +272,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
     from graphshare.formats.params.registry import SUFFIXES, read_index  # start-up: most pools are no parameter file
 
     suffix = os.path.splitext(location)[1].lower()
+    remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # that of a killed run may be a hard link of the file
     if not os.path.lexists(path):
         if suffix in SUFFIXES and suffix != _WRITTEN:
             hint = f"models point into such a file where it is there; name {location.removesuffix(suffix)}{_WRITTEN}, or .data"
@@ -288,6 +292,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
     with open_source(path) as source:
         old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
         pool = WeightPool(path, location, is_indexed=suffix in SUFFIXES, old=old)
+        pool.used = max((start + size for start, size in ranges), default=0)
         for start, size in ranges:
             if size in sizes and start + size <= source.size:
                 pool.places.setdefault(Content(_hash(_read_range(source, start, start + size)), size), start)
@@ -295,14 +300,21 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
 
 
 def list_ranges(path: str) -> list[tuple[int, int]]:
-    """Return the ranges of a file of weights that models beside it point into, sorted."""
+    """Return the ranges of a file of weights that models beside it point into, sorted.
+
+    Raises InputError for a model that the system does not let be read.
+    """
     folder, identity = os.path.dirname(path) or ".", find_identity(path)
     ranges: set[tuple[int, int]] = set()
     for name in list_names(folder):
         if name.endswith(".onnx"):
             try:
                 places = [place for _, _, place in list_outside(read_model(join(folder, name)))]
-            except GraphshareError:
+            except GraphshareError as error:
+                if isinstance(error.__cause__, OSError) and not isinstance(
+                    error.__cause__, (FileNotFoundError, IsADirectoryError)
+                ):
+                    raise
                 continue  # it cannot be read before or after
             ranges.update((place.start, place.end) for place in places if find_identity(place.path) == identity)
     return sorted(ranges)
@@ -450,14 +462,18 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
 
 
 def list_orphans(path: str) -> int:
-    """Return how many bytes of a raw file of weights no model beside it points into."""
+    """Return how many bytes of a raw file of weights no model beside it points into; 0 where this cannot be known."""
     from graphshare.formats.params.registry import SUFFIXES  # start-up: most pools are no parameter file
 
     end, orphans = 0, 0
     if path.lower().endswith(tuple(SUFFIXES)):
         return 0
+    try:
+        ranges = list_ranges(path)
+    except GraphshareError:
+        return 0
     with open_source(path) as source:
-        for start, stop in [*list_ranges(path), (source.size, source.size)]:
+        for start, stop in [*ranges, (source.size, source.size)]:
             gap = max(0, start - end)
             orphans += 0 if gap < start & -start and start < source.size else gap  # less is padding
             end = max(end, stop)

@@ -8,14 +8,13 @@ from itertools import zip_longest
 
 import msgspec
 
-from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
-from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, is_inside
+from graphshare.files.paths import UsedFile, base_name, is_inside, refuse_inputs_as_outputs
 from graphshare.files.staged_file import StagedFile
-from graphshare.formats.model_format import BUG, SaveOptions, refuse_differences
+from graphshare.formats.model_format import SaveOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import Placement, list_external, list_outside

@@ -1,7 +1,12 @@
-"""A table and its transpose made one: ``Gather`` of rows becomes ``Gather`` of the other one's columns, which is exact."""
+"""Arrays with the same numbers in another order or form, made one without another bit in any result.
+
+For a table and its transpose ``Gather`` of rows becomes ``Gather`` of the other one's columns. An array of another shape
+becomes a ``Reshape`` of the one that stays.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
@@ -13,9 +18,15 @@ from graphshare.formats.onnx.types import TensorType
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.rows import Array
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import consumers, topological
+
+_ROWS = 1024
+LEAST = 128
+"""Bytes from which on an array becomes a Reshape of another one; operators need shapes and axes as constants."""
 
 
 def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Node]]:
@@ -35,9 +46,15 @@ def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Nod
                 twin = records[other.name]
                 if other in tables or shape is None or shape[::-1] != record.shape or twin.dtype != record.dtype:
                     continue
-                if reader.read(twin).T.tobytes() == reader.read(record).tobytes():
+                if _are_transposes(reader.read(record), reader.read(twin)):
                     yield table, other
                     break
+
+
+def _are_transposes(table: Array, twin: Array) -> bool:
+    """Return whether a matrix is the transpose of another one, bit for bit. They are compared by blocks of rows."""
+    blocks = (slice(start, start + _ROWS) for start in range(0, len(table), _ROWS))
+    return all(table[block].tobytes() == twin[:, block].T.tobytes() for block in blocks)
 
 
 def _takes_rows(node: Node, slot: int) -> bool:
@@ -98,3 +115,30 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     source = graph.source.after_rewrite(kept)
     result = Graph(tuple(nodes), relink_all(graph.heads, kept), graph.attrs, source, graph.extra)
     return Rewrite(result, (Branch("", graph, kept),))
+
+
+def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
+    """Return the graph in which the first of each pair of parameters is a Reshape of the second, under its own name."""
+    taken = TakenNames(name for node in graph.nodes for name in outputs_of(node))
+    added: dict[Node, tuple[Node, Node]] = {}
+    for node, kept in pairs.items():
+        place, name = find_stored(node.details).place, taken.find_free(f"{node.name}_shape")
+        assert place is not None
+        taken.add(name)
+        content = struct.pack(f"<{len(place.shape)}q", *place.shape)
+        sizes = make_operator("Constant", (name,), {"value": Tensor("int64", (len(place.shape),), content)})
+        reshape = take_outputs(make_operator("Reshape", node.details.outputs), node)
+        added[node] = sizes, replace(reshape, inputs=(Entry(kept), Entry(sizes)))
+    ends = {node: reshape for node, (_, reshape) in added.items()}
+
+    def redirect(entry: Entry, user: Node) -> Entry | None:
+        return Entry(ends[entry.node]) if entry.node in ends else None
+
+    images: dict[Node, Node] = {}
+    rebuild([node for node in topological(graph) if node not in pairs], redirect=redirect, images=images)
+    nodes: dict[Node, None] = {}
+    for node in graph.nodes:  # a Constant that comes late is needed where the other one was
+        nodes |= dict.fromkeys([pairs[node], *added[node]] if node in pairs else [images[node]])
+    images |= ends
+    result = Graph(tuple(nodes), relink_all(graph.heads, images), graph.attrs, graph.source.after_rewrite(images), graph.extra)
+    return Rewrite(result, (Branch("", graph, {**images, **pairs}),))

@@ -51,6 +51,7 @@ from graphshare.errors import InputError
 from graphshare.files.byte_source import ByteSource
 from graphshare.formats.params.cursor import DAMAGED, Cursor
 from graphshare.formats.params.records import (
+    DTYPES,
     ITEM_SIZES,
     MAX_RANK,
     MAX_RECORDS,
@@ -65,25 +66,10 @@ from graphshare.text.format import format_count
 
 MAGIC = 0x112
 MAGIC_V1, MAGIC_V2, MAGIC_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-HEADER_SIZE = 24
 MAX_NAME_SIZE = 1 << 20
 SMALLEST_RECORD = 4  # bytes: V0 of rank 0 in its bare form
 
-TYPE_FLAGS = {
-    0: "float32",
-    1: "float64",
-    2: "float16",
-    3: "uint8",
-    4: "int32",
-    5: "int8",
-    6: "int64",
-    7: "bool",
-    8: "int16",
-    9: "uint16",
-    10: "uint32",
-    11: "uint64",
-    12: "bfloat16",
-}
+_DTYPES = {codes.mxnet: dtype for dtype, codes in DTYPES.items()}
 #: Numbered, but neither saved nor loaded by MXNet 1.9.1.
 UNLOADABLE_DTYPES = frozenset({"int16", "uint16", "uint32", "uint64"})
 
@@ -267,7 +253,7 @@ def _read_dense(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...]
 
 def _read_dtype(cursor: Cursor) -> str:
     _, _, flag = cursor.unpack(_CONTEXT_AND_TYPE, "the context and the type")
-    return TYPE_FLAGS.get(flag) or _unknown_type(cursor, flag)
+    return _DTYPES.get(flag) or _unknown_type(cursor, flag)
 
 
 def _unknown_type(cursor: Cursor, flag: int) -> NoReturn:
@@ -286,7 +272,7 @@ def _read_sparse(
     heads: list[tuple[Literal["indices", "indptr"], str, tuple[int, ...]]] = []
     for role in _SPARSE_ROLES[storage]:
         (flag,) = cursor.unpack(_I32, f"the type of the {role}")
-        aux_dtype = TYPE_FLAGS.get(flag) or _unknown_type(cursor, flag)
+        aux_dtype = _DTYPES.get(flag) or _unknown_type(cursor, flag)
         heads.append((role, aux_dtype, _require_shape(_read_shape(cursor, f"the shape of the {role}"))))
     size = element_count(storage_shape) * ITEM_SIZES[dtype]
     data_offset = cursor.skip(size, "the stored values")
