@@ -177,9 +177,7 @@ KERNELS: Contributions[Kernel] = Contributions("graphshare.kernels", "KERNELS", 
 GRADIENTS: Contributions[Gradient | NoGradient] = Contributions(
     "graphshare.gradients", "GRADIENTS", "gradient", "kernel", "numpy_kernel"
 )
-TRANSLATIONS: Contributions[Translator | NoTranslation] = Contributions(
-    "graphshare.to_onnx", "TRANSLATIONS", "to_onnx", "kernel"
-)
+TRANSLATIONS: Contributions[Translator | NoTranslation] = Contributions("graphshare.to_onnx", "TRANSLATIONS", "to_onnx")
 
 find_kernel = KERNELS.find
 find_gradient = GRADIENTS.find

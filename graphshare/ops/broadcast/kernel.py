@@ -1,8 +1,8 @@
-"""Arrays padded, repeated or broadcast; the gradients of these, and their translations to ONNX."""
+"""Arrays padded, repeated or broadcast, and the gradients of these."""
 
 from __future__ import annotations
 
-from math import isfinite, prod
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from graphshare.ops.gradient import Gradient, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.unification import axis_of, first_dtype, output_rule, same_dtypes, size_of, with_dim
 from graphshare.text.format import format_count, format_shape
 
@@ -162,56 +161,4 @@ GRADIENTS = (
     *(Gradient(name, sum_broadcast, reads_outputs=False) for name in ("broadcast_to", "broadcast_axis", "broadcast_like")),
     *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("tile", "repeat")),
     Gradient("Pad", permutation_vjp("Pad", attrs={"constant_value": -1.0}), reads_outputs=False),
-)
-
-
-def translate_pad(t: Translation) -> str:
-    """Emit ``Pad``, of the mode of the same name."""
-    x, mode = t.inputs[0], t.attrs["mode"]
-    before, after = zip(*padding_of(t.attrs, x.rank), strict=True)
-    if mode == "constant":
-        return t.pad(x, before, after, t.attrs["constant_value"], x.dtype)
-    return t.emit("Pad", x, t.integers((*before, *after)), mode=mode)
-
-
-def translate_tile(t: Translation) -> str:
-    """Emit ``Tile``, with an axis for each member of ``reps``."""
-    x, reps = t.inputs[0], tuple(t.attrs["reps"] or ())
-    rank = max(x.rank, len(reps))
-    wide = t.reshape(x, (*(1,) * (rank - x.rank), *x.shape))
-    return t.emit("Tile", wide, t.integers((*(1,) * (rank - len(reps)), *reps)))
-
-
-def translate_repeat(t: Translation) -> str:
-    """Emit ``Tile`` along a new axis behind the one that is repeated."""
-    x, repeats, axis = t.inputs[0], t.attrs["repeats"], t.attrs["axis"]
-    if not repeats:
-        return t.constant(np.empty((0,)), x.dtype)
-    shape = (prod(x.shape),) if axis is None else x.shape
-    at = 0 if axis is None else axis_of(axis, x.rank)
-    apart = t.reshape(x, (*shape[: at + 1], 1, *shape[at + 1 :]))
-    tiled = t.emit("Tile", apart, t.integers((*(1,) * (at + 1), repeats, *(1,) * (len(shape) - at - 1))))
-    return t.reshape(tiled, t.outputs[0].shape)
-
-
-def translate_broadcast(t: Translation) -> str:
-    """Emit ``Expand`` to the inferred shape."""
-    x, shape = t.inputs[0], t.outputs[0].shape
-    return x.name if x.shape == shape else t.emit("Expand", x, t.integers(shape))
-
-
-def translate_broadcast_like(t: Translation) -> str:
-    """Emit ``Expand`` to the other array's shape, or to the inferred one where axes are named."""
-    if t.attrs["lhs_axes"] is None:
-        return t.emit("Expand", t.inputs[0], t.emit("Shape", t.inputs[1]))
-    return translate_broadcast(t)
-
-
-TRANSLATIONS = (
-    Translator("Pad", translate_pad),
-    Translator("tile", translate_tile),
-    Translator("repeat", translate_repeat),
-    Translator("broadcast_to", translate_broadcast),
-    Translator("broadcast_axis", translate_broadcast),
-    Translator("broadcast_like", translate_broadcast_like),
 )

@@ -1,19 +1,13 @@
-"""Operators for sparse arrays, applied to dense arrays; their gradients, and their translations to ONNX."""
+"""Operators for sparse arrays, applied to dense arrays, and their gradients."""
 
 from __future__ import annotations
-
-from functools import partial
-from math import prod
 
 import numpy as np
 
 from graphshare.ops.binary.kernel import ARITHMETIC, binary_gradient, scalar_kernel
-from graphshare.ops.binary.to_onnx import translate_pair, translate_scalar
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.indexing.to_onnx import emit_where
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import require
-from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.unary.kernel import factor_vjp
 from graphshare.ops.unification import first_dtype, same_dtypes, same_shapes, unify
 
@@ -81,30 +75,4 @@ GRADIENTS = (
         Gradient(name, factor_vjp(1.0), reads_inputs=False, reads_outputs=False)
         for name in ("cast_storage", "_scatter_plus_scalar", "_scatter_minus_scalar")
     ),
-)
-
-
-def translate_cast_storage(t: Translation) -> str:
-    """Emit ``Identity``."""
-    if t.attrs["stype"] != "default":
-        t.refuse(f"it has the stype {t.attrs['stype']}, and ONNX has only dense arrays")
-    return t.emit("Identity", t.inputs[0])
-
-
-def translate_retain(t: Translation) -> str:
-    """Emit a choice of rows: those that an index names, otherwise zeros."""
-    x, indices = t.inputs
-    names = t.reshape(t.cast(indices, "int64"), (1, prod(indices.shape)))
-    rows = t.constant([[row] for row in range(x.shape[0])], "int64")
-    hits = t.cast(t.emit("Equal", rows, names), "int32", "bool")
-    named = t.reshape(t.reduce("ReduceSum", hits, (1,)), (x.shape[0], *[1] * (x.rank - 1)))
-    return emit_where(t, t.cast(named, "bool", "int32"), x, t.number(0, x.dtype), x.dtype)
-
-
-TRANSLATIONS = (
-    Translator("_sparse_retain", translate_retain),
-    Translator("cast_storage", translate_cast_storage, condition="a sparse stype is refused"),
-    Translator("_scatter_elemwise_div", partial(translate_pair, name="div")),
-    Translator("_scatter_plus_scalar", partial(translate_scalar, name="add")),
-    Translator("_scatter_minus_scalar", partial(translate_scalar, name="sub")),
 )

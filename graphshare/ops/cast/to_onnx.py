@@ -1,0 +1,40 @@
+"""Conversions of dtype in ONNX."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.cast.kernel import GREATEST
+from graphshare.ops.onnx_terms import Term, term
+from graphshare.ops.translation import Translation, Translator
+
+
+def translate_cast(t: Translation) -> str:
+    """Emit ``Cast``."""
+    return term(t).convert(t.attrs["dtype"]).name
+
+
+def translate_amp_cast(t: Translation) -> str:
+    """Emit ``Cast`` for floats; float32 is rounded and clipped for integers, as by oneDNN."""
+    x, dtype = term(t), t.attrs["dtype"]
+    if x.dtype == "float32" and dtype in GREATEST:
+        return _round_into(x, dtype).name
+    return x.convert(dtype).name if x.is_float else x.name
+
+
+def _round_into(x: Term, dtype: str) -> Term:
+    greatest = GREATEST[dtype]
+    rounded = x.apply("Clip", float(np.iinfo(dtype).min), greatest).apply("Round")
+    return x.is_nan().choose(0.0 if dtype == "uint8" else greatest, rounded).cast(dtype)
+
+
+def translate_amp_multicast(t: Translation) -> list[str]:
+    """Emit ``Cast`` for all arrays that have not their output's dtype yet."""
+    return [t.cast(x, out.dtype) for x, out in zip(t.inputs, t.outputs, strict=True)]
+
+
+TRANSLATIONS = (
+    Translator("Cast", translate_cast),
+    Translator("amp_cast", translate_amp_cast),
+    Translator("amp_multicast", translate_amp_multicast),
+)

@@ -1,0 +1,64 @@
+"""Sorting in ONNX: ``TopK``, which puts equal values in the order of their places, as our kernel does."""
+
+from __future__ import annotations
+
+from math import prod
+
+from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
+from graphshare.ops.unification import axis_of
+
+
+def _emit_top(t: Translation, count: int) -> tuple[str, str, int]:
+    """Emit the first ``count`` values in order (0: all) and their int64 indices; return these and the axis."""
+    x = t.inputs[0]
+    axis = 0 if t.attrs["axis"] is None else axis_of(t.attrs["axis"], x.rank)
+    shape = (prod(x.shape),) if t.attrs["axis"] is None else x.shape
+    data = t.reshape(x, shape)
+    values, places = t.emit_several(
+        "TopK",
+        2,
+        data,
+        t.integers([count if count > 0 else shape[axis]]),
+        axis=axis,
+        largest=int(not t.attrs["is_ascend"]),
+        sorted=1,
+    )
+    return values, places, axis
+
+
+def translate_sort(t: Translation) -> str:
+    """Emit ``TopK`` of all values."""
+    return _emit_top(t, 0)[0]
+
+
+def translate_argsort(t: Translation) -> str:
+    """Emit the indices of ``TopK``."""
+    return t.cast(_emit_top(t, 0)[1], t.attrs["dtype"], "int64")
+
+
+def translate_topk(t: Translation) -> str | list[str]:
+    """Emit ``TopK``: values, indices, both, or a mask."""
+    kind, x = t.attrs["ret_typ"], t.inputs[0]
+    values, places, axis = _emit_top(t, t.attrs["k"])
+    if kind == "mask":
+        return _emit_mask(t, x, places, axis)
+    indices = t.cast(places, t.attrs["dtype"], "int64")
+    return indices if kind == "indices" else [values, indices]
+
+
+def _emit_mask(t: Translation, x: Value, places: str, axis: int) -> str:
+    """Emit 1 at ``places`` and 0 elsewhere."""
+    shape = (prod(x.shape),) if t.attrs["axis"] is None else x.shape
+    count = t.attrs["k"] if t.attrs["k"] > 0 else shape[axis]
+    zeros = t.emit("Expand", t.number(0, x.dtype), t.integers(shape))
+    ones = t.emit("Expand", t.number(1, x.dtype), t.integers((*shape[:axis], count, *shape[axis + 1 :])))
+    mask = t.emit("ScatterElements", zeros, places, ones, axis=axis)
+    return mask if shape == x.shape else t.reshape(mask, x.shape)
+
+
+TRANSLATIONS = (
+    Translator("sort", translate_sort),
+    Translator("argsort", translate_argsort),
+    Translator("topk", translate_topk),
+    *(NoTranslation(name, "the shape of its output depends on values") for name in ("_npi_unique", "_npx_nonzero")),
+)
