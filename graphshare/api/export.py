@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -32,6 +33,7 @@ from graphshare.checkpoint.save import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.prepare.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
+from graphshare.export_onnx.translate import translate_graph
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
@@ -159,10 +161,17 @@ def export(
     types = {name: str(array.dtype) for name, array in arrays.items() if name not in stated}
     given = {**{name: array.shape for name, array in arrays.items()}, **sizes}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
-        name, domain = _name(source), custom_domain
-        request = Request(
-            source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source), stated, keep_io
+        translate = partial(
+            translate_graph,
+            opset=opset,
+            name=_name(source),
+            domain=custom_domain,
+            version=__version__,
+            metadata=_describe_source(source),
+            input_dtypes=stated,
+            keep_io=keep_io,
         )
+        request = Request(source, reader, types, targets, inputs, translate)
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference

@@ -205,42 +205,6 @@ _FAILED = RuleInfo("foreach-failed", "foreach-failed", Level.ERROR, "The command
 _NO = RuleInfo("foreach-no", "foreach-no", Level.ERROR, "The answer for a model is no")
 
 
-class _Finding(msgspec.Struct):
-    """A finding in the report of ``check``."""
-
-    code: str
-    level: Level
-    message: str
-    file: str
-    path: str
-    node: str | None
-    line: int | None
-    column: int | None
-    hint: str
-
-
-class _Stage(msgspec.Struct):
-    """A stage in the report of ``verify``."""
-
-    name: str
-    verdict: str
-    summary: str
-    details: tuple[str, ...] = ()
-
-
-class _Branch(msgspec.Struct):
-    branch: str
-    stages: tuple[_Stage, ...] = ()
-
-
-class _Report(msgspec.Struct):
-    """What is read of the report of any command."""
-
-    verdict: str | None = None
-    findings: tuple[_Finding, ...] = ()
-    branches: tuple[_Branch, ...] = ()
-
-
 def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
     """Return the findings of all models; ``command`` is its name."""
     files: list[str] = []
@@ -270,7 +234,7 @@ def _find(command: str, result: Result) -> Iterator[Finding]:
     if result.result not in ("done", "no"):
         yield Finding(code=_FAILED.code, level=Level.ERROR, message=result.error or result.result, where=where)
         return
-    report = _decode(result.report)
+    report = result.summary
     for found in report.findings:
         yield Finding(
             code=found.code,
@@ -291,11 +255,3 @@ def _find(command: str, result: Result) -> Iterator[Finding]:
     if report.verdict or (result.result == "no" and not report.findings):
         code, level = (_NO.code, Level.ERROR) if result.result == "no" else (f"{command}-verdict", Level.NOTE)
         yield Finding(code=code, level=level, message=report.verdict or result.error or "the answer is no", where=where)
-
-
-def _decode(raw: msgspec.Raw) -> _Report:
-    """Return what is known of a report; nothing of one of another form."""
-    try:
-        return msgspec.json.decode(raw, type=_Report)
-    except msgspec.DecodeError:
-        return _Report()

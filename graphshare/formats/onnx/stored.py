@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.files.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
-from graphshare.formats.onnx.wire import Data
+from graphshare.formats.onnx.wire import Data, scan
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20
@@ -95,6 +96,11 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
     def read(self) -> bytes:
         """Return all bytes."""
         return self.file.data[self.start : self.end]
+
+    def open_field(self) -> tuple[int, Span]:
+        """Return the number and the value of the field that these bytes are, with its tag."""
+        ((number, _, _, start, end),) = scan(self.file.data, self.start, self.end)
+        return number, Span(self.file, start, end)
 
 
 class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -203,6 +209,12 @@ class TakenNames:
         """Take a name."""
         self._names.add(name)
 
+    def take(self, name: str) -> str:
+        """Take ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on, and return it."""
+        free = self.find_free(name)
+        self.add(free)
+        return free
+
     def find_free(self, name: str) -> str:
         """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
         number = self._numbers.get(name, 0)  # all below are taken
@@ -260,7 +272,7 @@ class OnnxSource(Source, frozen=True, eq=False):
             opsets = {**other.opsets, **opsets}
             fields += [field for field in other.fields if field[0] == FUNCTION and field[1].read() not in functions]
             functions |= {span.read() for number, span in other.fields if number == FUNCTION}
-        return msgspec.structs.replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
+        return replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""
@@ -314,3 +326,18 @@ def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
 def find_stored(details: NodeDetails) -> Stored:
     """Return what a file holds of a node; nothing for a node that no file had."""
     return details.stored if isinstance(details.stored, Stored) else Stored()
+
+
+def replace_stored(node: Node, /, **changes: Any) -> Node:
+    """Return a node of which the file holds something else."""
+    stored = replace(find_stored(node.details), **changes)
+    return replace(node, details=replace(node.details, stored=stored))
+
+
+_NOTHING = MemoryFile(b"")
+NO_SOURCE = OnnxSource(_NOTHING, Span(_NOTHING, 0, 0))
+
+
+def source_of(graph: Graph) -> OnnxSource:
+    """Return the source of ``graph``; an empty one for a graph that comes from no ONNX file."""
+    return graph.source if isinstance(graph.source, OnnxSource) else NO_SOURCE
