@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -81,7 +81,7 @@ def group(
     pairs = zip(sources, report.roles, strict=True)
     notes = [note for s, roles in pairs for note in notes_on(s.parameter_file, s.graph, roles)]
     notes += _without_file(sources, report)
-    notes += [*_describe_forgotten_inputs(report), *report.notes]
+    notes += [*_describe_forgotten_inputs(report), *report.notes, *_list_lost(sources)]
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
 
 
@@ -96,7 +96,14 @@ def _switch_between(sources: Sequence[Checkpoint], switch: str, options: Sequenc
         f"{members[1].where}: function {old} is called {new} in the result, where {old} is another one"
         for old, new in report.functions.items()
     ]
-    return follow_group(sources, report.rewrite, plan_switched(report), report=report, notes=notes)
+    return follow_group(sources, report.rewrite, plan_switched(report), report=report, notes=[*notes, *_list_lost(sources)])
+
+
+def _list_lost(sources: Sequence[Checkpoint]) -> Iterator[str]:
+    """Yield a note for each statement of a model that the result does not have."""
+    for source in sources[1:]:
+        for lost in sources[0].graph.source.list_lost(source.graph.source):
+            yield f"{source.where or 'a graph'}: {lost}, is left out"
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:
