@@ -34,10 +34,10 @@ from graphshare.formats.onnx.stored import (
     TakenNames,
     TensorPlace,
     find_stored,
+    read_metadata,
     source_of,
 )
 from graphshare.formats.onnx.tensors import data_size
-from graphshare.formats.onnx.wire import scan, text_at
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
@@ -398,12 +398,8 @@ def _read_digests(number: int, span: Span) -> tuple[str, str]:
 
     Each range is a line: its begin, its end and its SHA-256. A rewritten model may have some of them only.
     """
-    if number != METADATA:
-        return "", ""
-    data, (_, pair) = span.file.data, span.open_field()
-    texts = {field[0]: text_at(data, field) for field in scan(data, pair.start, pair.end) if field[0] in (1, 2)}
-    key = texts.get(1, "")
-    return (key.removeprefix(_KEY), texts.get(2, "")) if key.startswith(_KEY) else ("", "")
+    key, text = read_metadata(span) if number == METADATA else ("", "")
+    return (key.removeprefix(_KEY), text) if key.startswith(_KEY) else ("", "")
 
 
 def find_changed_pools(graph: Graph) -> Iterator[Fault]:
