@@ -81,6 +81,10 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: Verify
 
 
 def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint, options: VerifyOptions) -> Report:
+    """Return the report on branches of one model, or on two models: structure, parameters and values of each pair of heads.
+
+    Raises RefusedError as :func:`check_names` does, and where shapes or parameters are missing.
+    """
     notes: dict[str, None] = {}
     graphs = [left.graph] if left is right else [left.graph, right.graph]
     heads, left, right = _upgrade_pairs(heads, left, right, notes)
