@@ -8,7 +8,6 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from graphshare.api.rules import ruleset_of
 from graphshare.api.share import PURPOSES, detect, refuse_unused, share
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
@@ -19,6 +18,7 @@ from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.repeated_names import Repair
+from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
 from graphshare.rewrite.share import Sharing
 from graphshare.text.format import format_count
