@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -69,7 +69,7 @@ def group(
     ]
     if switch is not None:
         switching = plan_switch(members, switch)
-        return follow_group(sources, switching, report=switching, notes=switching.notes)
+        return follow_group(sources, switching, report=switching, notes=[*switching.notes, *_list_lost(sources)])
     report = plan_group(
         members,
         connect=list(connect.items() if isinstance(connect, Mapping) else connect),
@@ -81,7 +81,7 @@ def group(
     pairs = zip(sources, report.roles, strict=True)
     notes = [note for s, roles in pairs for note in notes_on(s.parameter_file, s.graph, roles)]
     notes += _without_file(sources, report)
-    notes += [*_describe_forgotten_inputs(report), *report.notes]
+    notes += [*_describe_forgotten_inputs(report), *report.notes, *_list_lost(sources)]
     return follow_group(sources, report, report=report, notes=notes)
 
 
@@ -90,6 +90,13 @@ def _refuse_with_switch(options: Mapping[str, object]) -> None:
     if idle := [option for option, value in options.items() if value and value != "error"]:
         hint = "inputs of one name are one, equal parameters too, and others of one name get a number"
         raise UsageError([Fault(f"{option} has no effect with `switch`", hint=hint) for option in idle])
+
+
+def _list_lost(sources: Sequence[Checkpoint]) -> Iterator[str]:
+    """Yield a note for each statement of a model that the result does not have."""
+    for source in sources[1:]:
+        for lost in sources[0].graph.source.list_lost(source.graph.source):
+            yield f"{source.where or 'a graph'}: {lost}, is left out"
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:

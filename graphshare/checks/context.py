@@ -335,6 +335,11 @@ class CheckContext:
             facts = self._facts[key] = read_facts(node)
         return facts
 
+    def named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
+        """Return the inputs of a node with their formal names; none of a variable, and of an operator without such names."""
+        formals = () if node.is_variable else self.facts(node).formals or ()
+        return list(zip(formals, node.inputs, strict=False))
+
     @cached_property
     def shapes(self) -> Shapes:
         """The inferred shapes and dtypes of the graph."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.execute.engines import confined_session
@@ -83,3 +85,26 @@ def test_a_call_keeps_to_the_memory_of_the_user(tmp_path: Path) -> None:
     with pytest.raises(gs.GraphshareError, match="takes more memory"):
         net(x=x, s=[40_000, 40_000])
     assert net(x=x, s=[4, 4])["y"] == 16
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process maps")
+def test_bound_models_of_one_pool_compute_on_its_mapped_pages(tmp_path: Path) -> None:
+    """Their sessions are in one process, and an array that is used as it is stays in the file."""
+    table = np.random.default_rng(0).standard_normal((4096, 64)).astype(np.float32)  # 1 MiB
+    for name, kind in (("one", "Neg"), ("two", "Abs")):
+        nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"]), helper.make_node(kind, ["rows"], ["out"])]
+        inputs = [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n"])]
+        outputs = [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 64])]
+        graph = helper.make_graph(nodes, name, inputs, outputs, [numpy_helper.from_array(table, "table")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
+    gs.pool([tmp_path / "one.onnx", tmp_path / "two.onnx"], tmp_path / "pooled")
+    ids = np.arange(4096)
+    one, two = (gs.bind(tmp_path / "pooled" / f"{name}.onnx") for name in ("one", "two"))
+    np.testing.assert_array_equal(one(ids)["out"], -table)
+    np.testing.assert_array_equal(two(ids)["out"], abs(table))
+    maps = Path(f"/proc/{confined_session._kept[0]._process.pid}/smaps").read_text()
+    mapped = [part for part in re.split(r"\n(?=[0-9a-f]+-)", maps) if str(tmp_path / "pooled" / "weights.data") in part]
+    resident = [dict(re.findall(r"^(\w+): +(\d+) kB$", part, re.M)) for part in mapped]
+    assert sum(int(one["Rss"]) for one in resident) >= 2 * 1024
+    assert all(one["Anonymous"] == "0" for one in resident)

@@ -61,6 +61,20 @@ def test_the_speed_of_export() -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["cp", "embed", "external", "params"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what memory processes share")
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_memory_of_sessions(processes: str) -> None:
+    pytest.importorskip("onnxruntime")
+    words = [sys.executable, "-m", "benchmarks.shared_memory", "--sessions", "2", "--words", "5000", "--width", "64"]
+    done = subprocess.run([*words, "--processes", processes], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()[3:]]
+    anonymous = {(form, options): int(size) for form, options, _, size, *_ in rows}
+    assert [form for form, *_ in rows[::2]] == ["embedded", "external", "pooled", "tied", "handed over"]
+    assert {bits for _, options, *_, bits in rows if options == "default options"} == {"the same"}
+    assert anonymous["tied", "disable_prepacking"] < anonymous["embedded", "disable_prepacking"] / 2
+
+
 @pytest.mark.oracle
 @pytest.mark.large
 def test_an_engine_beside_mxnet(oracle_python: str) -> None:

@@ -24,8 +24,7 @@ def find(context: CheckContext) -> Violations:
         return
     names = dict.fromkeys(i.name for i in implied_variables(context.graph) if i.formal == "moving_var")
     for node in context.reachable:
-        formals = context.facts(node).formals if not node.is_variable else None
-        for entry, formal in zip(node.inputs, formals or (), strict=False):
+        for formal, entry in context.named_inputs(node):
             if formal == "moving_var" and entry.node.is_variable:
                 names[entry.node.name] = None
     for place, name in find_negative(context, names):

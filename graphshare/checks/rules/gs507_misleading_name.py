@@ -29,8 +29,7 @@ _USE_BY_FORMAL = {**_USE_BY_ENDING, "mean": "mean", "var": "variance"}
 def find(context: CheckContext) -> Violations:
     """Yield each parameter that an operator uses for something else than its name tells."""
     for node in context.reachable:
-        formals = context.facts(node).formals if not node.is_variable else None
-        for k, (entry, formal) in enumerate(zip(node.inputs, formals or (), strict=False)):
+        for k, (formal, entry) in enumerate(context.named_inputs(node)):
             if formal not in _USE_BY_FORMAL:
                 continue
             name_use = next((use for end, use in _USE_BY_ENDING.items() if entry.node.name.endswith(f"_{end}")), None)

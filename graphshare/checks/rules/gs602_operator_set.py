@@ -18,18 +18,18 @@ from graphshare.reports.model import Steps
 )
 def find(context: CheckContext) -> Violations:
     """Yield the operators of each domain that the model, or the function that they are in, does not import."""
-    from graphshare.checks.onnx_facts import domain_of, list_functions, list_opsets, name_function  # start-up: as in GS601
-    from graphshare.formats.onnx.statements import list_calls
+    from graphshare.formats.onnx.statements import list_calls, name_function, read_functions  # start-up: as in GS603
+    from graphshare.formats.onnx.stored import source_of
 
-    known = list_opsets(context.graph)
+    known = source_of(context.graph).opsets
     missing: dict[str, tuple[Steps, Node]] = {}
     for steps, node in context.operators():
-        if domain_of(node) not in known:
-            missing.setdefault(domain_of(node), (steps, node))
+        if node.details.domain not in known:
+            missing.setdefault(node.details.domain, (steps, node))
     for domain, (steps, node) in missing.items():
         message = f"{node.op} is of the operator set {domain or 'ai.onnx'}, which the model does not import"
         yield Violation(message, steps, node, hint="add it to opset_import with its version")
-    for i, (key, stored) in enumerate(list_functions(context.graph)):
+    for i, (key, stored) in enumerate(read_functions(context.graph)):
         name = name_function(key)
         opsets = stored.function.opsets if stored.function is not None else {}
         for domain in {key[0]: None for key in list_calls(stored.nodes) if key[0] not in opsets}:

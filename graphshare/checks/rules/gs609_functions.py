@@ -19,11 +19,10 @@ _OPSET = field(8, field(1, "own") + field(2, 1))
 )
 def find(context: CheckContext) -> Violations:
     """Yield the functions with an earlier one's name, those that cannot be read, and the calls that do not fit."""
-    from graphshare.checks.onnx_facts import list_functions, name_function  # start-up: symbol files need no other format
-    from graphshare.formats.onnx.statements import key_of_call
+    from graphshare.formats.onnx.statements import key_of_call, name_function, read_functions  # start-up: as in GS602
 
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
-    for i, (key, stored) in enumerate(list_functions(context.graph)):
+    for i, (key, stored) in enumerate(read_functions(context.graph)):
         name, body = name_function(key), stored.function
         if key in sizes:
             hint = "give one of them another name, and those that call it"

@@ -75,9 +75,9 @@ def command(
 ) -> None:
     """Tie parameters inside one graph.
 
-    Parameters of one name after all rules are one node, with one record. Operators and outputs keep their names. In SRC=DST
-    and A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes
-    are equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
+    Parameters of one name after all rules are one node, with one record. Operators and outputs keep their names. In SRC=DST and
+    A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes are
+    equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
     """
     given = [rule_from_option("scope", "--override", text) for text in overrides]
     given += [rule_from_option("alias", "--alias", text) for text in aliases]

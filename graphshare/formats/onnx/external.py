@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.files.paths import describe_file, split
+from graphshare.files.open_source import describe_file
+from graphshare.files.paths import split
 from graphshare.formats.model_format import CopiedWeights, WeightPlace
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.messages import ExternalRange, encode_tensor, replace_data
@@ -19,6 +20,7 @@ from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.walk import iter_graphs
 from graphshare.text.format import format_bytes, format_names
 from graphshare.text.urls import is_url, redact
 
@@ -189,12 +191,8 @@ class Placement:
 
 def list_initializers(graph: Graph) -> Iterator[Node]:
     """Yield the initializers of a graph and of its subgraphs."""
-    pending = [graph]
-    while pending:
-        for node in pending.pop().nodes:
-            if find_stored(node.details).tensor is not None:
-                yield node
-            pending.extend(node.subgraphs)
+    for each in iter_graphs(graph):
+        yield from (node for node in each.nodes if find_stored(node.details).tensor is not None)
 
 
 def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:

@@ -30,17 +30,18 @@ from graphshare.formats.onnx.stored import (
     METADATA,
     FileRange,
     OnnxFile,
-    OnnxSource,
     Span,
     TakenNames,
     TensorPlace,
     find_stored,
+    read_metadata,
+    source_of,
 )
 from graphshare.formats.onnx.tensors import data_size
-from graphshare.formats.onnx.wire import scan, text_at
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
+from graphshare.formats.params.format import WriteOptions
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
@@ -186,13 +187,11 @@ class WeightPool:
 
     def _write_indexed(self, out: StagedFile, readers: Mapping[PoolMember, ArrayReader]) -> None:
         """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
-        from graphshare.formats.params.format import WriteOptions  # start-up: most pools are no parameter file
-        from graphshare.formats.params.registry import choose_format
+        from graphshare.formats.params.registry import choose_format  # start-up: most pools are no parameter file
 
         names, named, holders = TakenNames([_METADATA]), {}, {}
         for _, member, weight in self.new:
-            name = names.find_free(escape_surrogates(weight.name))
-            names.add(name)
+            name = names.take(escape_surrogates(weight.name))
             named[name] = member.contents[weight]
             holders[name] = msgspec.structs.replace(weight.record, key=name), readers[member], weight.record
         format_ = choose_format(self.path)
@@ -377,8 +376,7 @@ def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, lo
     if pool is not None:
         places |= {weight.key: pool.locate(content, location) for weight, content in member.contents.items()}
     graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
-    source = graph.source
-    assert isinstance(source, OnnxSource)
+    source = source_of(graph)
     fields = tuple([field for field in source.fields if not _read_digests(*field)[0]])
     source = msgspec.structs.replace(source, fields=fields)
     if pool is not None and member.contents:
@@ -400,20 +398,13 @@ def _read_digests(number: int, span: Span) -> tuple[str, str]:
 
     Each range is a line: its begin, its end and its SHA-256. A rewritten model may have some of them only.
     """
-    if number != METADATA:
-        return "", ""
-    data = span.file.data
-    ((_, _, _, start, end),) = scan(data, span.start, span.end)
-    texts = {field[0]: text_at(data, field) for field in scan(data, start, end) if field[0] in (1, 2)}
-    key = texts.get(1, "")
-    return (key.removeprefix(_KEY), texts.get(2, "")) if key.startswith(_KEY) else ("", "")
+    key, text = read_metadata(span) if number == METADATA else ("", "")
+    return (key.removeprefix(_KEY), text) if key.startswith(_KEY) else ("", "")
 
 
 def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     """Yield a fault for each file with weights of a model that has other bytes than the model was pooled with."""
-    source = graph.source
-    if not isinstance(source, OnnxSource):
-        return
+    source = source_of(graph)
     stated = dict(pair for field in source.fields if (pair := _read_digests(*field))[0])
     places = {dict(place.external).get("location"): place.path for _, _, place in list_outside(graph)} if stated else {}
     own = {(place.path, f"{place.start} {place.end}") for _, _, place in list_outside(graph)} if stated else set()

@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.files.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
-from graphshare.formats.onnx.wire import Data
+from graphshare.formats.onnx.wire import Data, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20
@@ -95,6 +96,11 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
     def read(self) -> bytes:
         """Return all bytes."""
         return self.file.data[self.start : self.end]
+
+    def open_field(self) -> tuple[int, Span]:
+        """Return the number and the value of the field that these bytes are, with its tag."""
+        ((number, _, _, start, end),) = scan(self.file.data, self.start, self.end)
+        return number, Span(self.file, start, end)
 
 
 class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -187,6 +193,8 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
+OWN_KEYS = "graphshare."
+"""The start of the keys of metadata that state digests of files beside a model."""
 """Field numbers of a ModelProto."""
 FIRST_CONSTANTS = 4
 """The IR version from which on an initializer need not be an input; without an input it is a constant."""
@@ -202,6 +210,12 @@ class TakenNames:
     def add(self, name: str) -> None:
         """Take a name."""
         self._names.add(name)
+
+    def take(self, name: str) -> str:
+        """Take ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on, and return it."""
+        free = self.find_free(name)
+        self.add(free)
+        return free
 
     def find_free(self, name: str) -> str:
         """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
@@ -244,8 +258,12 @@ class OnnxSource(Source, frozen=True, eq=False):
     is_ordered: bool = True
 
     def after_join(self, others: Sequence[Source]) -> OnnxSource:
-        """Return the source with the operator sets and functions of ``others`` too, and the highest IR version of all."""
+        """Return the source with the operator sets, functions and metadata of ``others`` too, and the highest IR version.
+
+        Of metadata with one key the first stays.
+        """
         fields, opsets, version = list(self.fields), dict(self.opsets), self.ir_version
+        keys = {read_metadata(span)[0] for span in _list_metadata(self)}
         functions = {span.read() for number, span in fields if number == FUNCTION}
         for other in others:
             if not isinstance(other, OnnxSource):
@@ -260,7 +278,10 @@ class OnnxSource(Source, frozen=True, eq=False):
             opsets = {**other.opsets, **opsets}
             fields += [field for field in other.fields if field[0] == FUNCTION and field[1].read() not in functions]
             functions |= {span.read() for number, span in other.fields if number == FUNCTION}
-        return msgspec.structs.replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
+            metadata = {read_metadata(span)[0]: span for span in _list_metadata(other)}
+            fields += [(METADATA, span) for key, span in metadata.items() if key not in keys]
+            keys.update(metadata)
+        return replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""
@@ -270,6 +291,13 @@ class OnnxSource(Source, frozen=True, eq=False):
                 if theirs != version:
                     hint = "bring them to one version with onnx.version_converter first"
                     yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
+
+    def list_lost(self, other: Source) -> Iterator[str]:
+        """Yield the metadata that a join leaves out."""
+        own = dict(map(read_metadata, _list_metadata(self)))
+        for key, value in map(read_metadata, _list_metadata(other)):
+            if own.get(key, value) != value and not key.startswith(OWN_KEYS):
+                yield f"its metadata {key!r}, of which the first model has another value"
 
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
         """Return how many operators and initializers there are; inputs are neither."""
@@ -307,6 +335,17 @@ class OnnxSource(Source, frozen=True, eq=False):
         return f"ONNX (IR {self.ir_version}, opset {sets or 'missing'})"
 
 
+def _list_metadata(source: Source) -> list[Span]:
+    return [span for number, span in source.fields if number == METADATA] if isinstance(source, OnnxSource) else []
+
+
+def read_metadata(span: Span) -> tuple[str, str]:
+    """Return key and value of a field with metadata, from its tag on."""
+    data, (_, pair) = span.file.data, span.open_field()
+    texts = {field[0]: text_at(data, field) for field in scan(data, pair.start, pair.end) if field[0] in (1, 2)}
+    return texts.get(1, ""), texts.get(2, "")
+
+
 def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
     return [head for head, count in Counter((entry.node, entry.index) for entry in heads).items() if count > 1]
 
@@ -314,3 +353,18 @@ def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
 def find_stored(details: NodeDetails) -> Stored:
     """Return what a file holds of a node; nothing for a node that no file had."""
     return details.stored if isinstance(details.stored, Stored) else Stored()
+
+
+def replace_stored(node: Node, /, **changes: Any) -> Node:
+    """Return a node of which the file holds something else."""
+    stored = replace(find_stored(node.details), **changes)
+    return replace(node, details=replace(node.details, stored=stored))
+
+
+_NOTHING = MemoryFile(b"")
+NO_SOURCE = OnnxSource(_NOTHING, Span(_NOTHING, 0, 0))
+
+
+def source_of(graph: Graph) -> OnnxSource:
+    """Return the source of ``graph``; an empty one for a graph that comes from no ONNX file."""
+    return graph.source if isinstance(graph.source, OnnxSource) else NO_SOURCE

@@ -78,7 +78,7 @@ def _multi(name: str, names: str, attributes: str, slots: tuple[int, ...] = (), 
         repeat_inputs(group, tail),
         attributes,
         results=outputs_by_attribute(count),
-        mutable=repeat_slots(len(group), slots, count),
+        mutable=repeat_slots(len(group), slots, count) if slots else (),
     )
 
 
