@@ -81,6 +81,12 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: Verify
 
 
 def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint, options: VerifyOptions) -> Report:
+    """Compare pairs of branches of one model, or of two: structure, parameters, values, training.
+
+    Raises:
+        RefusedError: names that belong to no variable; shapes, values or parameters are missing.
+        UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
+    """
     notes: dict[str, None] = {}
     graphs = [left.graph] if left is right else [left.graph, right.graph]
     heads, left, right = _upgrade_pairs(heads, left, right, notes)
