@@ -13,7 +13,7 @@ from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.choices import Choice, Duplication, ModeOrBatch
+from graphshare.rewrite.choices import Duplication, Mode, ModeOrBatch
 from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.text.format import format_count
 
@@ -23,7 +23,7 @@ def duplicate(
     prefixes: Names,
     *,
     mode: ModeOrBatch = "copy",
-    choices: Sequence[Choice] = (),
+    choices: Sequence[tuple[Mode, str]] = (),
     share_inputs: Names = (),
     upto: Names = (),
     drop_original: bool = False,

@@ -46,13 +46,6 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     tail: Scope
 
 
-class Resolution(msgspec.Struct, frozen=True, eq=False):
-    """The scope that another resolved to, and the steps that led there; none when it is its own."""
-
-    scope: Scope
-    steps: tuple[Step, ...] = ()
-
-
 def split_scope(text: str, separator: str = SEPARATOR) -> Scope:
     """The components of a scope; one separator at the end adds none. ``"a//"`` has an empty second one, as names may."""
     parts = tuple(text.removesuffix(separator).split(separator))
@@ -153,16 +146,8 @@ class Overrides:
         if faults:
             raise RefusedError(faults)
 
-    def resolve(self, scope: Sequence[str]) -> Resolution:
-        """The scope whose parameters those of ``scope`` are, with the steps that led there.
-
-        Raises:
-            RefusedError: rules that are in force here lead back to themselves.
-        """
-        return Resolution(self.resolve_scope(scope), tuple(self.chain(scope)))
-
     def chain(self, scope: Sequence[str]) -> Iterator[Step]:
-        """The steps of :meth:`resolve`, one by one."""
+        """The steps of :meth:`resolve_scope`, one by one."""
         at = tuple(scope)
         rule = self._deepest(at, at)
         block = self.block(at)
@@ -172,11 +157,15 @@ class Overrides:
             rule = self._resolve_target(rule, block)[1]
 
     def parameter_name(self, scope: Sequence[str], name: str) -> str:
-        """The full name of the parameter ``name`` of ``scope``; errors as in :meth:`resolve`."""
+        """The full name of the parameter ``name`` of ``scope``; errors as in :meth:`resolve_scope`."""
         return join_name(self.resolve_scope(scope), name, self.separator)
 
     def resolve_scope(self, scope: Sequence[str]) -> Scope:
-        """:meth:`resolve` without the steps."""
+        """The scope whose parameters those of ``scope`` are.
+
+        Raises:
+            RefusedError: rules that are in force here lead back to themselves.
+        """
         at = tuple(scope)
         found = self._deepest(at, at)
         if found is None:
