@@ -171,18 +171,21 @@ def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Arr
 
 def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape, values, axis = inputs[0], inputs[1] if len(inputs) > 1 else None, attrs["axis"]
-    if shape is None or values is None or (len(inputs) > 2 and inputs[2] is None):
+    if shape is None or (len(inputs) > 2 and inputs[2] is None):
         return inputs, outputs
     at = 0 if axis is None else axis_of(axis, len(shape))
     size: Dim = size_of(shape) if axis is None else shape[at]
-    rank = 1 if axis is None else len(shape)
-    count: Dim = 1 if len(values) < rank else values[0]  # at one position, values extend along their first axis
-    along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
-    if len(inputs) > 2 and inputs[2]:
-        count = along if inputs[2] == (1,) else inputs[2][0]
-    elif attrs["int_ind"] is None and len(inputs) == 2 and size is not None:
-        named = _count(attrs, size)
-        count = along if named == 1 else named
+    by_slice = attrs["int_ind"] is None and len(inputs) == 2 and size is not None
+    count: Dim = _count(attrs, size or 0) if by_slice else 1
+    if count == 1:  # at one position the values decide; at several each has one, whatever the values are
+        if values is None:
+            return inputs, outputs
+        count = 1 if len(values) < (1 if axis is None else len(shape)) else values[0]
+        along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
+        if by_slice:
+            count = along
+        elif len(inputs) > 2 and inputs[2]:
+            count = along if inputs[2] == (1,) else inputs[2][0]
     more = None if size is None or count is None else size + count
     return inputs, [unify((more,) if axis is None else (*shape[:at], more, *shape[at + 1 :]), outputs[0])]
 
