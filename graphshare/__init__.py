@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphshare.api.export import export as export
     from graphshare.api.extract import extract as extract
     from graphshare.api.fold import fold as fold
+    from graphshare.api.foreach import foreach as foreach
     from graphshare.api.group import group as group
     from graphshare.api.images import open_images as open_images
     from graphshare.api.inspect import infer_shapes as infer_shapes
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.load import load as load
     from graphshare.checkpoint.model import Checkpoint as Checkpoint
     from graphshare.checkpoint.save import save as save
-    from graphshare.cli.fleet import foreach as foreach
     from graphshare.drawing.graphviz import GraphvizError as GraphvizError
     from graphshare.errors import DisprovedError as DisprovedError
     from graphshare.errors import Fault as Fault
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from graphshare.execute.bind import Bound as Bound
     from graphshare.execute.classes import rank_classes as rank_classes
     from graphshare.execute.plan import UnsupportedError as UnsupportedError
-    from graphshare.execute.sgd import Sgd as Sgd
+    from graphshare.execute.train.sgd import Sgd as Sgd
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
     from graphshare.ir.graph import Entry as Entry
@@ -90,7 +90,7 @@ _HOMES = {
     "Rule": "rewrite.rules.model",
     "Ruleset": "rewrite.rules.model",
     "SchedulerError": "fleet.records",
-    "Sgd": "execute.sgd",
+    "Sgd": "execute.train.sgd",
     "UnsupportedError": "execute.plan",
     "bind": "api.run",
     "check": "api.check",
@@ -105,7 +105,7 @@ _HOMES = {
     "export": "api.export",
     "extract": "api.extract",
     "fold": "api.fold",
-    "foreach": "cli.fleet",
+    "foreach": "api.foreach",
     "format": "api.upgrade",
     "group": "api.group",
     "infer_shapes": "api.inspect",

@@ -12,6 +12,8 @@ import msgspec
 
 from graphshare.text.urls import redact
 
+BUG = "this is a bug of graphshare; nothing was written, please report it"
+"""The hint of a fault that the user did not make."""
 _PACKAGES = {"onnx": "onnx onnxruntime", "images": "Pillow", "dask": "distributed", "remote": "fsspec aiohttp s3fs"}
 
 

@@ -1,7 +1,11 @@
-"""The name lists of a graph as in MXNet: arguments, auxiliary states, outputs, internals.
+"""The name lists of a graph as in MXNet: arguments, auxiliary states, outputs, internals; and faults of what they list.
 
 All follow MXNet's depth-first order from the heads, never file order. Whether a variable is auxiliary is a property of the
 node: it feeds a slot that some operator mutates.
+
+Files of the oldest generations imply variables without a node, which MXNet invents while loading: before 0.9 (and in any file
+without a version) an operator with fewer inputs than it needs gets variables named ``<node>_<input>``. In real files these are
+BatchNorm's moving statistics. Their parameter records must follow a rename of the operator anyway.
 """
 
 from __future__ import annotations
@@ -10,10 +14,51 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from graphshare.analysis.implied import implied_inputs, implies_variables
+from graphshare.errors import Fault
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.registry import auxiliary_slots, signature_of
+from graphshare.ops.registry import auxiliary_slots, name_inputs, signature_of
+from graphshare.text.format import format_count
+
+IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
+
+
+class Implied(msgspec.Struct, frozen=True, eq=False):
+    """A variable without a node: input ``slot`` of ``node``, called ``formal`` there and ``name`` in parameter files."""
+
+    node: Node
+    slot: int
+    formal: str
+    name: str
+    auxiliary: bool
+
+
+def implies_variables(graph: Graph) -> bool:
+    """Whether MXNet would invent missing inputs of this file."""
+    return graph.version is None or graph.version < IMPLIED_BEFORE
+
+
+def implied_variables(graph: Graph) -> Iterator[Implied]:
+    """Yield the variables that ``graph`` implies, in file order of their operators."""
+    if implies_variables(graph):
+        for node in graph.nodes:
+            if not node.is_variable:
+                yield from implied_inputs(node)
+
+
+def implied_inputs(node: Node) -> Iterator[Implied]:
+    """Yield the inputs that MXNet would invent for one operator of such a file."""
+    signature, formals = signature_of(node), name_inputs(node)
+    if signature is None or formals is None or len(formals) <= len(node.inputs):
+        return
+    mutated = signature.auxiliary_slots(node.attrs, len(formals), subgraphs=node.subgraphs)
+    for slot in range(len(node.inputs), len(formals)):
+        yield Implied(node, slot, formals[slot], implied_name(node.name, formals[slot]), slot in mutated)
+
+
+def implied_name(node_name: str, formal: str) -> str:
+    """Return MXNet's name for a missing input."""
+    return f"{node_name}_{formal}" if node_name else formal
 
 
 def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
@@ -118,3 +163,24 @@ def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:
     for node in nodes:
         for entry in visible_outputs(node):
             yield output_name(entry), entry
+
+
+def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[Fault]:
+    """Return a fault for each output that an input or head takes and its node does not have."""
+    entries = [entry for node in nodes for entry in node.inputs if entry.index] + [entry for entry in heads if entry.index]
+    taken = dict.fromkeys((entry.node, entry.index) for entry in entries)
+    faults = []
+    for node, index in taken:
+        count = total_outputs(node)
+        if count is not None and index >= max(count, 1):
+            owner = "a variable" if node.is_variable else node.op
+            message = f"{owner} has {format_count(max(count, 1), 'output')}, and output {index} is used"
+            faults.append(Fault(message, node=node.name, hint="outputs count from 0"))
+    return faults
+
+
+def find_odd_variables(nodes: Iterable[Node]) -> list[Fault]:
+    """Return a fault for each variable with inputs or control dependencies."""
+    hint = "a variable takes its value from outside; should it be an operator? `graphshare check` lists such nodes"
+    odd = [node for node in nodes if node.is_variable and (node.inputs or node.control_deps)]
+    return [Fault("is a variable with inputs or control dependencies", node=node.name, hint=hint) for node in odd]

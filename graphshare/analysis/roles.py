@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from graphshare.analysis.implied import Implied
+from graphshare.analysis.name_lists import Implied
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.registry import auxiliary_slots, name_inputs, signature_of
 from graphshare.ops.signature import PARAMETER_FORMALS

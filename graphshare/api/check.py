@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from graphshare.api.models import Names, Shapes, as_names, as_path, as_shapes
 from graphshare.arguments import Natural, Positive
+from graphshare.checkpoint.arguments import Names, Shapes, as_names, as_path, as_shapes
 from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.arguments import Natural
-from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, find_roles
 from graphshare.checkpoint.load import locate_refusals
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.choices import Choice, Duplication, Mode, ModeOrBatch
+from graphshare.rewrite.choices import Choice, Duplication, ModeOrBatch
 from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.text.format import format_count
 
@@ -25,7 +24,7 @@ def duplicate(
     prefixes: Names,
     *,
     mode: ModeOrBatch = "copy",
-    choices: Sequence[tuple[Mode, str]] = (),
+    choices: Sequence[Choice] = (),
     share_inputs: Names = (),
     upto: Names = (),
     drop_original: bool = False,
@@ -48,31 +47,29 @@ def duplicate(
         RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, a variable's role cannot
             be told, or operators mix the samples of a batch; all of a kind are listed.
     """
-    source = as_checkpoint(model)
-    common: dict[str, Any] = {
-        "share_inputs": as_names(share_inputs),
-        "drop_original": drop_original,
-        "as_input": as_names(as_input),
-        "as_parameter": as_names(as_parameter),
-        "held": source.held,
-    }
+    source, names = as_checkpoint(model), as_names(prefixes)
     _check_mode(mode, choices, as_names(upto), batch_axes, force)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
+        if not names:
+            raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
+        roles = find_roles(source, as_input, as_parameter, {"`batch_axes`": batch_axes})
+        common: dict[str, Any] = {"share_inputs": as_names(share_inputs), "drop_original": drop_original}
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
             from graphshare.rewrite.batch import plan_batch
 
             require(source.graph, Capability.BATCH, what="`mode='batch'`")
-            report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
+            report = plan_batch(source.graph, names, roles, axes=batch_axes, force=force, **common)
         else:
-            chosen = [Choice(how, pattern) for how, pattern in choices]
-            report = plan_duplicate(source.graph, as_names(prefixes), mode=mode, choices=chosen, upto=as_names(upto), **common)
+            report = plan_duplicate(
+                source.graph, names, roles, mode=mode, choices=choices, upto=as_names(upto), held=source.held, **common
+            )
     notes = [*report.notes, *notes_on(source.parameter_file, source.graph, report.roles)]
     if mode != "batch":
         with locate_refusals(source):
             notes += _note_unmoved(source.graph, report, mode)
-    needs_params = bool(report.copied or report.rewrite.renames)
-    return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+    needs_params = bool(report.copied or report.renames)
+    return follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
 
 
 def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[str]:
@@ -81,7 +78,7 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
     Raises:
         RefusedError: the tie leaves out all weights.
     """
-    calls = [node for node in report.rewrite.branches[-1].images if node.op]
+    calls = [node for node in report.branches[-1].images if node.op]
     count = len(find_format(graph).index_functions(graph, calls))
     weights = format_count(count, "weight")
     if mode == "tie" and not report.tied and not count:

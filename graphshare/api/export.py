@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from graphshare.analysis.bodies import draws_numbers
+from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.shapes import TYPE_FLAGS
-from graphshare.analysis.twins import spread_inputs
 from graphshare.api.fold import fold as fold_model
-from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.api.onnx_translation import (
     DynamicShapes,
     Instance,
@@ -26,15 +26,16 @@ from graphshare.api.onnx_translation import (
     translate_sizes,
 )
 from graphshare.arguments import Natural, NotNegative, Seconds
+from graphshare.checkpoint.arguments import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
-from graphshare.execute.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
+from graphshare.execute.prepare.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
+from graphshare.export_onnx.translate import translate_graph
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import UsedFile, is_directory, is_stem, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, extend
+from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs
 from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
 from graphshare.formats.model_names import name_of_file
 from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
@@ -44,7 +45,7 @@ from graphshare.formats.params.convert import cast_in_memory
 from graphshare.resources import end_time_limit, resource_limits
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from graphshare.verification.compare import tolerate_export
 from graphshare.verification.onnx_checker import require_judges
 from graphshare.verification.onnx_export import ExportReport, prove_export
@@ -160,10 +161,17 @@ def export(
     types = {name: str(array.dtype) for name, array in arrays.items() if name not in stated}
     given = {**{name: array.shape for name, array in arrays.items()}, **sizes}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
-        name, domain = _name(source), custom_domain
-        request = Request(
-            source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source), stated, keep_io
+        translate = partial(
+            translate_graph,
+            opset=opset,
+            name=_name(source),
+            domain=custom_domain,
+            version=__version__,
+            metadata=_describe_source(source),
+            input_dtypes=stated,
+            keep_io=keep_io,
         )
+        request = Request(source, reader, types, targets, inputs, translate)
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.api.models import Model, as_checkpoint
 from graphshare.arguments import Natural, NotNegative, Seconds
-from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.arguments import Model, as_checkpoint
 from graphshare.checkpoint.load import locate_refusals
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.ir.graph import Entry, Graph
@@ -66,7 +65,8 @@ def fold(
     with resource_limits(max_memory, time_limit):
         with locate_refusals(source):
             check_belongs(source.parameter_file, source.graph)
-            rewrite, arrays, report = fold_layers(source)
+            rewrite = fold_layers(source)
+        report, arrays = rewrite.report, rewrite.arrays
         notes = notes_on(source.parameter_file, source.graph)
         if not report.count:
             notes.append("no BatchNorm was folded")
@@ -83,8 +83,8 @@ def _prove(
 
     Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
     """
-    from graphshare.execute.declared_inputs import draw_values  # start-up: --help must not import numpy
-    from graphshare.execute.session_model import SessionPart
+    from graphshare.execute.engines.session_model import SessionPart
+    from graphshare.execute.prepare.declared_inputs import draw_values  # start-up: --help must not import numpy
     from graphshare.verification.compare import Tolerance, compare_runs, tolerate_export
     from graphshare.verification.report import value_stage
     from graphshare.verification.runners import SessionRunner

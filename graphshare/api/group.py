@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.arguments import Text
-from graphshare.checkpoint.chain import follow_group
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.model import Checkpoint, follow_group
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.group.connections import find_forgotten_inputs
-from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
-from graphshare.rewrite.group.switch import plan_switch, plan_switched
+from graphshare.rewrite.group.join import Member
+from graphshare.rewrite.group.plan import Grouping, OnCollision, plan_group
+from graphshare.rewrite.group.switch import plan_switch
 from graphshare.text.format import format_count, format_names
 
 _LISTED = 6
@@ -60,43 +60,36 @@ def group(
     check_roles(variables, as_input, as_parameter)
     sources = _as_one_format(sources, shapes or {}, as_names(as_input))
     if switch is not None:
+        exported = {"`as_input`": as_input} if not shapes else {}  # an export has looked at it
         options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`on_collision`": on_collision}
-        options |= {
-            "`as_parameter`": as_parameter,
-            "`as_input`": () if shapes else as_input,
-        }  # an export has looked at the latter
-        return _switch_between(sources, switch, [option for option, value in options.items() if value and value != "error"])
+        _refuse_with_switch({**options, "`as_parameter`": as_parameter, **exported})
+    members = [
+        Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file)
+        for i, s in enumerate(sources)
+    ]
+    if switch is not None:
+        switching = plan_switch(members, switch)
+        return follow_group(sources, switching, report=switching, notes=[*switching.notes, *_list_lost(sources)])
     report = plan_group(
-        [
-            Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file)
-            for i, s in enumerate(sources)
-        ],
+        members,
         connect=list(connect.items() if isinstance(connect, Mapping) else connect),
         share_inputs=as_names(share_inputs),
         on_collision=on_collision,
         as_input=as_names(as_input),
         as_parameter=as_names(as_parameter),
     )
-    plans = plan_joined(report, [source.parameter_file for source in sources])
     pairs = zip(sources, report.roles, strict=True)
     notes = [note for s, roles in pairs for note in notes_on(s.parameter_file, s.graph, roles)]
     notes += _without_file(sources, report)
     notes += [*_describe_forgotten_inputs(report), *report.notes, *_list_lost(sources)]
-    return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
+    return follow_group(sources, report, report=report, notes=notes)
 
 
-def _switch_between(sources: Sequence[Checkpoint], switch: str, options: Sequence[str]) -> Checkpoint:
-    """Return the model that computes one of two; ``options`` are those of a group that were given beside ``switch``."""
-    if options:
+def _refuse_with_switch(options: Mapping[str, object]) -> None:
+    """Refuse the options of a group that were given beside ``switch``. Raises UsageError; all are listed."""
+    if idle := [option for option, value in options.items() if value and value != "error"]:
         hint = "inputs of one name are one, equal parameters too, and others of one name get a number"
-        raise UsageError([Fault(f"{option} has no effect with `switch`", hint=hint) for option in options])
-    members = [Member(s.graph, "", s.where or f"graph {i + 1}", s.parameter_file) for i, s in enumerate(sources)]
-    report = plan_switch(members, switch)
-    notes = [
-        f"{members[1].where}: function {old} is called {new} in the result, where {old} is another one"
-        for old, new in report.functions.items()
-    ]
-    return follow_group(sources, report.rewrite, plan_switched(report), report=report, notes=[*notes, *_list_lost(sources)])
+        raise UsageError([Fault(f"{option} has no effect with `switch`", hint=hint) for option in idle])
 
 
 def _list_lost(sources: Sequence[Checkpoint]) -> Iterator[str]:
@@ -146,7 +139,7 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
         UsageError: the operator set version is not supported.
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
-    from graphshare.execute.feeds import for_variables
+    from graphshare.execute.prepare.feeds import for_variables
 
     versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
     variables = [node for source in sources for node in source.graph.variables()]

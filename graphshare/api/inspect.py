@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles, find_roles
 from graphshare.checkpoint.folder import Sieve, find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -19,7 +19,7 @@ from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
 
 if TYPE_CHECKING:
-    from graphshare.execute.shape_report import Shaped
+    from graphshare.execute.prepare.shape_report import Shaped
     from graphshare.inspection.sharing import SharedWeights
 
 
@@ -36,8 +36,8 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     """
     source = as_checkpoint(model)
     with locate_refusals(source):
-        check_roles(source.graph.variables(), as_input, as_parameter)
-    found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
+        roles = find_roles(source, as_input, as_parameter)
+    found = inspect_graph(source.graph, roles)
     if shapes or (shapes is not None and not find_format(source.graph).supports(Capability.COSTS)):
         return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
@@ -62,7 +62,7 @@ def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_param
 def _infer_shapes(
     source: Checkpoint, shapes: Shapes, as_input: tuple[str, ...], as_parameter: tuple[str, ...], *, one_sample: bool = False
 ) -> Shaped:
-    from graphshare.execute.shape_report import shape_graph  # brings numpy along
+    from graphshare.execute.prepare.shape_report import shape_graph  # brings numpy along
 
     with locate_refusals(source):
         check_roles(source.graph.variables(), as_input, as_parameter)

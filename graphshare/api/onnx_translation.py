@@ -8,20 +8,20 @@ import msgspec
 
 from graphshare.analysis.batch_axis import follow_batch
 from graphshare.analysis.roles import Kind, Role
-from graphshare.api.models import Shape
+from graphshare.checkpoint.arguments import Shape
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import MEMORY
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.execute.static_shapes import StaticPart, infer_part
+from graphshare.execute.prepare.shape_report import StaticPart, infer_part
 from graphshare.export_onnx.dynamic import Symbol, Variant, generalize
-from graphshare.export_onnx.translate import Translated, translate_graph
+from graphshare.export_onnx.translate import Translated
 from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import input_types
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import Origin, ParameterFile, Record
-from graphshare.ir.graph import EMPTY, Node
+from graphshare.ir.graph import Node
 from graphshare.ir.onnx import Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
@@ -37,8 +37,7 @@ DynamicShapes = Mapping[str, Sequence["int | str | None"]]
 class Request(msgspec.Struct, frozen=True, eq=False):
     """What is translated: a model up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs.
 
-    ``version`` and ``metadata`` are what the exported model says of its making. ``input_dtypes`` are those of the exported
-    model's inputs, which with ``keep_io`` are float32 instead of float16, as are its outputs.
+    ``translate`` is :func:`graphshare.export_onnx.translate.translate_graph` with all that holds for every instance.
     """
 
     source: Checkpoint
@@ -46,13 +45,7 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     types: Mapping[str, str]
     targets: Sequence[str]
     as_input: Sequence[str]
-    opset: int
-    name: str
-    domain: str
-    version: str = ""
-    metadata: Mapping[str, str] = EMPTY
-    input_dtypes: Mapping[str, str] = EMPTY
-    keep_io: bool = False
+    translate: Callable[..., Translated]
 
 
 class Instance(msgspec.Struct, frozen=True, eq=False):
@@ -94,19 +87,7 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
     variables = [node for node in static.inference.nodes if node.is_variable]
     records = _find_records(variables, static.roles, source.parameter_file)
     values, tensors = _list_weights(records, request.reader)
-    translated = translate_graph(
-        static.part,
-        static.inference,
-        values,
-        tensors,
-        opset=request.opset,
-        name=request.name,
-        domain=request.domain,
-        version=request.version,
-        metadata=request.metadata,
-        input_dtypes=request.input_dtypes,
-        keep_io=request.keep_io,
-    )
+    translated = request.translate(static.part, static.inference, values, tensors)
     return Instance(static, translated, {translated.variables[node]: record for node, record in records.items()})
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-from graphshare.api.models import Names, as_names
 from graphshare.arguments import Natural, NotNegative
+from graphshare.checkpoint.arguments import Names, as_names
 from graphshare.checkpoint.load import StrPath, find_both_params, find_params
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import UsedFile, place_output, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name
+from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
 from graphshare.formats.model_names import name_of_file
 from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters

@@ -9,16 +9,24 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from graphshare.api.models import Model, as_checkpoint
 from graphshare.arguments import Text
+from graphshare.checkpoint.arguments import Model, as_checkpoint
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.leftovers import hold_folder
-from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, describe_file, exists, find_identity, is_folder, is_snapshot
+from graphshare.files.paths import (
+    UsedFile,
+    base_name,
+    describe_file,
+    exists,
+    find_identity,
+    is_folder,
+    is_snapshot,
+    refuse_inputs_as_outputs,
+)
 from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, find_format, iter_formats
 from graphshare.formats.onnx.pool import (
@@ -32,7 +40,7 @@ from graphshare.formats.onnx.pool import (
     stage_pool,
 )
 from graphshare.text.format import format_bytes, format_count
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import is_url, local_path
 
 DATA = "weights.data"

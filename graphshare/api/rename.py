@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from graphshare.api.models import Model, Names, as_checkpoint, as_names
-from graphshare.api.rules import ruleset_of
+from msgspec.structs import replace
+
 from graphshare.arguments import Text
-from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import (
     MapEntry,
@@ -19,12 +19,13 @@ from graphshare.checkpoint.map_file import (
     read_stored_names,
     restore_escapes,
 )
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.rewrite.rename import rename as rename_nodes
 from graphshare.rewrite.rename import rename_by_rules
+from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
 
 
@@ -64,14 +65,13 @@ def rename(
     map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
     new = _new_names(source.graph, map_file, names, inverse)
     stored = read_stored_names(map_file, new or {}, source.graph, inverse=inverse) if map_file is not None else {}
-    notes: Sequence[str] = ()
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         if by_rule:
             more = [Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True) for old, to in match.items()]
             more += _affixes(strip_prefix, prefix, as_names(variable_scopes), as_names(name_scopes))
             ruleset = ruleset_of(rules, more, separator=separator)
-            rewrite, notes = rename_by_rules(source.graph, ruleset, only=kinds, held=source.held)
+            rewrite = rename_by_rules(source.graph, ruleset, only=kinds, held=source.held)
         else:
             rewrite = rename_nodes(
                 source.graph,
@@ -85,9 +85,9 @@ def rename(
             )
     if inverse and map_file is not None and map_file.sources:
         exact = restore_escapes(rewrite, map_file)
-        rewrite = exact or rewrite
-        notes = () if exact else ("the result is not, byte for byte, the file that the map was made from",)
-    notes = [*notes_on(source.parameter_file, source.graph), *notes]
+        lost = ("the result is not, byte for byte, the file that the map was made from",)
+        rewrite = exact or replace(rewrite, notes=lost)
+    notes = [*notes_on(source.parameter_file, source.graph), *rewrite.notes]
     return follow_rewrite(source, rewrite, notes=notes, needs_params=_renames_variables(rewrite))
 
 

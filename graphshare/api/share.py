@@ -8,18 +8,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.api.models import Model, Names, as_checkpoint, as_names, check_roles
-from graphshare.api.rules import ruleset_of
 from graphshare.arguments import Text
-from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, check_roles
 from graphshare.checkpoint.load import StrPath, locate_refusals
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
 from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_doctor
+from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 from graphshare.rewrite.share import Sharing, Tied, Ties, plan_share
 from graphshare.rewrite.untie import plan_untie
@@ -92,8 +91,8 @@ def share(
             report = plan_share(source.graph, ruleset, **roles)
     notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
     ties = report.ties
-    needs_params = bool(ties.tied or ties.renamed or ties.copied or report.rewrite.renames)
-    tied = follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+    needs_params = bool(ties.tied or ties.renamed or ties.copied or report.renames)
+    tied = follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
     return _prove(source, tied) if report.adds_operators else tied
 
 
@@ -117,7 +116,7 @@ def _tie_transposed(source: Checkpoint) -> Checkpoint:
     tied = [Tied(table.name, twin.name, "") for table, twin in pairs.items()]
     own = {node.to for node in tied}
     names = [node.name for node in rewrite.graph.variables() if node.details.holds_value and node.name not in own]
-    report = Sharing(rewrite, {}, Ties(tied, [], [], names), ())
+    report = Sharing(rewrite.graph, rewrite.branches, roles={}, ties=Ties(tied, [], [], names))
     return _prove(source, follow_rewrite(source, rewrite, report=report, drop_unused=True))
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from graphshare.api.models import Model, as_checkpoint
-from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.arguments import Model, as_checkpoint
 from graphshare.checkpoint.load import locate_refusals
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.formats.model_format import Capability, require
 from graphshare.formats.mxnet.relayout import relayout
 from graphshare.ir.graph import Branch, Kept, Rewrite
-from graphshare.rewrite.upgrade import upgrade_checkpoint
+from graphshare.rewrite.upgrade import upgrade as upgrade_graph
 
 
 def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
@@ -26,7 +25,7 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
     require(source.graph, Capability.UPGRADE, where=source.where)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
-    rewrite = upgrade_checkpoint(source, keep_amp_cast=keep_amp_cast)
+        rewrite = upgrade_graph(source.graph, keep_amp_cast=keep_amp_cast)
     return follow_rewrite(source, rewrite, notes=notes_on(source.parameter_file, rewrite.graph))
 
 

@@ -27,10 +27,9 @@ from graphshare.builder.naming import (
 )
 from graphshare.builder.scopes import Scope, current_scope, name_scope, parameter_sharing, unique_names, variable_scope
 from graphshare.builder.session import Session, current_session, default_session, reset_default_session, save
-from graphshare.builder.settings import AUTO_REUSE, Reuse
-from graphshare.builder.var import Var
+from graphshare.builder.var import AUTO_REUSE, Reuse, Var
 from graphshare.builder.variables import placeholder, variable
-from graphshare.execute.sgd import Sgd
+from graphshare.execute.train.sgd import Sgd
 
 __all__ = [
     "AUTO_REUSE",

@@ -14,8 +14,7 @@ from graphshare.analysis.name_lists import total_outputs, visible_outputs
 from graphshare.analysis.roles import LABEL_FORMALS, STATE_FORMALS, Kind
 from graphshare.analysis.shapes import infer
 from graphshare.builder.scopes import Scope, current_scope
-from graphshare.builder.settings import ReuseLike
-from graphshare.builder.var import Var
+from graphshare.builder.var import ReuseLike, Var
 from graphshare.builder.variables import ParameterPlan, create_input, create_parameter, plan_parameter
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node

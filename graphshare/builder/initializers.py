@@ -1,7 +1,7 @@
 """Initializers in the form of MXNet's ``__init__`` attribute: a name and its arguments in JSON.
 
-``Session`` evaluates them (:mod:`graphshare.execute.variable_values`), and so does MXNet's Module when it trains the written
-file.
+``Session`` evaluates them (:mod:`graphshare.execute.prepare.variable_values`), and so does MXNet's Module when it trains the
+written file.
 """
 
 from __future__ import annotations

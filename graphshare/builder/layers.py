@@ -11,8 +11,7 @@ import msgspec
 
 from graphshare.builder.apply_operator import apply, check_reuse, draw_automatic_names
 from graphshare.builder.scopes import Scope, current_scope, variable_scope
-from graphshare.builder.settings import ReuseLike, Settings
-from graphshare.builder.var import Var
+from graphshare.builder.var import ReuseLike, Settings, Var
 from graphshare.builder.variables import create_parameter, parse_shape, plan_parameter
 from graphshare.errors import Fault, RefusedError
 from graphshare.ops.unification import size_of

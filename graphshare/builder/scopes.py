@@ -18,8 +18,7 @@ import msgspec
 
 from graphshare.arguments import checked
 from graphshare.builder.naming import Counters, Naming
-from graphshare.builder.settings import Reuse, ReuseLike, Settings, resolve_reuse
-from graphshare.builder.var import Owner, Registry
+from graphshare.builder.var import Owner, Registry, Reuse, ReuseLike, Settings, resolve_reuse
 from graphshare.errors import Fault, RefusedError
 from graphshare.rewrite.rules.scopes import SEPARATOR, Overrides, make_overrides, split_name, split_scope
 

@@ -13,21 +13,18 @@ from graphshare.analysis.roles import Kind
 from graphshare.arguments import checked
 from graphshare.builder.apply_operator import apply
 from graphshare.builder.naming import MXNET, Counters, Naming
-from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues
+from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues, TrainingState
 from graphshare.builder.scopes import Scope, current_scope, enter, leave, register_default_scope
-from graphshare.builder.settings import ReuseLike, resolve_reuse
 from graphshare.builder.topology import extract_graph
-from graphshare.builder.training import TrainingState
-from graphshare.builder.var import Registry, Var
+from graphshare.builder.var import Registry, ReuseLike, Var, resolve_reuse
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.trainer import Backpropagation
-from graphshare.execute.variable_values import as_array, random_stream
+from graphshare.execute.prepare.variable_values import as_array, random_stream
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.trainer import Backpropagation
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import is_directory
-from graphshare.files.paths import extend, join
+from graphshare.files.paths import extend, is_directory, join
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.params.array_files import write_arrays

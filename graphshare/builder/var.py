@@ -1,4 +1,4 @@
-"""``Var``, the typed input and output of every operator, and ``Registry``, the state of the graph that is being authored.
+"""``Var``, the typed input and output of every operator, ``Registry``, the state of the graph, and the settings of variables.
 
 Nodes are frozen, so a graph grows by new nodes alone; nothing here ever changes one.
 """
@@ -6,20 +6,62 @@ Nodes are frozen, so a graph grows by new nodes alone; nothing here ever changes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from enum import Enum
+from typing import Final, Protocol
 
 import msgspec
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.builder.naming import Naming
-from graphshare.builder.settings import Settings
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Shape
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_shape
+
+
+class Reuse(Enum):
+    """What happens when a parameter name is requested a second time."""
+
+    FORBID = "forbid"
+    REQUIRE = "require"
+    AUTO = "auto"
+
+
+AUTO_REUSE: Final = Reuse.AUTO
+ReuseLike = Reuse | bool | None
+"""None inherits, True requires that the parameter exists, ``AUTO_REUSE`` takes it if it does, False forbids."""
+
+
+def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
+    """Return the policy inside a scope. As in TensorFlow, False does not undo what an outer scope allows."""
+    if isinstance(reuse, Reuse) and reuse is not Reuse.FORBID:
+        return reuse
+    if reuse is True:
+        return Reuse.REQUIRE
+    forbids = reuse is False or reuse is Reuse.FORBID
+    return Reuse.FORBID if forbids and inherited is None else inherited
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Properties of a parameter; None is unset, and is then inherited from the next outer scope.
+
+    ``initializer`` is the text of MXNet's ``__init__`` (:mod:`graphshare.builder.initializers`), ``regularizer`` the multiplier
+    of weight decay (``__wd_mult__``), ``dtype`` a numpy name; ``trainable=False`` is a learning rate multiplier of 0.
+    """
+
+    initializer: str | None = None
+    regularizer: float | None = None
+    dtype: str | None = None
+    trainable: bool | None = None
+
+    def within(self, outer: Settings) -> Settings:
+        """Return these settings, with unset ones taken from ``outer``."""
+        own = {field: value for field in self.__struct_fields__ if (value := getattr(self, field)) is not None}
+        return msgspec.structs.replace(outer, **own)
+
 
 Number = int | float
 

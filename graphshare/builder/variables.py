@@ -14,8 +14,7 @@ from graphshare.analysis.roles import Kind
 from graphshare.analysis.shapes import TYPE_FLAGS
 from graphshare.builder.initializers import ones, uniform, zeros
 from graphshare.builder.scopes import Scope, current_scope
-from graphshare.builder.settings import Reuse, ReuseLike, Settings, resolve_reuse
-from graphshare.builder.var import Var, Variable
+from graphshare.builder.var import Reuse, ReuseLike, Settings, Var, Variable, resolve_reuse
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ops.kernel import KernelError, Shape

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from graphshare.arguments import Natural
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
-from graphshare.files.output_paths import STDIN
 from graphshare.files.paths import (
+    STDIN,
     base_name,
     exists,
     extend,

@@ -9,10 +9,20 @@ import msgspec
 
 from graphshare.checkpoint.load import StrPath, list_siblings
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
-from graphshare.files.output_paths import STDIN, Content, UsedFile, is_directory, is_stem, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, extend, find_identity, join
+from graphshare.files.paths import (
+    STDIN,
+    Content,
+    UsedFile,
+    base_name,
+    extend,
+    find_identity,
+    is_directory,
+    is_stem,
+    join,
+    refuse_inputs_as_outputs,
+)
 from graphshare.formats.model_format import Capability, ModelFormat, find_format, load_format
 from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, name_of_file, params_path, stem_of
 from graphshare.text.format import shorten

@@ -18,8 +18,7 @@ from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_output
 from graphshare.checkpoint.parameters import split_by_origin
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name
+from graphshare.files.paths import STDOUT, Content, UsedFile, base_name, refuse_inputs_as_outputs
 from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, CopiedWeights, SaveOptions, find_format, require
 from graphshare.formats.params.records import ParameterFile
@@ -101,7 +100,7 @@ def write_outputs(
         if model.parameter_file is not None and outputs.params:
             _stage_params(model.parameter_file, model.graph, outputs.params, stage, options.verify_bytes)
         if outputs.map:
-            from graphshare.checkpoint.map_text import map_text  # its hashes take time to import
+            from graphshare.checkpoint.map_file import map_text  # its hashes take time to import
 
             stage.open(outputs.map).write(map_text(model).encode())
         if arrays is not None and outputs.arrays:

@@ -18,7 +18,7 @@ from graphshare.checks.registry import RULES, select_codes
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import STDIN
+from graphshare.files.paths import STDIN
 from graphshare.formats.model_format import find_format
 from graphshare.progress import task
 from graphshare.reports.model import Finding, FindingsReport

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
-from graphshare.analysis.name_lists import Listed, NameLists
+from graphshare.analysis.name_lists import Listed, NameLists, implied_inputs, implied_variables, implies_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
 from graphshare.checks.document import Reading, read_file, walk_documents
 from graphshare.checks.operators import (
@@ -24,7 +23,7 @@ from graphshare.formats.model_format import ModelFormat, recognize_format
 from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import read_index
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
 from graphshare.reports.model import Steps
 from graphshare.text.names import join_key, split_key
@@ -66,8 +65,7 @@ class CheckContext:
 
     ``where`` is the path of the graph file and ``data`` its bytes; ``format`` and ``reading`` follow from these unless they
     are known. ``params_path`` names a parameter file or is empty, ``params`` is its index where that is known;
-    ``given_shapes`` are the user's shapes by variable name. ``graph`` and all that follows from it exist only where
-    ``has_graph`` is true.
+    ``given_shapes`` are the user's shapes by variable name. Unless ``has_graph`` is true, ``graph`` is an empty one.
     """
 
     def __init__(
@@ -122,11 +120,9 @@ class CheckContext:
             return []
         return list(walk_documents(reading.value))
 
-    @property
+    @cached_property
     def graph(self) -> Graph:
-        graph = self.reading.graph
-        assert graph is not None
-        return graph
+        return self.reading.graph or Graph((), ())
 
     @cached_property
     def graphs(self) -> list[tuple[Steps, Graph]]:
@@ -139,12 +135,26 @@ class CheckContext:
                 graphs.extend(((*steps, "nodes", i, "subgraphs", k), part) for k, part in enumerate(node.subgraphs))
         return graphs
 
-    def operators(self) -> Iterator[tuple[Steps, Node]]:
-        """Yield every operator node of the graph and its subgraphs, with its place."""
+    def nodes(self) -> Iterator[tuple[Steps, Node]]:
+        """Yield every node of the graph and its subgraphs, with its place."""
         for steps, graph in self.graphs:
             for i, node in enumerate(graph.nodes):
-                if not node.is_variable:
-                    yield (*steps, "nodes", i), node
+                yield (*steps, "nodes", i), node
+
+    def operators(self) -> Iterator[tuple[Steps, Node]]:
+        """Yield every operator node of the graph and its subgraphs, with its place."""
+        return ((steps, node) for steps, node in self.nodes() if not node.is_variable)
+
+    def later_outputs(self) -> Iterator[tuple[Steps, Node | None, Entry]]:
+        """Yield the inputs and heads that take another output than the first: place, consumer, entry."""
+        for steps, graph in self.graphs:
+            for i, node in enumerate(graph.nodes):
+                for k, entry in enumerate(node.inputs):
+                    if entry.index:
+                        yield (*steps, "nodes", i, "inputs", k), node, entry
+            for k, entry in enumerate(graph.heads):
+                if entry.index:
+                    yield (*steps, "heads", k), None, entry
 
     @cached_property
     def ids(self) -> dict[Node, int]:
@@ -189,6 +199,12 @@ class CheckContext:
         for implied in implied_variables(self.graph):
             prefixes.setdefault(implied.name, set()).add("aux" if implied.auxiliary else "arg")
         return prefixes
+
+    @cached_property
+    def parameters(self) -> list[tuple[Node, Role]]:
+        """The parameters that the heads need, in MXNet's order."""
+        roles = [(node, self.roles.get(node)) for node in self.reachable]
+        return [(node, role) for node, role in roles if role is not None and role.is_parameter]
 
     @cached_property
     def expected_parameters(self) -> dict[str, Node | None]:
@@ -318,6 +334,11 @@ class CheckContext:
         if facts is None:
             facts = self._facts[key] = read_facts(node)
         return facts
+
+    def named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
+        """Return the inputs of a node with their formal names; none of a variable, and of an operator without such names."""
+        formals = () if node.is_variable else self.facts(node).formals or ()
+        return list(zip(formals, node.inputs, strict=False))
 
     @cached_property
     def shapes(self) -> Shapes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import BOM
@@ -19,14 +21,20 @@ _EXCERPT = 100  # characters of a line that an excerpt has at most
 def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:
     """Return the findings of the rules ``codes``, ordered by place, and how many more the file itself suppresses."""
     rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.format.name]
-    violations = [(rule, violation) for rule in rules if rule.runs_after_errors for violation in rule.find(context)]
+    violations = [(rule, violation) for rule in rules if rule.runs_after_errors for violation in _find(context, rule)]
     if not any((violation.level or rule.level) is Level.ERROR for rule, violation in violations):
-        violations += [(rule, violation) for rule in rules if not rule.runs_after_errors for violation in rule.find(context)]
+        violations += [(rule, violation) for rule in rules if not rule.runs_after_errors for violation in _find(context, rule)]
     reported = [(rule, violation) for rule, violation in violations if not _is_suppressed(context, rule, violation)]
     offsets = _find_offsets(context, [violation for _, violation in reported])
     findings = [_make_finding(context, rule, violation, offsets) for rule, violation in reported]
     ordered = sorted(findings, key=lambda f: (f.where != context.where, f.line, f.column, f.code))
     return ordered, len(violations) - len(reported)
+
+
+def _find(context: CheckContext, rule: CheckRule) -> Iterator[Violation]:
+    """Yield the violations of a rule, those without a place with that of their node."""
+    for violation in rule.find(context):
+        yield violation if violation.steps else replace(violation, steps=context.node_steps(violation.node))
 
 
 def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation) -> bool:

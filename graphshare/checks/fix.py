@@ -18,7 +18,7 @@ from graphshare.checks.engine import run_rules
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.gzip_file import is_gzip
+from graphshare.files.open_source import is_gzip
 from graphshare.files.paths import real_path
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import MxnetSource, source_of

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from graphshare.formats.onnx.statements import FunctionKey, StoredFunction, read_functions
-from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, find_stored, outputs_of
+from graphshare.formats.onnx.stored import NamedMessage, find_stored, outputs_of, source_of
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import ValueType, find_types
 from graphshare.formats.onnx.write import find_at_home
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.walk import iter_graphs
 from graphshare.reports.model import Steps
 
 VALUE_INFO = 13
-
-
-def list_opsets(graph: Graph) -> set[str]:
-    """Return the domains of which a model imports an operator set."""
-    source = graph.source
-    return set(source.opsets) if isinstance(source, OnnxSource) else set()
-
-
-def domain_of(node: Node) -> str:
-    """Return the domain of an operator; empty for ONNX's own."""
-    domain = node.details.domain
-    return "" if domain == "ai.onnx" else domain
 
 
 def is_constant(node: Node) -> bool:
@@ -71,29 +59,10 @@ def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], ValueType]:
 
 def list_stale_infos(graph: Graph) -> Iterator[NamedMessage]:
     """Yield the value_info of values that do not exist."""
-    if isinstance(graph.source, OnnxSource):
-        inner = {name for sub in _list_subgraphs(graph) for node in sub.nodes for name in outputs_of(node)}
-        for number, message in graph.source.orphans:
-            if number == VALUE_INFO and message.name not in inner:
-                yield message
-
-
-def _list_subgraphs(graph: Graph) -> Iterator[Graph]:
-    pending = [graph]
-    while pending:
-        for node in pending.pop().nodes:
-            yield from node.subgraphs
-            pending.extend(node.subgraphs)
-
-
-def list_functions(graph: Graph) -> list[tuple[FunctionKey, StoredFunction]]:
-    """Return the functions of a model with their keys, of which one may occur twice."""
-    return list(read_functions(graph.source)) if isinstance(graph.source, OnnxSource) else []
-
-
-def name_function(key: FunctionKey) -> str:
-    """Return the name of a function as messages have it."""
-    return ".".join(filter(None, key))
+    inner = {name for sub in [*iter_graphs(graph)][1:] for node in sub.nodes for name in outputs_of(node)}
+    for number, message in source_of(graph).orphans:
+        if number == VALUE_INFO and message.name not in inner:
+            yield message
 
 
 def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
@@ -108,7 +77,7 @@ def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
     # For each graph around: the ranks of its values, and the operator that has the body.
     pending: list[tuple[Steps, Graph, list[tuple[dict[str, int], int, Node]]]] = [((), graph, [])]
     for steps, body, around in pending:
-        home = homes.get(body.source.span, {}) if around and isinstance(body.source, OnnxSource) else {}
+        home = homes.get(source_of(body).span, {}) if around else {}
         values, captures = [(name, 0, node) for name, node in home.items()], {*body.captures, *at_home}
         for i, node in enumerate(body.nodes):
             values += [(name, i, node) for name in outputs_of(node) if name and node not in captures]

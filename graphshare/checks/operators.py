@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphshare.analysis.implied import implies_variables
+from graphshare.analysis.name_lists import implies_variables
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import canonical, lookup, signature_of
 from graphshare.ops.signature import AttributeFault, OutputList
@@ -101,8 +101,6 @@ def find_reshapes_without_shape(context: CheckContext) -> Iterator[tuple[Steps, 
 
 def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node, tuple[str, ...]]]:
     """Yield each operator that has fewer or more inputs than its attributes ask for, with the inputs that it should have."""
-    if not context.has_graph:
-        return
     adds_inputs = implies_variables(context.graph)
     for steps, node in context.operators():
         facts = context.facts(node)
@@ -119,14 +117,10 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
 
 def find_missing_outputs(context: CheckContext) -> Iterator[tuple[Steps, Node | None, Entry, int]]:
     """Yield each input and head that takes an output its node does not have: place, consumer, entry, number of outputs."""
-    for steps, graph in context.graphs:
-        for i, node in enumerate(graph.nodes):
-            for k, entry in enumerate(node.inputs):
-                if entry.index and (count := _count_outputs(context, entry.node)) is not None and entry.index >= count:
-                    yield (*steps, "nodes", i, "inputs", k), node, entry, count
-        for k, entry in enumerate(graph.heads):
-            if entry.index and (count := _count_outputs(context, entry.node)) is not None and entry.index >= count:
-                yield (*steps, "heads", k), None, entry, count
+    for steps, consumer, entry in context.later_outputs():
+        count = _count_outputs(context, entry.node)
+        if count is not None and entry.index >= count:
+            yield steps, consumer, entry, count
 
 
 def _count_outputs(context: CheckContext, node: Node) -> int | None:
@@ -148,7 +142,7 @@ def _attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
 
 
 def _is_older_than_mxnet(context: CheckContext) -> bool:
-    return context.has_graph and (context.graph.version or 0) < WRITES_VERSION
+    return (context.graph.version or 0) < WRITES_VERSION
 
 
 def _has_hidden_keys(graph: Graph) -> bool:

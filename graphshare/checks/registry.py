@@ -11,7 +11,7 @@ from graphshare.checks.rules import rule_modules
 from graphshare.errors import Fault, UsageError
 from graphshare.text.names import did_you_mean
 
-RULES: Mapping[str, CheckRule] = MappingProxyType({code: import_module(module).RULE for code, module in rule_modules().items()})
+RULES: Mapping[str, CheckRule] = MappingProxyType({code: import_module(module).find for code, module in rule_modules().items()})
 
 
 def select_codes(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:

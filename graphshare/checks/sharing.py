@@ -21,7 +21,7 @@ class SharingPair(NamedTuple):
 
 def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Iterator[SharingPair]:
     """Yield each operator with the first of its kind that has the same variable at the same one of ``formals``."""
-    if not context.has_graph or not context.shared_parameters:
+    if not context.shared_parameters:
         return
     owner: dict[tuple[str, str, Node], Node] = {}
     for node in context.reachable:
@@ -42,9 +42,5 @@ def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Itera
 
 def find_parameters(context: CheckContext, node: Node, formals: Collection[str]) -> dict[str, Node]:
     """Return the variables at the inputs of ``node`` that are among ``formals``, by formal name."""
-    names = context.facts(node).formals or ()
-    return {
-        formal: entry.node
-        for formal, entry in zip(names, node.inputs, strict=False)
-        if formal in formals and entry.node.is_variable
-    }
+    inputs = context.named_inputs(node)
+    return {formal: entry.node for formal, entry in inputs if formal in formals and entry.node.is_variable}

@@ -13,9 +13,8 @@ from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import Reading, read_file
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
-from graphshare.files.output_paths import STDIN
 from graphshare.files.path_matches import is_pattern, match_paths
-from graphshare.files.paths import base_name, list_names, split
+from graphshare.files.paths import STDIN, base_name, list_names, split
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
 from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS, STEM_END

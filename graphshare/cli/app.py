@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -37,8 +40,32 @@ COMMANDS = {
 }
 
 
+_COMPUTING = ("run", "verify")
+
+
+def _start_sessions(arguments: Sequence[str]) -> None:
+    """Start the process that computes ONNX models if an argument is one: it takes as long to start as this one."""
+    from graphshare.files.byte_source import SAMPLE  # start-up: other commands do not wait for these
+    from graphshare.formats.model_format import Capability, iter_formats
+
+    for path in filter(os.path.isfile, arguments):
+        with suppress(OSError), open(path, "rb") as file:
+            start = file.read(SAMPLE)
+            format_ = next((each for each in iter_formats() if each.fits(start)), None)
+            if format_ is not None and not format_.supports(Capability.KERNELS):
+                from graphshare.execute.engines.confined_session import start_process  # start-up: as above
+
+                start_process()
+                return
+
+
 class LazyGroup(SuggestingGroup):
     """A group whose commands are modules that load on use."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in _COMPUTING:
+            _start_sessions(args[1:])
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

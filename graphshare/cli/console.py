@@ -12,8 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from graphshare.text.format import escape_control
-from graphshare.text.json_text import encode_json, escape_json
+from graphshare.text.format import encode_json, escape_control, escape_json
 from graphshare.text.urls import redact
 
 _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}

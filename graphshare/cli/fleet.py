@@ -1,4 +1,4 @@
-"""``gs.foreach``: the commands of the command line, run for many models; how the words of a command become a template.
+"""The command line as :func:`graphshare.foreach` uses it: the words of a command become a template, workers run commands.
 
 In a worker process a command is run again and again; its exit code and what it printed are values.
 """
@@ -18,16 +18,11 @@ from typing import Any, Literal
 
 import click
 
-from graphshare.api.models import Names, as_names
-from graphshare.arguments import Natural, Positive, Seconds
-from graphshare.checkpoint.load import StrPath
 from graphshare.cli.app import CONTEXT, cli
 from graphshare.cli.console import choose_color, choose_quiet
 from graphshare.cli.main import Terminated, run
 from graphshare.errors import Fault, UsageError
-from graphshare.files.descriptors import note_inherited_descriptors
-from graphshare.fleet.foreach import FleetOptions, FleetRun
-from graphshare.fleet.foreach import foreach as run_fleet
+from graphshare.files.staged_file import note_inherited_descriptors
 from graphshare.fleet.records import Captured
 from graphshare.fleet.tasks import Template
 from graphshare.text.names import find_similar
@@ -45,49 +40,6 @@ _REFUSED = {
 }
 _OWN = {"-o": "foreach names the outputs itself", "--in-place": "foreach does not replace its inputs",
         "--fix": "foreach does not replace its inputs", "--format": "foreach prints one report for all models"}  # fmt: skip
-
-
-def foreach(
-    patterns: StrPath | Sequence[StrPath],
-    command: Sequence[str],
-    *,
-    out: StrPath | None = "",
-    jobs: Positive = 1,
-    scheduler: str = "",
-    shared_filesystem: bool = False,
-    manifest: StrPath | None = None,
-    retry: bool = False,
-    force: bool = False,
-    exclude: Names = (),
-    time_limit: Seconds | None = None,
-    max_memory: Natural | str | None = None,
-) -> FleetRun:
-    """Run a command for every model that matches, and return the run, an iterator over the results.
-
-    ``patterns`` are globs, stems, folders or paths. ``command`` are the words of a command; ``{}`` stands for the model,
-    ``{stem}`` for its path without ``-symbol.json``, ``{name}`` for the last part of that. Outputs go to ``out``, each below it
-    where the model is below the fixed part of its pattern. Up to ``jobs`` worker processes run at a time, or with ``scheduler``
-    the workers of a Dask cluster, which see the same files under the same paths if ``shared_filesystem``. ``manifest`` is a
-    file of JSON lines: unchanged models that are finished in it are not run again, unless ``force`` says so; with ``retry``
-    only those that have failed are. ``time_limit`` (seconds) and ``max_memory`` (bytes, or a text such as ``2G``) hold for each
-    model. ``exclude`` are globs of what is left out of folders.
-
-    The worker processes import the script that calls this, so its own work must be under ``if __name__ == "__main__":``.
-
-    Raises:
-        InputError: a pattern matches no model, or the manifest cannot be read.
-        RefusedError: two models would be written to one place, or one in place of an input.
-        UsageError: the command or the options cannot be right.
-    """
-    names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
-    settings = FleetOptions(
-        out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
-        manifest=os.fspath(manifest or ""), retry=retry, force=force, exclude=as_names(exclude),
-        time_limit=time_limit, max_memory=max_memory,
-    )  # fmt: skip
-    return run_fleet(
-        [os.fspath(name) for name in names], make_template(command), run_captured, settings, prepare=prepare_worker
-    )
 
 
 def make_template(words: Sequence[str]) -> Template:

@@ -23,8 +23,7 @@ from graphshare.cli.command import examples_of
 from graphshare.cli.console import say
 from graphshare.cli.progress import Bar, is_shown
 from graphshare.errors import DisprovedError, GraphshareError, OutputError
-from graphshare.files.descriptors import note_inherited_descriptors
-from graphshare.files.staged_file import output_listener
+from graphshare.files.staged_file import note_inherited_descriptors, output_listener
 from graphshare.progress import progress_listener
 from graphshare.text.format import format_names
 

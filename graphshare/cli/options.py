@@ -191,6 +191,22 @@ def upgrade_model(model: Checkpoint) -> Checkpoint:
     return upgrade(model)
 
 
+def parse_pairs(
+    texts: Iterable[str], problem: str, hint: str, is_valid: Callable[[tuple[str, str]], bool] = all
+) -> list[tuple[str, str]]:
+    """Parse texts such as ``NAME=VALUE``.
+
+    Raises:
+        UsageError: texts that are not pairs, or not valid; all are listed. ``problem`` begins with the option.
+    """
+    pairs = [(text, split_pair(text)) for text in texts]
+    option, _, rest = problem.partition(" ")
+    wrong = [text for text, pair in pairs if pair is None or not is_valid(pair)]
+    if wrong:
+        raise UsageError([Fault(f"{option} {text!r} {rest}", hint=hint) for text in wrong])
+    return [pair for _, pair in pairs if pair is not None]
+
+
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int | None, ...]]:
     """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, an empty shape that of a scalar.
 

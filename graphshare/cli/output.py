@@ -6,33 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, find_stale, resolve_outputs
 from graphshare.checkpoint.save import choose_options, write_outputs
 from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.files.output_paths import Content, UsedFile
-from graphshare.formats.model_format import CopiedWeights
+from graphshare.files.paths import Content, UsedFile
 from graphshare.formats.model_names import stem_of, suggest_parameters
-
-_KEYS = {"format": "format_"}
-
-
-class OutputOptions(msgspec.Struct, frozen=True):
-    """The output options of a command line."""
-
-    out: str | None
-    params_out: str | None
-    map_out: str | None
-    in_place: bool
-    dry_run: bool
-    format: str
-    verify_bytes: bool
-    strict: bool
-    weights: CopiedWeights | None = None
-    no_copy: bool = False
 
 
 def write_result(
@@ -48,27 +28,26 @@ def write_result(
     ``--strict``. ``inputs`` are the files that were read beside the model's. ``report`` is what a plan as JSON holds beside the
     map.
     """
-    options = OutputOptions(
-        **{name: given[key] for name in OutputOptions.__struct_fields__ if (key := _KEYS.get(name, name)) in given}
+    write_options = choose_options(
+        model, given.get("weights"), no_copy=given.get("no_copy", False), verify_bytes=given["verify_bytes"]
     )
-    write_options = choose_options(model, options.weights, no_copy=options.no_copy, verify_bytes=options.verify_bytes)
     outputs = resolve_outputs(
         model,
-        options.out,
-        options.params_out,
-        options.map_out,
-        dry_run=options.dry_run,
-        in_place=options.in_place,
+        given["out"],
+        given["params_out"],
+        given["map_out"],
+        dry_run=given["dry_run"],
+        in_place=given["in_place"],
         inputs=inputs,
     )
     notes = [*model.notes, *find_stale(outputs, model)]
-    if options.strict and notes:
+    if given["strict"] and notes:
         raise RefusedError([Fault(note) for note in notes])
     warn(notes)
     for note in list_unread(model):
         say(note)
-    if options.dry_run:
-        _print_plan(model, options.format, report)
+    if given["dry_run"]:
+        _print_plan(model, given["format_"], report)
         return None
     if outputs.graph == "-":
         refuse_terminal()
@@ -114,7 +93,7 @@ def say_written(outputs: Outputs) -> None:
 
 
 def _print_plan(model: Checkpoint, format_: str, report: Mapping[str, Any]) -> None:
-    from graphshare.checkpoint.map_text import describe_rewrite  # its hashes take time to import
+    from graphshare.checkpoint.map_file import describe_rewrite  # its hashes take time to import
 
     found = describe_rewrite(model)
     file = model.parameter_file

@@ -13,10 +13,9 @@ import graphshare
 from graphshare.checkpoint.save import write_text
 from graphshare.cli.console import is_colored, name_options, put_json_text, put_text, say
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import UsedFile
-from graphshare.reports.formats import FORMATS, default_format, render
+from graphshare.files.paths import UsedFile
+from graphshare.reports.formats import FORMATS, default_format, render, style_report
 from graphshare.reports.model import FindingsReport
-from graphshare.reports.text import style_report
 from graphshare.text.format import escape_control
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,7 +29,7 @@ def report_format(command: F) -> F:
     option = click.option(
         "--format",
         "format_",
-        type=click.Choice(list(FORMATS)),
+        type=click.Choice(FORMATS),
         help="How to print [text; inside GitHub Actions: github].",
     )
     decorated: F = option(command)

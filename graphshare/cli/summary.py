@@ -20,7 +20,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     """Print the branches with their inputs, what was tied and copied, and how to prove it."""
     report: Duplication = model.report
     inputs = [node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)]
-    for branch in report.rewrite.branches:
+    for branch in report.branches:
         names = format_name_list([branch.images[node].name for node in inputs if node in branch.images])
         parts = model.graph.source.describe_parts(branch.images.values())
         say(f"branch {branch.label or '(original)'}: {parts}, inputs {names}")
@@ -46,7 +46,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         takes_params = find_format(model.graph).supports(Capability.PARAMETER_FILE)
         values = [] if not takes_params else ["--params", params] if params else ["--random-params", "0"]
         words = ["graphshare", "verify", outputs.graph, *values]
-        words += [f"--prefix={branch.label}" for branch in report.rewrite.branches if branch.label]
+        words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
         words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT]
         say(f"prove it: {shlex.join(words)}")
 

@@ -8,16 +8,15 @@ from typing import Any
 import click
 import msgspec
 
-from graphshare.cli.console import is_quiet, name_options, say
+from graphshare.cli.console import is_quiet, say
 from graphshare.cli.options import gather
 from graphshare.cli.progress import is_shown
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.classes import Ranking
-from graphshare.execute.feeds import load_feeds, parse_feeds
-from graphshare.execute.run import OutputSummary, summarize
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.train import LossHistory, StepListener, Trained
-from graphshare.files.output_paths import is_directory
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
+from graphshare.execute.run import summarize
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.train import LossHistory, StepListener, Trained
+from graphshare.files.paths import is_directory
 from graphshare.formats.params.registry import choose_format
 from graphshare.text.format import escape_control, format_count, format_number
 
@@ -90,23 +89,14 @@ def parse_training(given: Mapping[str, Any], *, profile: bool) -> TrainingOption
     return TrainingOptions(arguments, target, given["in_place"], tuple(path for _, path in gradients))
 
 
-def report(trained: Trained, summaries: list[OutputSummary], rankings: list[Ranking] | None) -> dict[str, Any]:
-    """Return the report that ``schemas/run.schema.json`` describes."""
+def describe_training(trained: Trained) -> dict[str, Any]:
+    """Return the part on training of the report that ``schemas/run.schema.json`` describes."""
     return {
-        "outputs": summaries,
-        "seconds": trained.seconds,
-        "peak_bytes": None,
-        "variable_bytes": trained.variable_bytes,
-        "notes": list(map(name_options, trained.notes)),
-        "profile": None,
-        "classes": rankings,
-        "training": {
-            "steps": trained.steps,
-            "settings": trained.settings,
-            "updated": list(trained.updated),
-            "losses": trained.losses,
-            "before": [summarize(name, array) for name, array in trained.before.items()],
-        },
+        "steps": trained.steps,
+        "settings": trained.settings,
+        "updated": list(trained.updated),
+        "losses": trained.losses,
+        "before": [summarize(name, array) for name, array in trained.before.items()],
     }
 
 

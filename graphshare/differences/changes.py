@@ -18,8 +18,7 @@ from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import consumers, own_inputs
 from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
 from graphshare.text.format import format_count
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class NodeRef(msgspec.Struct, frozen=True):

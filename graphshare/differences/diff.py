@@ -8,19 +8,20 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from graphshare.analysis.implied import implied_name, implied_variables
-from graphshare.checkpoint.map_file import MapFile, NodeFinder
-from graphshare.checkpoint.model import Checkpoint
+from graphshare.analysis.name_lists import implied_name, implied_variables
+from graphshare.arguments import NotNegative
+from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, compare
-from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_count, format_names, shorten
-from graphshare.text.html import format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, format_html
 
 _Kind = Literal["removed", "added", "renamed", "changed", "ties", "outputs", "attributes", "parameters"]
 T = TypeVar("T")
@@ -63,40 +64,47 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def diff(
-    left: Checkpoint,
-    right: Checkpoint,
+    left: Model,
+    right: Model,
     *,
-    prefixes: Sequence[str] = (),
-    map_file: MapFile | None = None,
+    prefixes: Names = (),
+    map: StrPath | None = None,
     renames: bool = True,
     ignore_names: bool = False,
-    atol: float = 0.0,
-    rtol: float = 0.0,
+    atol: NotNegative = 0.0,
+    rtol: NotNegative = 0.0,
 ) -> Difference:
-    """Return the differences between ``left`` and ``right``.
+    """Find what differs between two graphs, and between their parameters where both have some.
 
-    ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead of the plain ones.
-    ``map_file``: the map of a rewrite, or an object of old and new names. Without ``renames`` the other nodes are paired
-    by equal names only; with ``ignore_names`` another name is not a difference.
+    ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead of the plain ones. ``map``
+    is the map file of the rewrite, or a JSON object of old and new names. Without ``renames`` names alone pair the rest; with
+    ``ignore_names`` another name is not a difference. The result is true if anything differs; ``verdict`` is one line.
 
     Raises:
-        InputError: the map is of other graphs.
-        RefusedError: a prefix that no counterpart has.
+        UsageError: ``map`` and ``prefixes`` are both given.
+        InputError: the map cannot be read or is of other graphs.
+        RefusedError: no node has the prefix.
     """
-    branches = [PairedBranch("", {})]
-    if map_file is not None:
-        branches = _match_map(left.graph, right.graph, map_file)
-    elif prefixes:
-        branches = _match_prefixes(left.graph, right.graph, prefixes, left.where)
-    branches = _complete(left.graph, right.graph, branches, renames)
-    changes = compare(left.graph, right.graph, branches)
-    parameters = None
-    if left.parameter_file is not None and right.parameter_file is not None:
-        names = _map_parameter_names(left.graph, branches)
-        parameters = diff_parameters(left.parameter_file, right.parameter_file, names, atol=atol, rtol=rtol)
-    changes = changes.without_names() if ignore_names else changes
-    lefts, rights = ([node.name for node in graph.nodes] for graph in (left.graph, right.graph))
-    return Difference(changes, parameters, _summarize(changes, parameters, left_names=lefts, right_names=rights))
+    names = as_names(prefixes)
+    if map and names:
+        raise UsageError(Fault("a map excludes prefixes"))
+    a, b = as_checkpoint(left), as_checkpoint(right)
+    map_file = read_map(map) if map else None
+    with locate_refusals(b):
+        branches = [PairedBranch("", {})]
+        if map_file is not None:
+            branches = _match_map(a.graph, b.graph, map_file)
+        elif names:
+            branches = _match_prefixes(a.graph, b.graph, names, a.where)
+        branches = _complete(a.graph, b.graph, branches, renames)
+        changes = compare(a.graph, b.graph, branches)
+        parameters = None
+        if a.parameter_file is not None and b.parameter_file is not None:
+            parameter_names = _map_parameter_names(a.graph, branches)
+            parameters = diff_parameters(a.parameter_file, b.parameter_file, parameter_names, atol=atol, rtol=rtol)
+        changes = changes.without_names() if ignore_names else changes
+        lefts, rights = ([node.name for node in each.graph.nodes] for each in (a, b))
+        return Difference(changes, parameters, _summarize(changes, parameters, left_names=lefts, right_names=rights))
 
 
 def _complete(left: Graph, right: Graph, branches: list[PairedBranch], renames: bool) -> list[PairedBranch]:

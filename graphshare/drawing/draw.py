@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
+from typing import Literal
 
 import msgspec
 
 from graphshare.analysis.branches import find_prefixes
 from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import assign_roles
-from graphshare.checkpoint.map_file import MapFile, Place
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.arguments import Natural, Text
+from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.map_file import MapFile, Place, read_map
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.drawing.graphviz import IMAGES, format_dot, render_image
 from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
 from graphshare.drawing.palette import LIGHT, THEMES
-from graphshare.drawing.picture import AnnotatedGraph, Picture, Shapes, make_foldable_picture, make_picture
+from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, make_foldable_picture, make_picture
 from graphshare.drawing.svg import format_svg
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.files.paths import base_name
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
@@ -25,9 +30,12 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_count
 from graphshare.text.names import suggest
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 PartialShape = tuple[int | None, ...]
+Language = Literal["html", "svg", "dot", "mermaid", "png", "pdf"]
+Theme = Literal["auto", "light", "dark"]
+Direction = Literal["TB", "LR", "BT", "RL"]
 
 
 class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
@@ -58,39 +66,44 @@ class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
 
 def draw(
-    graph: Graph,
+    model: Model,
     *,
-    to: str = "dot",
-    depth: int | None = None,
-    params: ParameterFile | None = None,
-    shapes: Mapping[str, PartialShape] | None = None,
-    prefixes: Sequence[str] = (),
-    highlight: MapFile | None = None,
+    to: Language = "dot",
+    depth: Natural | None = None,
+    shapes: Shapes | None = None,
+    prefixes: Names = (),
+    highlight: StrPath | None = None,
     all_parameters: bool = False,
-    separator: str | None = None,
-    theme: str = "auto",
-    direction: str = "TB",
-    title: str = "graph",
+    separator: Text | None = None,
+    theme: Theme = "auto",
+    direction: Direction = "TB",
 ) -> Drawing:
-    """Draw ``graph`` as ``dot``, ``mermaid``, ``svg``, ``html`` (a page), or by Graphviz as ``png`` or ``pdf``.
+    """Draw a graph: ``to`` a page (``html``), ``svg``, Graphviz's ``dot``, ``mermaid``, or by Graphviz ``png`` or ``pdf``.
 
-    ``depth`` levels of scopes are open, by default as many as fit. ``prefixes`` name branches; by default the outputs tell
-    them. ``highlight`` is the map of the rewrite that made the graph.
+    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it. ``separator`` parts scopes in
+    names (else ``/``, or ``_`` where that makes sense); ``depth`` levels of them are open (all that fit, without it).
+    ``all_parameters`` draws each parameter as a box. ``direction`` is where the data flow (``TB``: from top to bottom),
+    ``theme`` the colours; ``auto`` suits both in SVG. ``prefixes`` name branches; without any they are found from the outputs.
+    ``highlight`` is the map file of the rewrite that made the graph.
 
     Raises:
-        InputError: the map is of another graph.
+        InputError: the map cannot be read or is of another graph.
         RefusedError: a prefix that no operator has; shapes that contradict each other or that no variable has.
         GraphvizError: ``png`` or ``pdf`` without Graphviz.
     """
-    annotated = _annotate(graph, _find_branches(graph, prefixes), params, shapes or {}, highlight)
-    make = make_foldable_picture if to == "html" else make_picture
-    picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
-    notes = tuple(_remark(annotated, picture, to, is_depth_given=depth is not None))
-    form = _Form(to, theme, direction, title)
-    text = _format_page(annotated, picture, params, form) if to == "html" else _format_picture(picture, form)
-    if to in IMAGES:
-        return Drawing("", picture, notes, render_image(text, to))
-    return Drawing(text, picture, notes)
+    source = as_checkpoint(model)
+    map_file = read_map(highlight) if highlight else None
+    with locate_refusals(source):
+        graph, params = source.graph, source.parameter_file
+        annotated = _annotate(graph, _find_branches(graph, as_names(prefixes)), params, as_shapes(shapes, graph), map_file)
+        make = make_foldable_picture if to == "html" else make_picture
+        picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
+        notes = tuple(_remark(annotated, picture, to, is_depth_given=depth is not None))
+        form = _Form(to, theme, direction, base_name(source.stem or source.where) or "graph")
+        text = _format_page(annotated, picture, params, form) if to == "html" else _format_picture(picture, form)
+        if to in IMAGES:
+            return Drawing("", picture, notes, render_image(text, to))
+        return Drawing(text, picture, notes)
 
 
 def _annotate(
@@ -178,12 +191,12 @@ def _copy_to_twins(graph: Graph, given: Mapping[str, PartialShape], prefixes: Se
     return shapes
 
 
-def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: ParameterFile | None) -> Shapes:
+def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
     if not given and not declared and find_format(graph).supports(Capability.COSTS):
         return _read_stored_shapes(graph, params)
-    from graphshare.execute.shape_report import infer_known_shapes  # start-up: inference needs numpy
+    from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy
 
     try:
         return infer_known_shapes(graph, given, params=params)
@@ -193,7 +206,7 @@ def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: Parame
         return _read_stored_shapes(graph, params)  # the declared shapes contradict each other; draw without them
 
 
-def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> Shapes:
+def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> KnownShapes:
     if params is None:
         return {}
     records = RecordsByName(params)

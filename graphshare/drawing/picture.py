@@ -20,9 +20,9 @@ from graphshare.analysis.roles import SUFFIXES
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_count, format_dims
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
-Shapes = Mapping[tuple[Node, int], tuple[int, ...]]  # of ONNX models with names of sizes too
+KnownShapes = Mapping[tuple[Node, int], tuple[int, ...]]  # of ONNX models with names of sizes too
 MAX_BOXES = 80  # more are hard to read
 _MAX_PARTS = 16
 
@@ -72,7 +72,7 @@ class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
     graph: Graph
     parameters: frozenset[Node]
     prefixes: tuple[str, ...] = ()
-    shapes: Shapes = {}
+    shapes: KnownShapes = {}
     former: Mapping[Node, str] = {}
 
 

@@ -7,6 +7,7 @@ a function of its input arrays alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,67 +18,75 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
+from graphshare.arguments import Natural
+from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.load import locate_refusals
+from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import InputDrawer
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
-from graphshare.execute.feeds import for_variables, parameter_values
-from graphshare.execute.interpreter import Memo, run_plan
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
-from graphshare.execute.pool import SMALL, Pool
-from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
-from graphshare.execute.session_model import SessionPart
-from graphshare.execute.variable_values import as_array, convert_feed, random_stream
+from graphshare.execute.prepare.declared_inputs import InputDrawer
+from graphshare.execute.prepare.feeds import for_variables, parameter_values
+from graphshare.execute.prepare.prepare import assign_values, refuse_missing, runnable_part, unique_names
+from graphshare.execute.prepare.variable_values import as_array, convert_feed, random_stream
+from graphshare.execute.run import choose_executor
 from graphshare.formats.model_format import has_kernels
-from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.convolution.fused import Chain
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.batch_norm import plain_scaling
-from graphshare.resources import memory_limit
+from graphshare.resources import memory_limit, parse_size
 from graphshare.text.format import format_count, format_names
 
+_CALLS = 100
+"""How often a bound graph is called, as ``auto`` estimates."""
 _KEPT = 16
 """The number of combinations of input shapes whose inference is cached."""
 
 
 def bind(
-    graph: Graph,
+    model: Model,
     *,
-    again: Callable[[], Bound],
-    params: ParameterFile | None = None,
-    targets: Sequence[str] = (),
-    seed: int = 0,
-    max_memory: int | None = None,
-    executor: Executor | None = None,
-    where: str = "",
+    targets: Names = (),
+    seed: Natural = 0,
+    engine: str | None = None,
+    strict_engine: bool = False,
+    max_memory: Natural | str | None = None,
 ) -> Bound:
-    """Compile the heads of ``graph``, or ``targets``, for repeated inference with the same parameters.
+    """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
 
-    The first passes are slower than later ones. ``again`` binds the same once more, and can be pickled where the result shall
-    be. ``seed`` is for operators that draw. ``max_memory`` bounds a call in bytes.
-    ``executor`` computes, and must not be used by others; without one numpy does. onnxruntime computes a graph without kernels,
-    which messages call ``where``.
+    The first passes are slower than later ones. ``seed`` is for random operators. ``engine``, ``strict_engine``
+    and ``max_memory`` are those of :func:`run`; an engine compiles the graph once for each combination of input shapes.
+    ``"auto"`` counts on a hundred calls.
 
     Raises:
-        UnsupportedError: operators that nothing here can compute; all are listed.
-        RefusedError: parameters that ``params`` does not hold, targets that do not exist; all of a kind are listed.
+        UnsupportedError: operators without a kernel; all are listed.
+        RefusedError: parameters that the model does not hold, targets that are not in the graph; all of a kind are listed.
+        UsageError: the engine is not installed.
     """
-    check_belongs(params, graph)
-    wanted = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
-    part, _ = runnable_part(graph, wanted)
-    names = unique_names([output_name(entry) for entry in wanted])
-    if not has_kernels(graph):
-        with memory_limit(max_memory):
-            return _BoundSession(SessionPart(part, part.heads, params, where), names, again, max_memory)
-    roles = assign_roles(part, held=list_parameter_names(params))
-    nodes = post_order(entry.node for entry in part.heads)
-    variables = [node for node in nodes if node.is_variable]
-    values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)
-    refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
-    return Bound(part, names, values, roles, seed, again, max_memory, executor)
+    source = as_checkpoint(model)
+    graph, params, names = source.graph, source.parameter_file, as_names(targets)
+    executor = choose_executor(source, engine, strict=strict_engine, forwards=_CALLS, fixed=True)
+    size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
+    again = partial(bind, source, targets=names, seed=seed, engine=engine, strict_engine=strict_engine, max_memory=max_memory)
+    with locate_refusals(source):
+        check_belongs(params, graph)
+        wanted = resolve_targets(names, graph.nodes, option="`targets`") if names else list(graph.heads)
+        part, _ = runnable_part(graph, wanted)
+        outputs = unique_names([output_name(entry) for entry in wanted])
+        if not has_kernels(graph):
+            with memory_limit(size):
+                return _BoundSession(SessionPart(part, part.heads, params, source.where), outputs, again, size)
+        roles = assign_roles(part, held=list_parameter_names(params))
+        nodes = post_order(entry.node for entry in part.heads)
+        variables = [node for node in nodes if node.is_variable]
+        values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)
+        refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
+        return Bound(part, outputs, values, roles, seed, again, size, executor)
 
 
 class _Case(msgspec.Struct, eq=False):

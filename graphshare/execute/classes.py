@@ -11,7 +11,7 @@ import numpy as np
 
 from graphshare.arguments import Positive
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.execute.variable_values import as_array
+from graphshare.execute.prepare.variable_values import as_array
 from graphshare.files.open_source import open_source
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_dims

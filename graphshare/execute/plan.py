@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.bodies import inner_operators
-from graphshare.analysis.malformed import find_missing_outputs
+from graphshare.analysis.name_lists import find_missing_outputs
 from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Node

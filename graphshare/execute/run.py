@@ -14,25 +14,31 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.batch_axis import follow_batch
+from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.targets import resolve_targets
+from graphshare.arguments import Natural, Positive, Seconds
+from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.checkpoint.load import locate_refusals
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.feeds import GivenShape
+from graphshare.execute.engines.onnx_session import require_runtime
+from graphshare.execute.engines.registry import AUTO, NUMPY, ONNXRUNTIME, create_executor
 from graphshare.execute.interpreter import Run, Timing, run_plan
 from graphshare.execute.plan import make_plan
-from graphshare.execute.prepare import prepare, runnable_part, unique_names
-from graphshare.execute.variable_values import random_stream
-from graphshare.formats.images.images import Images
+from graphshare.execute.prepare.prepare import Prepared, prepare, runnable_part, unique_names
+from graphshare.execute.prepare.variable_values import as_arrays, random_stream
+from graphshare.formats.images.images import Images, describe_images, suggest_preparation
+from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.arrays import have_equal_values
-from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.progress import task
+from graphshare.resources import resource_limits
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_number
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class NumericResult(ShortRepr):
@@ -108,44 +114,80 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def run(
-    graph: Graph,
+    model: Model,
     *,
-    params: ParameterFile | None = None,
     feeds: Mapping[str, Any] | None = None,
-    shapes: Mapping[str, GivenShape] | None = None,
-    targets: Sequence[str] = (),
-    seed: int | None = None,
-    params_seed: int | None = None,
+    shapes: Shapes | None = None,
+    targets: Names = (),
+    seed: Natural | None = None,
+    params_seed: Natural | None = None,
     profile: bool = False,
+    batch: Positive | None = None,
     all_outputs: bool = False,
-    executor: Executor | None = None,
-    where: str = "",
+    engine: str | None = None,
+    strict_engine: bool = False,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Computed:
-    """Computes the heads of ``graph``, or ``targets``, and only what they need.
+    """Compute the heads of a model, or ``targets``, and only what they need.
 
-    ``feeds`` are arrays by variable name, parameters too; an array of another type is converted where the types of the others
-    settle its variable's. ``seed`` draws the inputs that are not fed (operators that draw use it too), ``params_seed`` the
-    parameters that ``params`` does not hold. Labels and RNN states that are not fed are zeros. ``all_outputs`` returns every
-    inner output too, in topological order, and the inputs. ``executor`` computes; without one numpy does. onnxruntime computes
-    a graph without kernels, at sizes that it takes where some are open.
+    ``feeds`` are arrays, or images (:func:`graphshare.open_images`), by variable name, parameters too; an array of another
+    dtype is converted where the dtypes of the others determine its variable's. With ``batch`` the images are decoded and
+    computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
+    not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
+    that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
+    and the inputs: what :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference and the
+    default, ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or that of an installed
+    package. Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are refused. What
+    would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without it what is available) is refused before it
+    runs, and work ends with an error after ``time_limit`` seconds.
+
+    An ONNX model is computed by onnxruntime alone, as a whole. Its inputs are drawn as it declares them, integers as it uses
+    them, and one that has an initializer need not be fed.
 
     Raises:
-        UnsupportedError: operators that nothing here can compute; all are listed before anything runs.
-        RefusedError: unknown names, shapes that do not fit, values that are missing; all of a kind are listed.
+        UnsupportedError: operators without a kernel; all are listed before anything runs.
+        RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed. The
+            limit of memory or time is not enough.
+        UsageError: ``batch`` goes with images only, and neither with ``profile`` nor with ``all_outputs``; the engine is not
+            installed, or ``profile`` is wanted of another than numpy.
     """
-    ready = prepare(
-        graph,
-        params=params,
-        feeds=feeds or {},
-        shapes=shapes or {},
-        targets=targets,
-        seed=seed,
-        params_seed=params_seed,
-        all_outputs=all_outputs,
-        where=where,
-    )
+    source = as_checkpoint(model)
+    if profile and engine not in (None, NUMPY):
+        raise UsageError(Fault(f"`profile` measures numpy's kernels and does not go with `engine={engine!r}`"))
+    fed, names = feeds or {}, as_names(targets)
+    others = {"`profile`": profile, "`batch`": batch is not None}
+    forwards = _count_batches(fed, batch)
+    executor = choose_executor(source, engine, others, strict=strict_engine, forwards=forwards, fixed=batch is not None)
+    if batch is not None:
+        _check_batch(profile=profile, all_outputs=all_outputs)
+
+    def compute(values: Mapping[str, Any]) -> Computed:
+        ready = prepare(
+            source.graph,
+            params=source.parameter_file,
+            feeds=as_arrays(values),
+            shapes=sizes,
+            targets=names,
+            seed=seed,
+            params_seed=params_seed,
+            all_outputs=all_outputs,
+            where=source.where,
+        )
+        return _compute(ready, executor, seed or 0, profile=profile)
+
+    with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
+        given = as_shapes(shapes, source.graph)
+        values, sizes, notes = spread_inputs(source.graph, fed, given, targets=names, held=source.held)
+        computed = compute(values) if batch is None else _run_batches(source.graph, batch, compute, feeds=values, targets=names)
+    computed.notes[:0] = [*describe_images(fed), *notes]
+    return computed
+
+
+def _compute(ready: Prepared, executor: Executor | None, seed: int, *, profile: bool) -> Computed:
+    """Compute a graph that is prepared; without an executor numpy does, or the session of a graph without kernels."""
     started = perf_counter()
-    rng = random_stream(seed or 0)
+    rng = random_stream(seed)
     if ready.session is not None:
         done = Run(ready.session.run({node.name: array for node, array in ready.values.items()}), {}, 0, [])
     elif executor is None or executor.engine is None:
@@ -158,6 +200,43 @@ def run(
     if ready.session is not None:
         outputs = _keep_arrays(outputs, ready.notes)
     return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes)
+
+
+def choose_executor(
+    source: Checkpoint, engine: str | None, others: Mapping[str, bool] = EMPTY, *, strict: bool, forwards: int, fixed: bool
+) -> Executor | None:
+    """Return what computes a model; None for one that onnxruntime computes as a whole.
+
+    Raises:
+        RefusedError: that one is to be computed by another engine, or with ``others`` of the options, which are for kernels.
+        UsageError: the engine is not known, or not installed.
+    """
+    if has_kernels(source.graph):
+        return create_executor(NUMPY if engine is None else engine, strict=strict, forwards=forwards, fixed=fixed)
+    chosen = {f"`engine={engine!r}`": engine not in (None, ONNXRUNTIME, AUTO), "`strict_engine`": strict, **others}
+    options = [what for what, is_chosen in chosen.items() if is_chosen]
+    if faults := find_format(source.graph).find_lacks(Capability.KERNELS, options, where=source.where):
+        raise RefusedError(faults)
+    require_runtime()
+    return None
+
+
+def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
+    """Return how often the graph is computed."""
+    if batch is None or batch < 1:
+        return 1
+    return max((-(-len(value) // batch) for value in feeds.values() if isinstance(value, Images)), default=1)
+
+
+def _check_batch(*, profile: bool, all_outputs: bool) -> None:
+    """Raise UsageError with all that does not go with ``batch``."""
+    faults: list[Fault] = []
+    if profile:
+        faults.append(Fault("`profile` measures one pass and does not go with `batch`"))
+    if all_outputs:
+        faults.append(Fault("`all_outputs` keeps the outputs of one pass and does not go with `batch`"))
+    if faults:
+        raise UsageError(faults)
 
 
 def is_recordable(value: object) -> bool:
@@ -180,7 +259,7 @@ def _keep_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Arra
     return kept
 
 
-def run_batches(
+def _run_batches(
     graph: Graph,
     size: int,
     compute: Callable[[Mapping[str, Any]], Computed],

@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.errors import Fault, OutputError, RefusedError
-from graphshare.files.descriptors import find_descriptor
 from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
 from graphshare.files.paths import is_snapshot
-from graphshare.files.staged_file import StagedFile, note_output, output_error
+from graphshare.files.staged_file import StagedFile, find_descriptor, note_output, output_error
 from graphshare.text.urls import is_url, local_path
 
 if TYPE_CHECKING:

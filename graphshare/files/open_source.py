@@ -1,4 +1,4 @@
-"""Open what a path or a URL names: a local file, a file on a server, or standard input.
+"""Open what a path or a URL names: a local file, a file on a server, or standard input; and unpack what gzip has packed.
 
 Standard input can be read by ranges: itself where it is a regular file, else a temporary copy of a pipe.
 """
@@ -9,13 +9,13 @@ import io
 import os
 import stat
 import sys
+import zlib
 from collections.abc import Callable
 from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import BUSY, ByteSource, HeldBytes, Identity, raise_shrunk
-from graphshare.files.output_paths import STDIN
-from graphshare.files.paths import refuse_missing, suggest_files
+from graphshare.files.paths import STDIN, refuse_missing, suggest_files
 from graphshare.text.urls import is_url, local_path
 
 _MAX_COPY = 16 << 30
@@ -224,3 +224,43 @@ def _copy_stdin(accepts: Callable[[bytes], bool] | None) -> BinaryIO:
     copy.flush()
     _copies.append(copy)
     return copy
+
+
+_FETCH_AGAIN = "fetch or save it again"
+GZIP = b"\x1f\x8b"
+#: A symbol file of a million nodes has 200 MB. A gzip file of 260 kB can hold as much, so there must be a bound.
+MAX_UNPACKED = 1 << 28
+
+
+def unpack_gzip_start(data: bytes, size: int) -> bytes:
+    """Return up to ``size`` bytes from the start of what a gzip file holds; ``data`` are its first bytes."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(data, size)
+    except zlib.error:
+        return b""
+
+
+def unpack_gzip(data: bytes, *, where: str) -> bytes:
+    """Return what a gzip file holds, all of its members.
+
+    Raises:
+        InputError: it is damaged or cut short, or holds more than ``MAX_UNPACKED`` bytes.
+    """
+    import gzip  # start-up: only gzip files need it
+
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unpacked = file.read(MAX_UNPACKED + 1)
+    except EOFError:
+        raise InputError(Fault("ends inside its gzip data: the file is truncated", where=where, hint=_FETCH_AGAIN)) from None
+    except (OSError, zlib.error) as error:
+        raise InputError(Fault(f"is damaged: gzip reports {error}", where=where, hint=_FETCH_AGAIN)) from None
+    if len(unpacked) > MAX_UNPACKED:
+        hint = "if it is a symbol file, unpack it with gunzip: a plain file may be larger"
+        raise InputError(Fault(f"unpacks to more than {MAX_UNPACKED >> 20} MiB", where=where, hint=hint))
+    return unpacked
+
+
+def is_gzip(path: str) -> bool:
+    """Return whether the file at ``path`` is compressed with gzip."""
+    return read_file(path, most=len(GZIP)) == GZIP

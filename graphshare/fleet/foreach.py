@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 
 import msgspec
 
@@ -19,8 +20,7 @@ from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_col
 from graphshare.fleet.work import make_unfinished
 from graphshare.resources import parse_size
 from graphshare.text.format import format_count
-from graphshare.text.html import MOST_ROWS, Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import MOST_ROWS, ShortRepr, Table, format_html
 from graphshare.text.urls import is_url, local_path
 
 Outcomes = Iterator[tuple[Task, Result | Killed]]
@@ -148,7 +148,7 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
-    results = _run(map(make, models), run, prepare, settings, manifest)
+    results = _Runner(run, prepare, settings, manifest).run_all(map(make, models))
     return FleetRun(template, settings.out, len(models), results, manifest, tuple(sieve.notes()))
 
 
@@ -172,69 +172,56 @@ def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
         raise UsageError(faults)
 
 
-def _run(
-    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: FleetOptions, manifest: Manifest | None
-) -> Generator[Result, None, None]:
-    """Yield the earlier results of unchanged models, then those of the others; what killed its worker is run again, alone."""
-    skipped: list[Result] = []
+class _Runner(msgspec.Struct, frozen=True):
+    """What runs tasks: the function and its preparation in a worker, where and how many at a time, and what is done already."""
 
-    def pending() -> Iterator[Task]:
-        for task in tasks:
-            earlier = manifest.find_finished(task) if manifest is not None and not settings.force else None
-            if earlier is None:
-                yield task
-            else:
-                skipped.append(earlier)
+    run: Run
+    prepare: Callable[[], None]
+    settings: FleetOptions
+    manifest: Manifest | None
 
-    killed: list[Task] = []
-    outcomes = _start(pending(), run, prepare, settings, settings.jobs)
-    try:
-        for task, outcome in outcomes:
+    def run_all(self, tasks: Iterator[Task]) -> Generator[Result, None, None]:
+        """Yield earlier results of unchanged models, then those of the others; what killed its worker is run again, alone."""
+        skipped: list[Result] = []
+
+        def pending() -> Iterator[Task]:
+            for task in tasks:
+                earlier = None if self.manifest is None or self.settings.force else self.manifest.find_finished(task)
+                if earlier is None:
+                    yield task
+                else:
+                    skipped.append(earlier)
+
+        killed: list[Task] = []
+        with closing(self._start(pending(), self.settings.jobs)) as outcomes:
+            for task, outcome in outcomes:
+                yield from _drain(skipped)
+                if isinstance(outcome, Killed) and not outcome.timed_out:
+                    killed.append(task)
+                    self._note(make_unfinished(task, "killed", outcome.reason))
+                    continue
+                yield self._note(make_unfinished(task, "failed", outcome.reason) if isinstance(outcome, Killed) else outcome)
             yield from _drain(skipped)
-            if isinstance(outcome, Killed) and not outcome.timed_out:
-                killed.append(task)
-                _append(manifest, make_unfinished(task, "killed", outcome.reason))
-                continue
-            result = make_unfinished(task, "failed", outcome.reason) if isinstance(outcome, Killed) else outcome
-            _append(manifest, result)
-            yield result
-        yield from _drain(skipped)
-    finally:
-        outcomes.close()
-    for task in killed:
-        yield from _run_alone(task, run, prepare, settings, manifest)
+        for task in killed:  # once more, with nothing beside it
+            with closing(self._start(iter([task]), 1)) as outcomes:
+                for _, outcome in outcomes:
+                    if isinstance(outcome, Killed):
+                        outcome = make_unfinished(task, "failed", f"{outcome.reason}; so it was when run again alone")
+                    yield self._note(outcome)
+
+    def _note(self, result: Result) -> Result:
+        if self.manifest is not None:
+            self.manifest.append(result)
+        return result
+
+    def _start(self, tasks: Iterator[Task], jobs: int) -> Generator[tuple[Task, Result | Killed], None, None]:
+        if self.settings.scheduler:
+            from graphshare.fleet.cluster import run_on_cluster  # few runs need a cluster
+
+            return run_on_cluster(tasks, self.run, self.settings.scheduler)
+        return run_in_slots(tasks, self.run, self.prepare, jobs)
 
 
 def _drain(results: list[Result]) -> Iterator[Result]:
     while results:
         yield results.pop(0)
-
-
-def _append(manifest: Manifest | None, result: Result) -> None:
-    if manifest is not None:
-        manifest.append(result)
-
-
-def _run_alone(
-    task: Task, run: Run, prepare: Callable[[], None], settings: FleetOptions, manifest: Manifest | None
-) -> Generator[Result, None, None]:
-    """Run a task that has killed its worker once more, with nothing beside it."""
-    outcomes = _start(iter([task]), run, prepare, settings, 1)
-    try:
-        for _, outcome in outcomes:
-            if isinstance(outcome, Killed):
-                outcome = make_unfinished(task, "failed", f"{outcome.reason}; so it was when run again alone")
-            _append(manifest, outcome)
-            yield outcome
-    finally:
-        outcomes.close()
-
-
-def _start(
-    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: FleetOptions, jobs: int
-) -> Generator[tuple[Task, Result | Killed], None, None]:
-    if settings.scheduler:
-        from graphshare.fleet.cluster import run_on_cluster  # few runs need a cluster
-
-        return run_on_cluster(tasks, run, settings.scheduler)
-    return run_in_slots(tasks, run, prepare, jobs)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from graphshare.fleet.records import Result
 from graphshare.fleet.summary import Figure, RunSummary, Spool, all_figures
 from graphshare.text.format import format_count, format_number
-from graphshare.text.html import escape_text
+from graphshare.text.summary import escape_text
 
 _BINS = 24
 _MOST_HISTOGRAMS = 12

@@ -9,6 +9,7 @@ import msgspec
 
 from graphshare.errors import GraphshareError
 from graphshare.files.byte_source import ListedFile
+from graphshare.reports.model import Level
 from graphshare.text.urls import is_url, split_url
 
 _MOST_FINDINGS = 3  # that the reason of a result names
@@ -112,34 +113,62 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def verdict(self) -> str:
         """The report's own verdict; empty where it has none."""
-        return self._summary.verdict or ""
+        return self.summary.verdict or ""
 
     @property
     def reason(self) -> str:
         """Why it is not done: the error, the report's verdict, or its first findings."""
-        errors = [finding.message for finding in self._summary.findings if finding.level == "error"]
-        findings = errors or [finding.message for finding in self._summary.findings]
-        more = f"; and {len(findings) - _MOST_FINDINGS:,} more" if len(findings) > _MOST_FINDINGS else ""
-        return self.error or self.verdict or "; ".join(findings[:_MOST_FINDINGS]) + more
+        findings = self.summary.findings
+        errors = [finding.message for finding in findings if finding.level is Level.ERROR]
+        messages = errors or [finding.message for finding in findings]
+        more = f"; and {len(messages) - _MOST_FINDINGS:,} more" if len(messages) > _MOST_FINDINGS else ""
+        return self.error or self.verdict or "; ".join(messages[:_MOST_FINDINGS]) + more
 
     @property
-    def _summary(self) -> _Summary:
+    def summary(self) -> ReportSummary:
+        """What is known of the report; nothing of one of another form."""
         try:
-            return msgspec.json.decode(self.report, type=_Summary)
+            return msgspec.json.decode(self.report, type=ReportSummary)
         except (ValueError, RecursionError):
-            return _Summary()
+            return ReportSummary()
 
 
-class _Finding(msgspec.Struct, frozen=True):
-    level: str
+class ReportedFinding(msgspec.Struct, frozen=True):
+    """A finding in the report of ``check``."""
+
+    level: Level
     message: str
+    code: str = ""
+    file: str = ""
+    path: str = ""
+    node: str | None = None
+    line: int | None = None
+    column: int | None = None
+    hint: str = ""
 
 
-class _Summary(msgspec.Struct, frozen=True):
-    """The parts of a report that sum it up."""
+class ReportedStage(msgspec.Struct, frozen=True):
+    """A stage in the report of ``verify``."""
+
+    name: str
+    verdict: str
+    summary: str
+    details: tuple[str, ...] = ()
+
+
+class ReportedBranch(msgspec.Struct, frozen=True):
+    """A branch in the report of ``verify``."""
+
+    branch: str
+    stages: tuple[ReportedStage, ...] = ()
+
+
+class ReportSummary(msgspec.Struct, frozen=True):
+    """The parts of a command's report that sum it up."""
 
     verdict: str | None = None
-    findings: tuple[_Finding, ...] = ()
+    findings: tuple[ReportedFinding, ...] = ()
+    branches: tuple[ReportedBranch, ...] = ()
 
 
 class Killed(msgspec.Struct, frozen=True):

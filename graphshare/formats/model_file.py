@@ -12,10 +12,8 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import SAMPLE, ByteSource, HeldBytes, read_whole
-from graphshare.files.gzip_file import MAGIC as GZIP
-from graphshare.files.gzip_file import MAX_UNPACKED, unpack, unpack_start
-from graphshare.files.open_source import open_source
-from graphshare.files.output_paths import STDIN
+from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack_gzip, unpack_gzip_start
+from graphshare.files.paths import STDIN
 from graphshare.formats.model_names import FILE_ENDINGS
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
@@ -53,7 +51,7 @@ class ModelFile(ABC):
 
     def unpack(self) -> ModelFile | None:
         """Return what gzip packed, of which the start is unpacked; None for a file that is not packed."""
-        return _PackedFile(self, unpack_start(self.start, SAMPLE)) if self.start.startswith(GZIP) else None
+        return _PackedFile(self, unpack_gzip_start(self.start, SAMPLE)) if self.start.startswith(GZIP) else None
 
     @abstractmethod
     def _read(self, most: int | None) -> bytes:
@@ -132,7 +130,7 @@ class _PackedFile(ModelFile):
         super().__init__(packed.where, start)
 
     def _read(self, most: int | None) -> bytes:
-        return unpack(self._packed._read(MAX_UNPACKED), where=self.where)
+        return unpack_gzip(self._packed._read(MAX_UNPACKED), where=self.where)
 
 
 @contextmanager

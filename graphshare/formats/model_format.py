@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from graphshare.errors import Fault, InputError, OutputError, RefusedError, SelfCheckError
+from graphshare.errors import BUG, Fault, InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
@@ -25,7 +25,6 @@ from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import Body
 
-BUG = "this is a bug of graphshare; nothing was written, please report it"
 _REPORTED = 20
 
 

@@ -12,8 +12,7 @@ import re
 import msgspec
 
 from graphshare.errors import InputError
-from graphshare.files.output_paths import STDIN
-from graphshare.files.paths import base_name, exists, extend, join, list_names, split
+from graphshare.files.paths import STDIN, base_name, exists, extend, join, list_names, split
 from graphshare.text.urls import is_url, split_url
 
 STEM_END = "-symbol.json"

@@ -15,9 +15,7 @@ import msgspec
 
 from graphshare.errors import Fault
 from graphshare.files.byte_source import SAMPLE, ByteSource
-from graphshare.files.gzip_file import MAGIC as GZIP
-from graphshare.files.gzip_file import unpack_start
-from graphshare.files.open_source import open_source
+from graphshare.files.open_source import GZIP, open_source, unpack_gzip_start
 from graphshare.formats.content_tests import is_caffemodel, is_image, is_markup, is_onnx, is_onnx_tensor, is_saved_model
 from graphshare.formats.model_names import suggest_graph, suggest_parameters
 from graphshare.formats.mxnet.document import TVM_OP, begins_like_json, is_tvm_graph
@@ -363,7 +361,7 @@ def _recognize_json_text(sample: bytes) -> FileKind | None:
 
 def _refuse_packed(sample: bytes, wanted: Wanted, where: str, known: str) -> Fault:
     """Return the fault of a gzip file, named by what it holds."""
-    inner = unpack_start(sample, SAMPLE)
+    inner = unpack_gzip_start(sample, SAMPLE)
     kind = recognize(inner) if inner else None
     if kind is _TAR:
         return refuse_kind(_TAR_GZ, wanted, where=where)

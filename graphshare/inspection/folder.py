@@ -7,16 +7,17 @@ from math import prod
 
 import msgspec
 
+from graphshare.analysis.roles import assign_roles
 from graphshare.checkpoint.folder import ModelFiles
 from graphshare.checkpoint.load import load
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.registry import read_index
 from graphshare.inspection.graph import inspect
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import redact
 
 
@@ -52,7 +53,7 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
     facts = ModelFacts(redact(files.graph), params and redact(params), tuple(files.params))
     try:
         model = load(files.graph, params=params)
-        found = inspect(model.graph, held=model.held)
+        found = inspect(model.graph, assign_roles(model.graph, held=model.held))
         remarks = notes_on(model.parameter_file, model.graph)
         for path in files.params.values():
             if path != params:

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import NameLists
+from graphshare.analysis.name_lists import NameLists, implied_variables
 from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.text.format import format_names
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 if TYPE_CHECKING:
-    from graphshare.execute.shape_report import Shaped
+    from graphshare.execute.prepare.shape_report import Shaped
 
 
 class VariableRole(msgspec.Struct, frozen=True):
@@ -73,12 +71,9 @@ class ModuleNames(msgspec.Struct, frozen=True):
     state_names: list[str]
 
 
-def inspect(
-    graph: Graph, *, held: frozenset[str] | None = None, as_input: tuple[str, ...] = (), as_parameter: tuple[str, ...] = ()
-) -> Inspection:
-    """Return the facts of ``graph``; ``held`` are the names in its parameter file, if it has one."""
+def inspect(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
+    """Return the facts of ``graph``."""
     lists = NameLists(graph)
-    roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     ids = {node: i for i, node in enumerate(graph.nodes)}
     uses = consumers(graph.nodes)
     implied = [(variable.name, implied_role(variable)) for variable in implied_variables(graph)]

@@ -17,9 +17,8 @@ from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.format import format_bytes, format_count, format_dims, format_number
-from graphshare.text.html import Table, format_html
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 if TYPE_CHECKING:
     from graphshare.formats.params.statistics import Statistics

@@ -12,7 +12,7 @@ from graphshare.errors import GraphshareError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.onnx.pool import Content, PoolMember, hash_members
 from graphshare.progress import item_progress
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import redact
 
 

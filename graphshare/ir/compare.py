@@ -1,7 +1,7 @@
 """The comparison of nodes by what they are: two branches in lock-step from their heads, or nodes with their images.
 
-Names pair nothing: edges decide, in subgraphs too. All hold for unknown operators. ``exempt`` maps operators to attributes that
-may differ.
+A rewrite checks itself by the second. Names pair nothing: edges decide, in subgraphs too. All hold for
+unknown operators. ``exempt`` maps operators to attributes that may differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from graphshare.ir.graph import EMPTY, Entry, Node, NodeDetails
+from graphshare.errors import BUG, Fault, SelfCheckError
+from graphshare.ir.graph import EMPTY, Entry, Kept, Node, NodeDetails, Rewrite
 from graphshare.ir.walk import Body, count_inputs, list_bodies, own_inputs, post_order
 from graphshare.text.format import format_count
 
@@ -259,3 +260,33 @@ def _compare_bodies(left: Body, right: Body, captured: EntryPairs) -> str:
         elif entries[0] is not entries[1]:
             return f"{p.name!r} and {q.name!r}: only one is a value of the graph around it"
     return ""
+
+
+_REPORTED = 20
+
+
+def check_isomorphic(
+    rewrite: Rewrite,
+    *,
+    exempt: Exempt = EMPTY,
+    tied: Collection[Node] = (),
+    copies: Mapping[Node, Node] = EMPTY,
+    replaced: Mapping[tuple[int, Node], Entry] = EMPTY,
+) -> None:
+    """Check that every image is its source node but for the name, and that its inputs are images.
+
+    ``exempt``, ``tied`` and ``copies`` are as in :func:`compare_images`; ``replaced`` has the number of the branch in its keys.
+
+    Raises:
+        SelfCheckError: a branch is not isomorphic to its source.
+    """
+    faults: list[Fault] = []
+    for number, branch in enumerate(rewrite.branches):
+        if isinstance(branch.images, Kept):  # every node is its own image
+            continue
+        own = {node: entry for (i, node), entry in replaced.items() if i == number}
+        for wrong in compare_images(branch.images, exempt=exempt, tied=tied, copies=copies, replaced=own):
+            message = f"is not what node {wrong.left.name!r} became: {wrong.what}"
+            faults.append(Fault(message, node=wrong.right.name, hint=BUG))
+    if faults:
+        raise SelfCheckError(faults[:_REPORTED])

@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from graphshare.text.format import format_count, format_names, shorten
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import LONGEST_NAME, ShortRepr, quote_name
+from graphshare.text.summary import LONGEST_NAME, ShortRepr, Table, format_html, quote_name
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -255,11 +254,15 @@ class Rename(msgspec.Struct, frozen=True):
 
 
 class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What every transform returns: the new graph, and for each branch which node became which."""
+    """What every transform returns: the new graph, and for each branch which node became which.
+
+    ``notes`` say what a person should know of it. A transform that decides more than that returns a subclass, which has it.
+    """
 
     graph: Graph
     branches: tuple[Branch, ...]
     renames: tuple[Rename, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def _summary(self) -> str:
         return f"{self.graph._summary()}, {len(self.branches)} branch{'' if len(self.branches) == 1 else 'es'}"

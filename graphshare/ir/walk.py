@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -52,6 +52,15 @@ def _restore_graph(nodes: list[Node], *fields: Any) -> Graph:
 
 
 copyreg.pickle(Graph, _reduce_graph)
+
+
+def iter_graphs(graph: Graph) -> Iterator[Graph]:
+    """Yield a graph and the subgraphs in it, each after the one around it."""
+    pending = [graph]
+    while pending:
+        each = pending.pop()
+        yield each
+        pending.extend([body for node in each.nodes for body in node.subgraphs])
 
 
 def reachable(graph: Graph) -> list[Node]:

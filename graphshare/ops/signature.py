@@ -12,7 +12,7 @@ Inputs and output labels: names in order. A name may depend on attributes: ``bia
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -318,6 +318,10 @@ def define(names: str, inputs: str | InputRule = "", attributes: str | None = No
     for name, aliases in (_split_aliases(text) for text in names.split()):
         rows.append(Signature(name=name, inputs=inputs, attributes=attributes, aliases=aliases, **facts))
     return rows
+
+
+elementwise = partial(define, registers_inputs=False, couples_batch="elementwise")
+"""As :func:`define`, for operators that work element by element and register no names of their inputs."""
 
 
 def _split_aliases(text: str) -> tuple[str, tuple[str, ...]]:

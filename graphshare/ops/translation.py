@@ -150,7 +150,7 @@ class Translation:
         return _name(x) if have == to else self.emit("Cast", x, to=DTYPE_CODES[to])
 
     def widen(self, x: Value) -> Value:
-        """Return ``x`` in the dtype in which MXNet sums products: float32 for float16, otherwise its own."""
+        """Return ``x`` in :func:`wide_dtype`."""
         return msgspec.structs.replace(x, name=self.cast(x, "float32"), dtype="float32") if x.dtype == "float16" else x
 
     def reshape(self, x: Value | str, shape: Sequence[int]) -> str:
@@ -188,6 +188,11 @@ class Translation:
         if not any((*before, *after)):
             return _name(x)
         return self.emit("Pad", x, self.integers((*before, *after)), self.number(value, dtype))
+
+
+def wide_dtype(dtype: str) -> str:
+    """Return the dtype in which MXNet sums products: float32 for float16, otherwise the same."""
+    return "float32" if dtype == "float16" else dtype
 
 
 Outputs = str | Sequence[str]

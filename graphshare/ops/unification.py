@@ -157,6 +157,11 @@ def dtype_rule(dtype: str) -> TypeRule:
     return lambda attrs, inputs, outputs: (inputs, [dtype])
 
 
+def compare_dtypes(dtype: str) -> TypeRule:
+    """Return a rule that infers one dtype for all inputs, and ``dtype`` for the only output."""
+    return lambda attrs, inputs, outputs: (same_dtypes(attrs, inputs, [])[0], [dtype])
+
+
 def dtype_from_attribute(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Infer the dtype that the attribute ``dtype`` names for the only output."""
     return inputs, [attrs["dtype"]]

@@ -1,29 +1,131 @@
-"""The report formats by name, and the default format."""
+"""The report formats by name: text for people, JSON, GitHub's annotations, JUnit XML and SARIF.
+
+Text is made of pieces with style names (``error``, ``place``, ``code`` ...); the console chooses their colours. JSON is
+described by ``schemas/report.schema.json``. GitHub shows each workflow command as an annotation of its line.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from graphshare.reports.model import FindingsReport
+import msgspec
 
-#: Name of a format to the module whose ``render`` writes it.
-FORMATS: Mapping[str, str] = {
-    "text": "graphshare.reports.text",
-    "json": "graphshare.reports.as_json",
-    "github": "graphshare.reports.github",
-    "junit": "graphshare.reports.junit",
-    "sarif": "graphshare.reports.sarif",
-}
+from graphshare.reports.model import Finding, FindingsReport, Level
+from graphshare.text.format import encode_json, escape_control, escape_surrogates
+
+#: A piece of a line: text and the name of its style, empty for plain text.
+Piece = tuple[str, str]
+_GITHUB_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
 
 def render(report: FindingsReport, format_: str) -> str:
-    """Return ``report`` in the format called ``format_`` (a key of :data:`FORMATS`), ending in a line break."""
-    text: str = import_module(FORMATS[format_]).render(report)
+    """Return ``report`` in the format called ``format_`` (one of :data:`FORMATS`), ending in a line break."""
+    if format_ in _WRITERS:
+        return _WRITERS[format_](report)
+    text: str = import_module(f"graphshare.reports.{format_}").render(report)  # start-up: few need XML and hashes
     return text
 
 
 def default_format(environment: Mapping[str, str] = os.environ) -> str:
     """Return ``github`` inside GitHub Actions, ``text`` elsewhere."""
     return "github" if environment.get("GITHUB_ACTIONS") == "true" else "text"
+
+
+def _render_text(report: FindingsReport) -> str:
+    """Return the report without styles."""
+    return "".join("".join(escape_control(text) for text, _ in line) + "\n" for line in style_report(report))
+
+
+def style_report(report: FindingsReport) -> Iterator[list[Piece]]:
+    """Yield the report line by line; a hint that the next finding repeats is printed once."""
+    for i, finding in enumerate(report.findings):
+        following = report.findings[i + 1] if i + 1 < len(report.findings) else None
+        yield from _style_finding(finding, following)
+    yield [(report.summary(), "summary")]
+
+
+def _style_finding(finding: Finding, following: Finding | None) -> Iterator[list[Piece]]:
+    level = finding.level.value
+    yield [(finding.place, "place"), (": ", ""), (level, level), (f" {finding.code}", "code"), (f" {finding.message}", "")]
+    node = f'node "{finding.node}"' if finding.node is not None else ""
+    if finding.path or node:
+        parts = [part for part in (finding.path, f"({node})" if node and finding.path else node) if part]
+        yield [("  at ", ""), (" ".join(parts), "path")]
+    if finding.excerpt:
+        number = f"  {finding.line} | "
+        yield [(number, "gutter"), (finding.excerpt, "")]
+        yield [(" " * (len(number) - 2) + "| ", "gutter"), (" " * (finding.excerpt_column - 1), ""), ("^", level)]
+    if finding.hint and (following is None or (following.hint, following.code) != (finding.hint, finding.code)):
+        yield [("  hint: ", "hint"), (finding.hint, "")]
+
+
+def _render_json(report: FindingsReport) -> str:
+    """Return the report as JSON text."""
+    encoded = encode_json(_to_plain(report))
+    return msgspec.json.format(encoded, indent=2).decode("utf-8", "backslashreplace") + "\n"
+
+
+def _to_plain(report: FindingsReport) -> dict[str, object]:
+    """Return the report as plain data; unknown places are null."""
+    return {
+        "version": 1,
+        "command": report.command,
+        "files": list(report.files),
+        "counts": {level.value: report.count(level) for level in Level},
+        "fixed": report.fixed,
+        "known": report.known,
+        "suppressed": report.ignored,
+        "findings": [
+            {
+                "code": finding.code,
+                "level": finding.level.value,
+                "message": escape_surrogates(finding.message),
+                "file": escape_surrogates(finding.where),
+                "path": escape_surrogates(finding.path),
+                "node": None if finding.node is None else escape_surrogates(finding.node),
+                "line": finding.line or None,
+                "column": finding.column or None,
+                "hint": escape_surrogates(finding.hint),
+                "fixable": finding.fixable,
+            }
+            for finding in report.findings
+        ],
+    }
+
+
+def _render_github(report: FindingsReport) -> str:
+    """Return a line for each finding, and one for the whole run."""
+    lines = [_format_annotation(finding) for finding in report.findings]
+    lines.append(f"graphshare {report.command}: {report.summary()}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _format_annotation(finding: Finding) -> str:
+    properties = {"file": finding.where}
+    if finding.line:
+        properties |= {"line": str(finding.line), "col": str(finding.column)}
+    properties["title"] = finding.code
+    lines = [finding.message]
+    at = " ".join(part for part in (finding.path, f'(node "{finding.node}")' if finding.node is not None else "") if part)
+    lines += [f"at {at}"] if at else []
+    lines += [f"hint: {finding.hint}"] if finding.hint else []
+    settings = ",".join(f"{key}={escape_property(value)}" for key, value in properties.items())
+    return f"::{_GITHUB_COMMANDS[finding.level]} {settings}::{escape_message(chr(10).join(lines))}"
+
+
+def escape_message(text: str) -> str:
+    """Return ``text`` as the message of a workflow command: one line, control characters escaped."""
+    escaped = escape_control(escape_surrogates(text), keep="\r\n")
+    return escaped.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def escape_property(text: str) -> str:
+    """Return ``text`` as the value of a workflow command's property, where colons and commas are escaped too."""
+    return escape_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_WRITERS = {"text": _render_text, "json": _render_json, "github": _render_github}
+FORMATS = (*_WRITERS, "junit", "sarif")
+"""The names of the formats."""

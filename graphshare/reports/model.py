@@ -13,8 +13,7 @@ from enum import Enum
 import msgspec
 
 from graphshare.text.format import format_count
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 from graphshare.text.urls import redact
 
 Step = str | int

@@ -13,12 +13,17 @@ from types import MappingProxyType
 import msgspec
 
 from graphshare.analysis.batch_axis import Coupling, follow_batch
-from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
-from graphshare.analysis.malformed import find_missing_outputs, find_odd_variables
-from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.roles import Role, assign_roles, implied_role
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.analysis.name_lists import (
+    find_missing_outputs,
+    find_odd_variables,
+    implied_inputs,
+    implied_variables,
+    implies_variables,
+    output_name,
+)
+from graphshare.analysis.roles import Role, implied_role
 from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
@@ -28,7 +33,6 @@ from graphshare.rewrite.choices import (
     Duplication,
     check_collisions,
     check_prefixes,
-    check_variable_names,
     match_shared_inputs,
     note_unknown_roles,
 )
@@ -48,12 +52,10 @@ class Joined(msgspec.Struct, frozen=True, eq=False):
 def plan_batch(
     graph: Graph,
     prefixes: Sequence[str],
+    roles: Mapping[Node, Role],
     *,
     share_inputs: Sequence[str] = (),
     drop_original: bool = False,
-    as_input: Collection[str] = (),
-    as_parameter: Collection[str] = (),
-    held: frozenset[str] | None = None,
     axes: Mapping[str, int] = MappingProxyType({}),
     force: bool = False,
 ) -> Duplication:
@@ -66,14 +68,10 @@ def plan_batch(
         RefusedError: names collide, a variable's role cannot be told, or operators mix the samples of a batch. All of these
             are listed, and ``force`` makes notes of them.
     """
-    if not prefixes:
-        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
     if find_batch(graph) is not None:
         raise RefusedError(
             Fault("the graph is a batch of branches already", hint="make all branches at once, from the original")
         )
-    check_variable_names(graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter, "`batch_axes`": axes})
-    roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     note_unknown_roles(roles, "tie")
     used_by_all = match_shared_inputs(roles, share_inputs)
     inputs = _find_inputs(graph, roles, axes, used_by_all)
@@ -89,7 +87,14 @@ def plan_batch(
     _check_result(rewrite, inputs, outputs)
     tied = tuple(node for node, role in roles.items() if role.is_parameter)
     joined = {node: how.axis for node, how in inputs.items()}
-    return Duplication(rewrite, roles, tied, (), tuple(used_by_all), tuple(notes), joined)
+    return Duplication(
+        *(rewrite.graph, rewrite.branches, rewrite.renames, tuple(notes)),
+        roles=roles,
+        tied=tied,
+        copied=(),
+        shared_inputs=tuple(used_by_all),
+        joined=joined,
+    )
 
 
 def _find_inputs(

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
-
-import msgspec
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Node, Rewrite
 from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
-from graphshare.text.short_repr import ShortRepr
 
 Mode = Literal["copy", "tie"]
 ModeOrBatch = Literal["copy", "tie", "batch"]
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """One ``--tie`` or ``--copy`` of the command line, in its order."""
-
-    mode: Mode
-    pattern: str
+Choice = tuple[Mode, str]
+"""One ``--tie`` or ``--copy`` of the command line: a mode, and the pattern of the parameters that it is for."""
 
 
-class Duplication(ShortRepr, msgspec.Struct, frozen=True, eq=False):
+class Duplication(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite with branches.
 
     ``tied`` and ``copied`` are parameters; ``joined`` maps inputs that are concatenated to their batch axis.
     """
 
-    rewrite: Rewrite
     roles: Mapping[Node, Role]
     tied: tuple[Node, ...]
     copied: tuple[Node, ...]
     shared_inputs: tuple[Node, ...]
-    notes: tuple[str, ...]
     joined: Mapping[Node, int] = MappingProxyType({})
 
 
@@ -80,23 +72,6 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: Mode) -> list[str]:
             [Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown]
         )
     return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
-
-
-def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collection[str]]) -> None:
-    """Check that every name in ``options`` is that of a variable.
-
-    Raises:
-        RefusedError: every name that is not.
-    """
-    names = {node.name: None for node in variables} if any(options.values()) else {}
-    faults = [
-        Fault(f"{option} {name!r} names no variable", hint=suggest(name, names, "variables"))
-        for option, texts in options.items()
-        for name in texts
-        if name not in names
-    ]
-    if faults:
-        raise RefusedError(faults)
 
 
 def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) -> None:

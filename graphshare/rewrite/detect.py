@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
@@ -20,7 +20,7 @@ from graphshare.ir.walk import consumers
 from graphshare.ops.registry import signature_of
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
 _MAX_BOUNDARIES = 64  # of one name: real names have fewer, and each costs a copy of the rest

@@ -11,12 +11,11 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.malformed import find_odd_variables
-from graphshare.analysis.roles import Role, assign_roles, implied_role
+from graphshare.analysis.name_lists import find_odd_variables, implied_variables
+from graphshare.analysis.roles import Role, implied_role
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import prefix_node, rebuild, relink
 from graphshare.ir.walk import post_order
@@ -27,7 +26,6 @@ from graphshare.rewrite.choices import (
     Mode,
     check_collisions,
     check_prefixes,
-    check_variable_names,
     match_shared_inputs,
     note_unknown_roles,
 )
@@ -40,30 +38,23 @@ _BARRIER_OP, _BARRIER_KEY = BARRIER
 def plan_duplicate(
     graph: Graph,
     prefixes: Sequence[str],
+    roles: Mapping[Node, Role],
     *,
     mode: Mode = "copy",
     choices: Sequence[Choice] = (),
     share_inputs: Sequence[str] = (),
     upto: Sequence[str] = (),
     drop_original: bool = False,
-    as_input: Collection[str] = (),
-    as_parameter: Collection[str] = (),
     held: frozenset[str] | None = None,
 ) -> Duplication:
-    """Add a branch to ``graph`` for each prefix, grouped with the original.
+    """Add a branch to ``graph`` for each prefix, grouped with the original: the modes copy and tie of ``duplicate``.
 
-    ``mode`` says whether parameters and auxiliary states are copied or tied; ``choices`` change that by pattern, the last match
-    wins. ``share_inputs`` are patterns of inputs and labels that all branches use together. ``upto`` names outputs: the copies
-    hold what these need and have them as heads. ``held`` are the names in the parameter file, if there is one.
+    ``held`` are the names in the parameter file, if there is one.
 
     Raises:
         RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, or in tie mode a
             variable's role cannot be told.
     """
-    if not prefixes:
-        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
-    check_variable_names(graph.variables(), {"`as_input`": as_input, "`as_parameter`": as_parameter})
-    roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     tied = _choose_tied(graph, roles, mode, choices)
     used_by_all = match_shared_inputs(roles, share_inputs)
     odd = find_odd_variables([*tied, *used_by_all])
@@ -79,7 +70,13 @@ def plan_duplicate(
     check_isomorphic(rewrite, exempt=BARRIER_KEYS)
     last = rewrite.branches[-1]
     copied = tuple([n for n, role in roles.items() if role.is_parameter and n not in tied and n in last.images])
-    return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(used_by_all), tuple(notes))
+    return Duplication(
+        *(rewrite.graph, rewrite.branches, rewrite.renames, tuple(notes)),
+        roles=roles,
+        tied=tuple(n for n in tied if n in last.images),
+        copied=copied,
+        shared_inputs=tuple(used_by_all),
+    )
 
 
 def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
@@ -91,20 +88,20 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
     implied = {found: mode for found in implied_variables(graph) if implied_role(found).is_parameter}
     faults = []
     for choice in choices:
-        option = f"`choices={(choice.mode, choice.pattern)}`"
-        matches = compile_pattern(choice.pattern)
+        how, pattern = choice
+        option = f"`choices={choice}`"
+        matches = compile_pattern(pattern)
         hit = [node for node in roles if matches(node.name)]
         wrong = [node for node in hit if node not in decided]
         states = [found for found in implied if matches(found.name)]
-        implied.update((found, choice.mode) for found in states)
+        implied.update((found, how) for found in states)
         if not hit and not states:
-            faults.append(
-                Fault(f"{option} matches no variable", hint=suggest(choice.pattern, [n.name for n in decided], "parameters"))
-            )
+            known = [node.name for node in decided]
+            faults.append(Fault(f"{option} matches no variable", hint=suggest(pattern, known, "parameters")))
         for node in wrong:
             hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
             faults.append(Fault(f"{option} matches {node.name!r}, which is not a parameter ({roles[node].reason})", hint=hint))
-        decided.update((node, choice.mode) for node in hit if node in decided)
+        decided.update((node, how) for node in hit if node in decided)
     hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
     faults += [
         Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from graphshare.analysis.implied import implied_name, implied_variables
+from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import EMPTY, Branch, Graph, Node, NodeDetails, Rename, Rewrite
 from graphshare.ir.rebuild import StoredNames, rebuild_graph, rename_node
 from graphshare.rewrite.choices import check_collisions
@@ -60,8 +60,8 @@ def _differs(node: Node, stored: StoredNames | None) -> bool:
 
 def rename_by_rules(
     graph: Graph, ruleset: Ruleset, *, only: Collection[Only] = (), held: frozenset[str] | None = None
-) -> tuple[Rewrite, tuple[str, ...]]:
-    """Rename nodes by rules; return the notes on the rules too.
+) -> Rewrite:
+    """Rename nodes by rules; the notes are on the rules.
 
     Parameters that an alias or a scope override moves get their new names where these are free; two of one name are refused.
 
@@ -78,7 +78,7 @@ def rename_by_rules(
         hint = "a rename keeps nodes apart; `graphshare share` makes parameters of one name one"
         raise RefusedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
     check_isomorphic(rewrite)
-    return rewrite, plan.notes
+    return msgspec.structs.replace(rewrite, notes=plan.notes)
 
 
 def _choose(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -> dict[Node, None]:

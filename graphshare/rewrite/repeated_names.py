@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.rules.plan import Plan
 from graphshare.rewrite.share import Sharing, Tied, Ties, share_by_plan
@@ -50,11 +52,11 @@ def plan_doctor(
         ties = {node: nodes[0] for nodes in repeated.values() for node in nodes[1:]}
         made = share_by_plan(graph, Plan({}, ties, {}), roles, params)
         report = [Tied(node.name, node.name, "--doctor tie") for node in ties]
-        return Sharing(made.rewrite, roles, Ties(report, [], [], made.ties.separate), made.notes)
+        return replace(made, ties=Ties(report, [], [], made.ties.separate))
     names = _number_names(graph, repeated)
     rewrite = tie(graph, {}, names)
     check_isomorphic(rewrite)
-    return Sharing(rewrite, roles, _report_separate(names, roles), ())
+    return Sharing(rewrite.graph, rewrite.branches, rewrite.renames, roles=roles, ties=_report_separate(names, roles))
 
 
 def _number_names(graph: Graph, repeated: Mapping[str, Sequence[Node]]) -> dict[Node, str]:

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.walk import consumers
 from graphshare.ops.registry import name_inputs, signature_of
@@ -22,7 +22,7 @@ from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import tie
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 _HINTS = ("lr_mult", "wd_mult", "init")
 _KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
@@ -48,13 +48,11 @@ class Ties(ShortRepr, msgspec.Struct, frozen=True):
     separate: list[str]
 
 
-class Sharing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """A rewrite with its roles, its report and the notes on it. ``adds_operators`` says that a run must prove it."""
+class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite of parameters, with the roles before it and the report. ``adds_operators`` says that a run must prove it."""
 
-    rewrite: Rewrite
     roles: Mapping[Node, Role]
     ties: Ties
-    notes: tuple[str, ...]
     adds_operators: bool = False
 
 
@@ -104,7 +102,12 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     if len(rules) == 1 and not report.separate and all(rule.kind == "alias" and rule.literal is None for rule in rules):
         count, kept = len(plan.ties), len(set(plan.ties.values()))
         warnings = (*warnings, f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more")
-    return Sharing(rewrite, roles, report, warnings, adds_operators=bool(reshaped))
+    return Sharing(
+        *(rewrite.graph, rewrite.branches, rewrite.renames, warnings),
+        roles=roles,
+        ties=report,
+        adds_operators=bool(reshaped),
+    )
 
 
 def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None) -> set[Node]:

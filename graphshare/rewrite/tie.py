@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphshare.analysis.implied import implied_name, implied_variables
+from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, rename_node

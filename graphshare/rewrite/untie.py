@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from graphshare.analysis.implied import implied_name, implied_variables
+from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.analysis.roles import assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink_all, rename_node
 from graphshare.ir.walk import consumers, topological
@@ -53,7 +53,7 @@ def plan_untie(
     check_isomorphic(Rewrite(rewrite.graph, rewrite.branches[:1]), copies=copies)
     copied = [Tied(n.name, copy.name, chosen[n]) for b in rewrite.branches[1:] for n, copy in b.images.items()]
     report = Ties([], [], copied, [n.name for n, role in roles.items() if role.is_parameter and n not in chosen])
-    return Sharing(rewrite, roles, report, ())
+    return Sharing(rewrite.graph, rewrite.branches, roles=roles, ties=report)
 
 
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:

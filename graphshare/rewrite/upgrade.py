@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from graphshare.analysis.implied import IMPLIED_BEFORE, implied_inputs
-from graphshare.analysis.name_lists import total_outputs
-from graphshare.checkpoint.model import Checkpoint
+from graphshare.analysis.name_lists import IMPLIED_BEFORE, implied_inputs, total_outputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
 from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite
@@ -24,18 +22,6 @@ WRITES_VERSION = 10901
 ASSUMED_VERSION = 800
 _HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 _CASTS = ("amp_cast", "amp_multicast")
-
-
-def upgrade_checkpoint(source: Checkpoint, *, keep_amp_cast: bool = False) -> Rewrite:
-    """Upgrade a loaded model.
-
-    Raises:
-        RefusedError: MXNet would refuse the file, or an operator is not known well enough; every such node is listed.
-    """
-    try:
-        return upgrade(source.graph, keep_amp_cast=keep_amp_cast)
-    except RefusedError as error:
-        raise error.with_location(source.where) from None
 
 
 class Draft:

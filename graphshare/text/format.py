@@ -1,8 +1,11 @@
-"""Values as text for messages and tables: shapes, sizes, counts, lists of names, and text that is safe to print."""
+"""Values as text for messages and tables: shapes, sizes, counts, lists of names, text that is safe to print, and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
 
 _UNITS = ("B", "kB", "MB", "GB")
 
@@ -82,3 +85,31 @@ def format_names(names: Iterable[str], limit: int = 20) -> str:
     """Return the first ``limit`` names, separated by commas, and how many more there are: ``a, b and 7 more``."""
     names = list(names)
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def encode_json(value: object) -> bytes:
+    """Return ``value`` as JSON in UTF-8; what is not Unicode in a name (of a file, of a record) is written as ``\\\\udcff``."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_escape(msgspec.to_builtins(value)))
+
+
+def escape_json(text: str) -> str:
+    """Return JSON of the same meaning whose strings have only printable characters."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else _escape_character(c) for c in text)
+
+
+def _escape_character(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def _escape(value: Any) -> Any:
+    if isinstance(value, str):
+        return escape_surrogates(value)
+    if isinstance(value, dict):
+        return {_escape(key): _escape(item) for key, item in value.items()}
+    return [_escape(item) for item in value] if isinstance(value, list | tuple) else value

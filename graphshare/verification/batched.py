@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from graphshare.analysis.branches import HeadPairs
+from graphshare.analysis.branches import HeadPairs, NodePair, Twins
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import infer
-from graphshare.analysis.twins import NodePair, Twins
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
-from graphshare.execute.prepare import Assignment, assign_values
+from graphshare.execute.prepare.feeds import GivenShape, parameter_values
+from graphshare.execute.prepare.prepare import Assignment, assign_values
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
@@ -34,14 +34,13 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_assigned
-from graphshare.verification.pairing import Side
 from graphshare.verification.report import BranchReport, ParameterResult, Report, Stage, engine_stage, value_stage
 from graphshare.verification.runners import GraphRunner, PartRunner, Runner
 
 ALONE = "runs of their own"
 
 
-def verify_batched(batch: Batched, side: Side, options: VerifyOptions, notes: dict[str, None]) -> Report:
+def verify_batched(batch: Batched, side: Checkpoint, options: VerifyOptions, notes: dict[str, None]) -> Report:
     """Compare each branch of a batch with the same graph run on that branch's inputs alone.
 
     Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output. ``notes`` tell the user what was
@@ -59,7 +58,7 @@ def verify_batched(batch: Batched, side: Side, options: VerifyOptions, notes: di
     stages = [_structure(graphs[0], graph) for graph in graphs]
     bases = {name[len(label) :] for name in options.as_input for label in batch.labels if name.startswith(label)}
     as_input = [*options.as_input, *(label + base for label in batch.labels for base in bases)]
-    roles = assign_roles(side.graph, held=list_parameter_names(side.params), as_input=as_input)
+    roles = assign_roles(side.graph, held=list_parameter_names(side.parameter_file), as_input=as_input)
     tied = [ParameterResult(n.name, n.name, "tied") for n in graphs[0].variables() if roles[n].is_parameter]
     parameters = Stage("parameters", "holds", f"{len(tied)} tied, 0 equal byte for byte")
     faults = unsupported_operators(reachable(batch.graph))
@@ -128,7 +127,7 @@ class _Runs:
         self,
         batch: Batched,
         graphs: Sequence[Graph],
-        side: Side,
+        side: Checkpoint,
         roles: Mapping[Node, Role],
         options: VerifyOptions,
         notes: dict[str, None],
@@ -138,10 +137,10 @@ class _Runs:
         variables = [[node for node in reachable(graph) if node.is_variable] for graph in graphs]
         self._inputs = [[node for node in nodes if not roles[node].is_parameter] for nodes in variables]
         owned = [node for node in variables[0] if roles[node].is_parameter]
-        self._parameters = parameter_values(owned, side.params, lambda n: roles[n].kind is Kind.AUXILIARY)
+        self._parameters = parameter_values(owned, side.parameter_file, lambda n: roles[n].kind is Kind.AUXILIARY)
         self._fed = {node: options.feeds[node.name] for node in owned if node.name in options.feeds}
         self._sizes = {node: options.shapes[node.name] for node in owned if node.name in options.shapes}
-        self._params = side.params
+        self._params = side.parameter_file
         self._twins = {node: first for nodes in self._inputs for node, first in zip(nodes, self._inputs[0], strict=True)}
         options = options.spread(Twins(self._pair_inputs()))
         self._shapes = options.shapes

@@ -10,21 +10,20 @@ from typing import TypeVar
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import internals, output_name
+from graphshare.analysis.branches import HeadPairs, find_twins
+from graphshare.analysis.name_lists import implied_variables, internals, output_name
 from graphshare.analysis.roles import Kind
 from graphshare.analysis.targets import resolve_targets
-from graphshare.analysis.twins import find_twins
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
-from graphshare.execute.feeds import GivenShape, parameter_values
-from graphshare.execute.prepare import Prepared, prepare, unique_names
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
+from graphshare.execute.prepare.feeds import GivenShape, parameter_values
+from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
-from graphshare.execute.session_model import SessionPart
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.formats.params.records import find_coarsest
@@ -42,7 +41,7 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
-from graphshare.verification.pairing import Side, SidePair, pair_names, pair_nodes
+from graphshare.verification.pairing import SidePair, pair_names, pair_nodes
 from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, structure_stage, value_stage
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, Runner, SessionRunner
 
@@ -52,7 +51,7 @@ OTHER = "the other model"
 _NAMED = 6
 
 
-def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
+def verify_by_name(side: Checkpoint, other: Checkpoint, options: VerifyOptions) -> Report:
     """Compare the outputs of two graphs of any format by their names.
 
     With ``across_dtypes`` the tolerance is that of the least precise dtype in which either has parameters.
@@ -62,7 +61,9 @@ def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
         UsageError: onnxruntime is not installed, and computes one of them.
     """
     if options.across_dtypes:
-        records = [record for each in (side, other) if each.params is not None for record in each.params.records]
+        records = [
+            record for each in (side, other) if each.parameter_file is not None for record in each.parameter_file.records
+        ]
         options = msgspec.structs.replace(options, dtype=find_coarsest(record.dtype for record in records) or "float32")
     if has_kernels(side.graph) and has_kernels(other.graph):
         report = compare_graphs(other, side, options, name="the other graph")
@@ -88,7 +89,7 @@ def _choose_tolerance(options: VerifyOptions, tolerate: Callable[[float, float],
     return tolerate(options.atol, options.rtol)
 
 
-def _compare_sessions(side: Side, other: Side, options: VerifyOptions) -> Report:
+def _compare_sessions(side: Checkpoint, other: Checkpoint, options: VerifyOptions) -> Report:
     """Compare two models in onnxruntime, with ``layers`` by the names of all outputs, and report what else differs."""
     if options.layers and len(side.graph.heads) != len(other.graph.heads):
         return compare_graphs(other, side, options, name="the other graph")
@@ -131,7 +132,7 @@ class _Changes(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(report, branches=(msgspec.structs.replace(branch, stages=tuple(stages)),))
 
 
-def _find_changes(left: Side, right: Side, *, across_dtypes: bool) -> _Changes:
+def _find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -> _Changes:
     """Return what differs between two models, whose outputs are paired as :func:`compare_models` does.
 
     With ``across_dtypes`` weights of unlike dtypes are not a difference.
@@ -156,7 +157,7 @@ def _changes_value(difference: NodeDifference) -> bool:
     return changes != [] and all(c.what == "attribute" and c.old is not None and c.new is not None for c in changes)
 
 
-def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOptions, *, name: str) -> Report:
+def verify_recorded(side: Checkpoint, recorded: Mapping[str, Array], options: VerifyOptions, *, name: str) -> Report:
     """Run the graph on the recorded inputs and compare its heads, with ``layers`` every inner output, with ``recorded``.
 
     An array with the name of an input is fed, unless ``feeds`` has another. One with the name of a parameter is fed where the
@@ -168,7 +169,7 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOp
         RefusedError: shapes do not fit, values are missing, names that belong to no variable; all of a kind are listed.
         UnsupportedError: operators without a kernel; all are listed.
     """
-    held = list_parameter_names(side.params) or ()
+    held = list_parameter_names(side.parameter_file) or ()
     variables = _list_variables(side.graph)
     inputs = {key: array for key, array in recorded.items() if key in variables and key not in held}
     options = _spread(options, side.graph, inputs)
@@ -176,7 +177,9 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOp
     executors = options.create_executors()
     ready = _prepare(side, options, feeds={**inputs, **options.feeds})
     parameters = [node for node in ready.roles if node.name in recorded and node not in ready.values]
-    ready.values.update(parameter_values(parameters, side.params, lambda node: ready.roles[node].kind is Kind.AUXILIARY))
+    ready.values.update(
+        parameter_values(parameters, side.parameter_file, lambda node: ready.roles[node].kind is Kind.AUXILIARY)
+    )
     branches = [_compare_with_record(ready, recorded, fed, options, name, *each) for each in executors.items()]
     rest = [key for key in recorded if key not in {*ready.names, *variables}]
     notes = [*ready.notes, *(note for executor in executors.values() for note in executor.notes)]
@@ -226,7 +229,7 @@ def _compare_with_record(
     return BranchReport(title, this, tuple(stages), (values,), tolerance=tolerance)
 
 
-def compare_graphs(left: Side, right: Side, options: VerifyOptions, *, name: str = "the original") -> Report:
+def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, *, name: str = "the original") -> Report:
     """Compare the outputs of ``right`` with those of ``left``, heads and inner ones, by their names; inputs are equal by name.
 
     The graphs may differ in structure. ``name`` is what messages call ``left``. Without ``layers`` only the heads of ``right``
@@ -240,7 +243,7 @@ def compare_graphs(left: Side, right: Side, options: VerifyOptions, *, name: str
     known = {output for output, _ in internals(left.graph.nodes)}
     ready = _prepare(left, own, targets=() if options.layers else [head for head in heads if head in known])
     outputs = _make_runner(ready, create_executor(options.engines[0]), options.engines[0], options.seed).run()
-    held = list_parameter_names(left.params) or ()
+    held = list_parameter_names(left.parameter_file) or ()
     values = {node.name: array for node, array in ready.values.items() if node.name not in held}
     report = verify_recorded(right, {**values, **dict(zip(ready.names, outputs, strict=True))}, other, name=name)
     rest = [output for entry in left.graph.heads if (output := output_name(entry)) not in heads]
@@ -248,7 +251,9 @@ def compare_graphs(left: Side, right: Side, options: VerifyOptions, *, name: str
     return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes, *more))))
 
 
-def compare_models(side: Side, other: Side, options: VerifyOptions, *, inner: Sequence[tuple[Node, Node]] = ()) -> Report:
+def compare_models(
+    side: Checkpoint, other: Checkpoint, options: VerifyOptions, *, inner: Sequence[tuple[Node, Node]] = ()
+) -> Report:
     """Run two models in onnxruntime on equal inputs, and compare their outputs.
 
     Inputs and outputs are paired by name, or in their order where the names differ; ``inner`` are nodes whose outputs are
@@ -260,8 +265,8 @@ def compare_models(side: Side, other: Side, options: VerifyOptions, *, inner: Se
     """
     names = [output_name(entry) for entry in side.graph.heads]
     outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
-    left = SessionPart(side.graph, side.graph.heads, side.params, side.where)
-    right = SessionPart(other.graph, _order_heads(other.graph, list(outputs.values())), other.params, other.where)
+    left = SessionPart(side.graph, side.graph.heads, side.parameter_file, side.where)
+    right = SessionPart(other.graph, _order_heads(other.graph, list(outputs.values())), other.parameter_file, other.where)
     inputs = pair_names(list(left.session.inputs), list(right.session.inputs), "input")
     options = msgspec.structs.replace(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
@@ -281,7 +286,7 @@ def compare_models(side: Side, other: Side, options: VerifyOptions, *, inner: Se
     return Report((BranchReport("", OTHER, (value_stage(rounds),), tuple(rounds), tolerance=tolerance),), tuple(notes))
 
 
-def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
+def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions) -> Report:
     """Run ``model`` in onnxruntime and ``graph``, which has another format, in the executor, and compare the outputs.
 
     Inputs are equal by name. Their shapes are those of the model where it states them. Outputs are paired by name or, where the
@@ -292,7 +297,7 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         RefusedError: the model's inputs or outputs are not the graph's; shapes or values are missing.
     """
     targets, heads = _pair_outputs(model, graph)
-    part = SessionPart(model.graph, heads, model.params, model.where)
+    part = SessionPart(model.graph, heads, model.parameter_file, model.where)
     known = _list_variables(graph.graph)
     faults = [
         Fault(f"the model's input {name!r} is not a variable of the graph", where=model.where, hint=did_you_mean(name, known))
@@ -335,7 +340,7 @@ def _by_left_name(values: Mapping[str, T], inputs: Mapping[str, str]) -> dict[st
     return {**{others[name]: value for name, value in values.items() if name in others}, **own}
 
 
-def _pair_outputs(model: Side, graph: Side) -> tuple[Sequence[str], Sequence[Entry]]:
+def _pair_outputs(model: Checkpoint, graph: Checkpoint) -> tuple[Sequence[str], Sequence[Entry]]:
     """Return the outputs of ``graph`` that ``model`` has, none where those are its heads, and the model's in that order.
 
     Raises:
@@ -382,7 +387,7 @@ def _list_variables(graph: Graph) -> set[str]:
 
 
 def _prepare(
-    side: Side,
+    side: Checkpoint,
     options: VerifyOptions,
     *,
     feeds: Mapping[str, Array] | None = None,
@@ -394,7 +399,7 @@ def _prepare(
     try:
         return prepare(
             side.graph,
-            params=side.params,
+            params=side.parameter_file,
             feeds=options.feeds if feeds is None else feeds,
             shapes=options.shapes if shapes is None else shapes,
             targets=targets,

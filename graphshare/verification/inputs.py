@@ -11,16 +11,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import msgspec
 import numpy as np
 
-from graphshare.analysis.branches import HeadPairs
+from graphshare.analysis.branches import HeadPairs, NodePair, Twins
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
-from graphshare.analysis.twins import NodePair, Twins
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import Drawn
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.registry import NUMPY, create_executor
-from graphshare.execute.feeds import GivenShape
-from graphshare.execute.prepare import (
+from graphshare.execute.engines.registry import create_executor
+from graphshare.execute.prepare.declared_inputs import Drawn
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.prepare import (
     Assignment,
     assign_values,
     describe_conversions,
@@ -28,7 +27,7 @@ from graphshare.execute.prepare import (
     infer_variables,
     refuse_missing,
 )
-from graphshare.execute.variable_values import draw_inputs
+from graphshare.execute.prepare.variable_values import draw_inputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.graph import EMPTY, Graph, Node
@@ -41,17 +40,9 @@ AT_THE_SIZES = "at the sizes of "
 
 
 class VerifyOptions(msgspec.Struct, frozen=True):
-    """What a user chooses for a proof.
+    """What a user chooses for a proof, by the names of :func:`graphshare.verify`.
 
-    Values are compared for inputs drawn with ``seed``, ``rounds`` times, with tolerances as in numpy's isclose. ``feeds`` and
-    ``shapes`` are by variable name, parameters too; they hold for the branch of the variable, and for branches that have none
-    of their own. Branches with different ones both run at the sizes of either. ``params_seed`` draws parameters that no file
-    holds, equal ones for twins; ``as_input`` are variables that are inputs, whatever they look like. ``allow_unsupported``
-    accepts structure and parameters alone where an operator has no kernel. ``layers`` compares every inner output too.
-    ``values_only`` compares outputs by name, whatever the structure; so does ``across_dtypes``, by value where their dtypes
-    differ, with the tolerance of ``dtype``.
-    ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift. ``engines`` compute
-    everything, each for itself; with ``strict_engine`` they leave no node to numpy.
+    ``dtype`` is the least precise one in which models in unlike dtypes have parameters.
     """
 
     seed: int
@@ -59,7 +50,6 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     atol: float
     rtol: float
     feeds: Mapping[str, Array]
-    shapes: Mapping[str, GivenShape]
     params_seed: int | None
     as_input: Collection[str]
     allow_unsupported: bool
@@ -67,10 +57,16 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     values_only: bool
     train_step: bool
     expect_tied: bool
-    engines: tuple[str, ...] = (NUMPY,)
-    strict_engine: bool = False
-    across_dtypes: bool = False
+    across_dtypes: bool
+    engines: tuple[str, ...]
+    strict_engine: bool
+    shapes: Mapping[str, GivenShape] = EMPTY
     dtype: str = ""
+
+    @property
+    def by_name(self) -> bool:
+        """Whether outputs are compared by name, whatever the structure."""
+        return self.values_only or self.across_dtypes
 
     def create_executors(self) -> dict[str, Executor]:
         """Return what computes, by the names of the engines. Raises UsageError where one is not installed."""

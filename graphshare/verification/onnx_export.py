@@ -16,14 +16,14 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.execute.declared_inputs import draw_as
 from graphshare.execute.engines.confined_session import open_session
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import OnnxSession
-from graphshare.execute.prepare import Prepared, prepare
-from graphshare.execute.session_model import OpenModel
-from graphshare.execute.static_shapes import StaticPart
-from graphshare.execute.variable_values import convert_feed
+from graphshare.execute.engines.session_model import OpenModel
+from graphshare.execute.prepare.declared_inputs import draw_as
+from graphshare.execute.prepare.prepare import Prepared, prepare
+from graphshare.execute.prepare.shape_report import StaticPart
+from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.onnx.staging import ModelBytes
 from graphshare.formats.onnx.stored import outputs_of
 from graphshare.formats.onnx.types import input_types

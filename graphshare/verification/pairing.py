@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-import msgspec
-
-from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_all, pair_by_prefix
+from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.model_format import find_statement_changes
 from graphshare.formats.params.lookup import RecordsByName
-from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
 
 T = TypeVar("T")
-
-
-class Side(msgspec.Struct, frozen=True, eq=False):
-    """A graph with its parameter file; ``where`` is what messages call it."""
-
-    graph: Graph
-    params: ParameterFile | None
-    where: str = ""
 
 
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
@@ -58,7 +48,7 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
     ]
 
 
-def pair_nodes(pair: HeadPairs, left: Side, right: Side) -> Pairing:
+def pair_nodes(pair: HeadPairs, left: Checkpoint, right: Checkpoint) -> Pairing:
     """Pair the nodes of two branches; of two files also compare what else they state about the values that are computed."""
     pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
     if left is not right:
@@ -71,11 +61,6 @@ def find_exchanged(pairs: Sequence[tuple[str, str]], noun: str) -> Iterator[str]
     """Yield, in words, which of two files' inputs or outputs have each other's names: who feeds by name gets other values."""
     names = {old for old, _ in pairs}
     yield from (f"{noun} {old} is {noun} {new} of the other" for old, new in pairs if old != new and new in names)
-
-
-def pair_files(left: Graph, right: Graph) -> list[HeadPairs]:
-    """Pair all heads of two graphs, in order. Raises RefusedError when their numbers differ."""
-    return [pair_all(left, right)]
 
 
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
@@ -137,12 +122,12 @@ class SidePair:
     ``as_input`` are the names of variables that are inputs, whatever they look like.
     """
 
-    def __init__(self, left: Side, right: Side, as_input: Collection[str] = ()) -> None:
+    def __init__(self, left: Checkpoint, right: Checkpoint, as_input: Collection[str] = ()) -> None:
         self.members = (left, right)
         self.graphs = (left.graph, right.graph)
-        self.files = (left.params, right.params)
-        first = RecordsByName(left.params) if left.params is not None else None
-        second = first if left is right else RecordsByName(right.params) if right.params is not None else None
+        self.files = (left.parameter_file, right.parameter_file)
+        first = RecordsByName(left.parameter_file) if left.parameter_file is not None else None
+        second = first if left is right else RecordsByName(right.parameter_file) if right.parameter_file is not None else None
         self.records: tuple[RecordsByName | None, RecordsByName | None] = (first, second)
         self.roles: dict[Node, Role] = {}
         for graph, records in zip(self.graphs, self.records, strict=True):

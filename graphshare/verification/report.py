@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from graphshare.errors import Fault
 from graphshare.execute.engines.registry import NUMPY
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.comparison import Comparison
@@ -14,8 +15,7 @@ from graphshare.formats.params.lookup import How, ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
-from graphshare.text.html import Table, format_html
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 from graphshare.verification.compare import (
     DtypeTolerance,
     EngineComparison,
@@ -280,6 +280,17 @@ def _words(pair: TrainedPair) -> str:
     what = "statistics" if pair.auxiliary else "copied"
     apart = f"{pair.different_inputs:.3g} apart after one step on different inputs, which changed it by {pair.changed:.3g}"
     return f"{pair.reference!r} and {pair.parameter!r}: {what}: will drift, {apart}"
+
+
+def list_failures(report: Report) -> list[Fault]:
+    """Return the differences of a report as faults."""
+    return [
+        Fault(f"{stage.name} of {branch.branch}: {detail}")
+        for branch in report.branches
+        for stage in branch.stages
+        if stage.verdict == "fails"
+        for detail in stage.details or (stage.summary,)
+    ] or [Fault(report.verdict)]
 
 
 def report_of(report: Report, where: str) -> FindingsReport:

@@ -13,8 +13,8 @@ from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
-from graphshare.execute.session_model import OpenModel
-from graphshare.execute.variable_values import random_stream
+from graphshare.execute.engines.session_model import OpenModel
+from graphshare.execute.prepare.variable_values import random_stream
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ops.kernel import Array
 

@@ -14,10 +14,10 @@ import numpy as np
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role
-from graphshare.execute.memory import check_memory
-from graphshare.execute.sgd import Sgd, multipliers
-from graphshare.execute.trainer import Trainer, batch_rescale, first_data
-from graphshare.execute.variable_values import draw_inputs
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.variable_values import draw_inputs
+from graphshare.execute.train.sgd import Sgd, multipliers
+from graphshare.execute.train.trainer import Trainer, batch_rescale, first_data
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing

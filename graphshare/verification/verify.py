@@ -1,117 +1,176 @@
-"""``verify``: the proof that branches compute the same, stage by stage."""
+"""``verify``: prove that branches, or the graphs of two models, compute the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.twins import NodePair, Twins
-from graphshare.errors import Fault, InputError, RefusedError, UsageError
-from graphshare.execute.declared_inputs import draw_values
-from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
+from graphshare.analysis.branches import pair_all
+from graphshare.arguments import Natural, NotNegative, Positive, Seconds
+from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
+from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
-from graphshare.execute.memory import check_memory
-from graphshare.execute.plan import UnsupportedError, unsupported_operators
-from graphshare.execute.prepare import describe_upgrade, upgrade_part
-from graphshare.execute.session_model import SessionPart
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.formats.model_format import Capability, find_format, has_kernels, require
-from graphshare.formats.params.lookup import ParameterPair, compare_parameters
-from graphshare.ir.compare import Pairing
-from graphshare.ir.graph import Entry, Graph, Rewrite
-from graphshare.ops.kernel import Array
+from graphshare.formats.params.array_files import read_arrays
+from graphshare.resources import resource_limits
 from graphshare.rewrite.batched_graph import Batched, find_batch
-from graphshare.rewrite.upgrade import upgrade
-from graphshare.text.format import format_bytes, format_count
-from graphshare.text.names import did_you_mean
 from graphshare.verification.batched import verify_batched
-from graphshare.verification.by_name import compare_graphs, verify_by_name, verify_recorded
-from graphshare.verification.compare import (
-    EngineComparison,
-    Values,
-    compare_engines,
-    compare_runs,
-    tolerate_by_element,
-    tolerate_other_program,
-)
-from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions, add_notes, describe_drawn
+from graphshare.verification.branches import check_names, upgrade_side, verify_pairs
+from graphshare.verification.by_name import verify_by_name, verify_recorded
+from graphshare.verification.inputs import VerifyOptions
 from graphshare.verification.pairing import (
-    Side,
-    SidePair,
-    find_exchanged,
     pair_branches,
     pair_by_rewrite,
-    pair_files,
-    pair_nodes,
 )
 from graphshare.verification.report import (
-    BranchReport,
-    ParameterResult,
     Report,
-    Stage,
-    engine_stage,
-    layer_stage,
-    parameter_stage,
-    structure_stage,
-    training_stage,
-    value_stage,
 )
-from graphshare.verification.runners import GraphRunner, Round, Runner, SessionRunner
-from graphshare.verification.training import train_branches
-
-_NO_RUNTIME = "onnxruntime, which computes ONNX models, is not installed"
 
 
 def verify(
-    left: Side,
-    right: Side | None,
-    options: VerifyOptions,
+    model: Model,
     *,
-    recorded: Mapping[str, Array] | None = None,
-    recorded_name: str = "",
-    rewrite: Rewrite | None = None,
-    prefixes: Sequence[str] = (),
-    map_file: str | None = None,
+    prefixes: Names = (),
+    map: StrPath | None = None,
+    against: Model | None = None,
+    recorded: StrPath | Mapping[str, Any] | None = None,
+    feeds: Mapping[str, Any] | None = None,
+    shapes: Shapes | None = None,
+    params_seed: Natural | None = None,
+    as_input: Names = (),
+    rounds: Positive = 1,
+    seed: Natural = 0,
+    atol: NotNegative = 1e-8,
+    rtol: NotNegative = 1e-5,
+    train_step: bool = False,
+    expect_tied: bool = False,
+    layers: bool = False,
+    values_only: bool = False,
+    across_dtypes: bool = False,
+    allow_unsupported: bool = False,
+    engine: Names = (),
+    strict_engine: bool = False,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Report:
-    """Compare the branches of ``left``, or its graph with that of ``right``: structure, parameters, values, training.
+    """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
 
-    With ``values_only`` only the outputs of ``left`` are compared with those of ``right``: :func:`compare_graphs`.
-    With ``recorded`` (arrays by name, whose origin is ``recorded_name``) only values are compared: :func:`verify_recorded`.
+    With ``values_only`` the outputs are compared with those of ``against`` by their names, whatever the structure of both: a
+    folded model computes what its source does. Of two ONNX models the report also has what differs between them, and is false
+    where nothing that was computed shows a difference in a body, a function, a weight or the value of an attribute. With
+    ``recorded``, a file or arrays by name, the outputs are those that were recorded (``run`` with ``all_outputs``, or MXNet's
+    own by their names), for the recorded inputs. With ``across_dtypes`` a float32 model is compared with its float16 twin,
+    outputs by their names as with ``values_only``: by value where dtypes differ, with the tolerance of the least precise dtype
+    in which either has parameters, which the report names: of the largest number in an output 8e-2 in bfloat16, 1e-2 in
+    float16, 1e-4 in float32 and 1e-9 in float64, or ``rtol`` if it is more.
 
-    Branches are told apart by ``map_file``, by ``prefixes``, by the ``rewrite`` that made them, or by the names of the outputs;
-    each branch of a batch is compared with a run of its own.
+    Branches of an ONNX model, and ONNX models, are computed in onnxruntime, each in a session of its own. An ONNX model and an
+    MXNet graph are compared output by output, whichever is in ``against``.
+
+    Structure, parameters and values are compared, with ``train_step`` also one step of SGD. The branches are those of the
+    rewrites that made ``model``; for a model from a file they are named by ``prefixes`` or the ``map`` of the rewrite, else
+    found from the names of its outputs. ``feeds`` and ``shapes`` are by variable name, as for :func:`run`; they hold for the
+    branch of the variable, and for branches that have none of their own. Where two branches have different ones, both run at
+    the sizes of either. Other inputs are drawn with ``seed``, ``rounds`` times, and with ``params_seed`` so are parameters that
+    no file holds. ``as_input`` are variables that are inputs, whatever they look like. ``layers`` compares every inner output
+    too. ``expect_tied`` makes a copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where
+    an operator has no kernel. ``engine`` computes both branches, each for itself, as in :func:`run`, by default numpy; several
+    engines compute everything and are compared with the first. ``max_memory`` and ``time_limit`` are those of :func:`run`.
+
+    The report is true if all holds; ``report.verdict`` is one line.
 
     Raises:
-        RefusedError: branches cannot be told apart; shapes are missing or contradict each other, a parameter is missing, or a
-            branch cannot run at the sizes of another.
-        UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
-        UsageError: the branches are one batch, and ``train_step`` or ``layers`` is set; engines that cannot compute the graphs.
+        UsageError: options that exclude each other, engines that are not installed.
+        InputError: the map cannot be read or is of another graph.
+        RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
+        UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
     """
-    sides = [left] if right is None else [left, right]
-    options = _choose_engines(sides, options)
-    if has_runtime() and not all(has_kernels(side.graph) for side in sides):
-        from graphshare.execute.engines.confined_session import start_process  # start-up: few proofs are of ONNX models
+    by_branch = bool(as_names(prefixes) or map)
+    options = VerifyOptions(
+        seed=seed,
+        rounds=rounds,
+        atol=atol,
+        rtol=rtol,
+        feeds=as_arrays(feeds),
+        params_seed=params_seed,
+        as_input=as_names(as_input),
+        allow_unsupported=allow_unsupported,
+        layers=layers,
+        values_only=values_only,
+        across_dtypes=across_dtypes,
+        train_step=train_step,
+        expect_tied=expect_tied,
+        engines=tuple(name for text in as_names(engine) for name in text.split(",")),
+        strict_engine=strict_engine,
+    )
+    _check_options(options, by_branch, against is not None, recorded is not None)
+    source = as_checkpoint(model)
+    # A copy: who compares a model with itself compares two models, not the branches of one.
+    sides = [source] if against is None else [source, msgspec.structs.replace(as_checkpoint(against))]
+    options = msgspec.structs.replace(options, shapes=as_shapes(shapes, *(side.graph for side in sides)))
+    _check_formats(sides, options)
+    with locate_refusals(source), resource_limits(max_memory, time_limit):
+        for side in sides:
+            side.held  # noqa: B018  (refuses records without names)
+        record = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
+        options = _choose_engines(sides, options)
+        if not all(has_kernels(side.graph) for side in sides):
+            from graphshare.execute.engines.confined_session import start_process  # start-up: few proofs are of ONNX models
 
-        start_process()
-    if recorded is not None:
-        _check_names([left.graph], [left.graph], options, {})
-        return verify_recorded(left, recorded, options, name=recorded_name)
-    if right is not None and (options.values_only or find_format(left.graph) is not find_format(right.graph)):
-        _check_names([left.graph, right.graph], [left.graph, right.graph], options, {})
-        return verify_by_name(left, right, options)
-    if right is not None:
-        return _verify_pairs(pair_files(left.graph, right.graph), left, right, options)
-    batch = find_batch(left.graph) if not map_file else None
-    if batch is None or set(prefixes) not in (set(), {label for label in batch.labels if label}):
-        return _verify_pairs(_find_pairs(left.graph, rewrite, prefixes, map_file), left, left, options)
-    return _verify_batch(batch, left, options)
+            start_process()
+        if record is not None:
+            check_names([source.graph], [source.graph], options, {})
+            name = os.fspath(recorded) if isinstance(recorded, (str, os.PathLike)) else "the recorded arrays"
+            return verify_recorded(source, as_arrays(record), options, name=name)
+        if against is not None:
+            return _verify_models(source, sides[1], options)
+        return _verify_branches(source, options, as_names(prefixes), as_path(map))
 
 
-def _choose_engines(sides: Sequence[Side], options: VerifyOptions) -> VerifyOptions:
+def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_record: bool) -> None:
+    """Refuse options that do not go together. Raises UsageError with all of them."""
+    faults: list[Fault] = []
+    is_repeated = options.rounds > 1 or options.train_step
+    if options.expect_tied and not options.train_step:
+        faults.append(Fault("`expect_tied` needs `train_step`"))
+    if by_record and by_file:
+        faults.append(Fault("`recorded` and `against` are two things to compare with"))
+    if by_record and by_branch:
+        faults.append(Fault("`recorded` compares a graph with its outputs; `prefixes` and `map` are for branches"))
+    if by_record and is_repeated:
+        faults.append(Fault("`recorded` has one set of inputs and no gradients: neither `rounds` nor `train_step` go with it"))
+    if options.values_only and not by_file:
+        faults.append(Fault("`values_only` needs `against`", hint="`recorded` compares outputs by name anyway"))
+    if options.across_dtypes and not by_file:
+        faults.append(Fault("`across_dtypes` needs `against`", hint="name the model in the other dtype"))
+    option = "`values_only`" if options.values_only else "`across_dtypes`"
+    if options.by_name and is_repeated:
+        faults.append(Fault(f"{option} has one set of inputs and no gradients: leave `rounds` and `train_step` out"))
+    if by_file and by_branch:
+        faults.append(Fault("`against` compares two files; `prefixes` and `map` are for branches in one"))
+    if faults:
+        raise UsageError(faults)
+
+
+def _check_formats(sides: Sequence[Checkpoint], options: VerifyOptions) -> None:
+    """Refuse options that models of these formats do not have. Raises RefusedError with all of them."""
+    faults: list[Fault] = []
+    if options.layers and len({find_format(side.graph).name for side in sides}) > 1:
+        hint = "`graphshare run --all` keeps what one computes, and `recorded` compares the other with that, by names"
+        faults.append(Fault("`layers` is for two models of one format: others have other nodes", hint=hint))
+    for side in sides if options.train_step else ():
+        faults += find_format(side.graph).find_lacks(Capability.TRAINING, ["`train_step`"], where=side.where)
+    if faults:
+        raise RefusedError(faults)
+
+
+def _choose_engines(sides: Sequence[Checkpoint], options: VerifyOptions) -> VerifyOptions:
     """Return options with the engines that compute graphs with kernels: numpy, unless there are others.
 
     Raises:
@@ -128,29 +187,30 @@ def _choose_engines(sides: Sequence[Side], options: VerifyOptions) -> VerifyOpti
     return msgspec.structs.replace(options, engines=options.engines or (NUMPY,))
 
 
-def _check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: VerifyOptions, notes: dict[str, None]) -> None:
-    """Refuse options with a name that belongs to no variable; add a note on variables that nothing compared needs.
+def _verify_models(left: Checkpoint, right: Checkpoint, options: VerifyOptions) -> Report:
+    """Compare two models by their nodes, or by the names of their outputs where that is wanted or the formats differ."""
+    if options.by_name or find_format(left.graph) is not find_format(right.graph):
+        graphs = [left.graph, right.graph]
+        check_names(graphs, graphs, options, {})
+        return verify_by_name(left, right, options)
+    return verify_pairs([pair_all(left.graph, right.graph)], left, right, options)
 
-    ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
+
+def _verify_branches(model: Checkpoint, options: VerifyOptions, prefixes: Sequence[str], map_file: str | None) -> Report:
+    """Compare the branches of a model, which a map or prefixes name, the rewrite that made it, or the outputs.
+
+    Each branch of a batch is compared with a run of its own.
     """
-    needed = {node.name for part in parts for node in part.variables()}
-    known = {node.name for graph in graphs for node in graph.variables()}
-    known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
-    named = (("`feeds`", options.feeds), ("`shapes`", options.shapes), ("`as_input`", options.as_input))
-    faults = [
-        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
-        for option, names in named
-        for name in names
-        if name not in known
-    ]
-    if faults:
-        raise RefusedError(faults)
-    for option, names in named:
-        if idle := [name for name in names if name not in needed]:
-            notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
+    batch = find_batch(model.graph) if not map_file else None
+    if batch is not None and set(prefixes) in (set(), {label for label in batch.labels if label}):
+        return _verify_batch(batch, model, options)
+    rewrite = model.rewrite
+    if rewrite is not None and len(rewrite.branches) > 1 and not prefixes and not map_file:
+        return verify_pairs(pair_by_rewrite(rewrite), model, model, options)
+    return verify_pairs(pair_branches(model.graph, prefixes, map_file), model, model, options)
 
 
-def _verify_batch(batch: Batched, side: Side, options: VerifyOptions) -> Report:
+def _verify_batch(batch: Batched, side: Checkpoint, options: VerifyOptions) -> Report:
     """Compare the branches of a batch with runs of their own. Raises UsageError for what has no meaning in one run."""
     faults = []
     if options.train_step:
@@ -162,238 +222,6 @@ def _verify_batch(batch: Batched, side: Side, options: VerifyOptions) -> Report:
     if faults:
         raise UsageError(faults)
     notes: dict[str, None] = {}
-    upgraded, _ = _upgrade(side, side.graph.heads, notes)
-    _check_names([upgraded.graph], [side.graph], options, notes)
+    upgraded, _ = upgrade_side(side, side.graph.heads, notes)
+    check_names([upgraded.graph], [side.graph], options, notes)
     return verify_batched(find_batch(upgraded.graph) or batch, upgraded, options, notes)
-
-
-def _find_pairs(graph: Graph, rewrite: Rewrite | None, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
-    """Return the branches of a rewrite, unless a map or prefixes name others; without a rewrite see :func:`pair_branches`."""
-    if rewrite is not None and len(rewrite.branches) > 1 and not prefixes and not map_file:
-        return pair_by_rewrite(rewrite)
-    return pair_branches(graph, prefixes, map_file)
-
-
-def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: VerifyOptions) -> Report:
-    notes: dict[str, None] = {}
-    graphs = [left.graph] if left is right else [left.graph, right.graph]
-    heads, left, right = _upgrade_pairs(heads, left, right, notes)
-    _check_names([left.graph, right.graph], graphs, options, notes)
-    pairings = [pair_nodes(pair, left, right) for pair in heads]
-    if left is not right and not options.layers and not all(pairings):
-        notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
-    twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
-    sides = SidePair(left, right, twins.expand(options.as_input))
-    if left is not right:
-        for pair, pairing in zip(heads, pairings, strict=True):
-            inputs = [(a.name, b.name) for a, b in pairing.variables if not sides.is_parameter(a, b)]
-            outputs = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
-            pairing.statements += [*find_exchanged(inputs, "input"), *find_exchanged(outputs, "output")]
-    executors = options.create_executors()
-    reports = []
-    for pair, pairing in zip(heads, pairings, strict=True):
-        report = _verify_branch(pair, pairing, sides, twins, options, executors, notes)
-        if options.layers and not pairing and left is not right:
-            report = _add_layers_by_name(report, left, right, options, notes)
-        reports.append(report)
-    notes.update({note: None for executor in executors.values() for note in executor.notes})
-    return Report(tuple(reports), tuple(notes))
-
-
-def _add_layers_by_name(
-    report: BranchReport, left: Side, right: Side, options: VerifyOptions, notes: dict[str, None]
-) -> BranchReport:
-    """Return the report of two files of different structure with the comparison of the outputs that have equal names."""
-    try:
-        by_name = compare_graphs(left, right, options)
-    except RefusedError as error:
-        stage = Stage("layers", "skipped", "not run", tuple(str(fault) for fault in error.faults))
-        return msgspec.structs.replace(report, stages=(*report.stages, stage))
-    notes.update(dict.fromkeys(by_name.notes))
-    stages = [stage for branch in by_name.branches for stage in branch.stages]
-    rounds = tuple(values for branch in by_name.branches for values in branch.rounds)
-    return msgspec.structs.replace(report, stages=(*report.stages, *stages), rounds=rounds)
-
-
-def _upgrade_pairs(
-    heads: Sequence[HeadPairs], left: Side, right: Side, notes: dict[str, None]
-) -> tuple[list[HeadPairs], Side, Side]:
-    """Return the pairs and the parts of both graphs that they need, upgraded where ``run`` upgrades them."""
-    lefts, rights = [e for pair in heads for e in pair.left], [e for pair in heads for e in pair.right]
-    if left is right:
-        left, images = _upgrade(left, [*lefts, *rights], notes)
-        right, right_images = left, images
-    else:
-        left, images = _upgrade(left, lefts, notes)
-        right, right_images = _upgrade(right, rights, notes)
-    upgraded = [
-        msgspec.structs.replace(
-            pair, left=tuple(images[entry] for entry in pair.left), right=tuple(right_images[entry] for entry in pair.right)
-        )
-        for pair in heads
-    ]
-    return upgraded, left, right
-
-
-def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Side, dict[Entry, Entry]]:
-    """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
-    part, _, implied = upgrade_part(side.graph, wanted)
-    if any(implied_variables(part)):  # an operator without a kernel kept it as it is
-        implied = sum(1 for _ in implied_variables(part))
-        part = upgrade(part, keep_amp_cast=True).graph
-    notes.update(dict.fromkeys(describe_upgrade(implied)))
-    return Side(part, side.params, side.where), dict(zip(wanted, part.heads, strict=True))
-
-
-def _verify_branch(
-    pair: HeadPairs,
-    pairing: Pairing,
-    sides: SidePair,
-    twins: Twins,
-    options: VerifyOptions,
-    executors: Mapping[str, Executor],
-    notes: dict[str, None],
-) -> BranchReport:
-    structure = structure_stage(pairing)
-    if not pairing:
-        return BranchReport(pair.reference, pair.label, (structure,))
-    variables = pairing.variables
-    owned = [(a, b) for a, b in variables if sides.is_parameter(a, b)]
-    compared = compare_parameters(owned, sides.is_auxiliary, *sides.records)
-    inputs = BranchInputs(pair, variables, compared, sides, twins, options)
-    tied = _describe_tied(inputs.parameters, pairing, sides)
-    stages = [structure, parameter_stage(inputs.parameters, sides.records[0] is None, tied)]
-    parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in inputs.parameters)
-    kernels = has_kernels(sides.graphs[0])
-    assigned: list[RoundValues] = []
-    differs = stages[-1].verdict == "fails"
-    reasons = _find_obstacles(pairing, options, kernels=kernels, differs=differs)
-    try:
-        if reasons:
-            planned: Iterable[Round] = ()
-        elif kernels:
-            assigned = inputs.rounds(notes)
-            planned = _plan_rounds(inputs, assigned, executors)
-        else:
-            planned = _draw_rounds(inputs, variables, notes)
-        rounds, engines = _compare_rounds(inputs, pairing, planned)
-    except (RefusedError, InputError) as error:
-        if not differs:
-            raise
-        reasons = [str(fault) for fault in error.faults]
-    if reasons:
-        stages.append(Stage("values", "skipped", "not run", tuple(reasons)))
-        return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
-    stages.append(value_stage(rounds))
-    stages += [layer_stage(rounds)] if options.layers else []
-    stages += [engine_stage(engines)] if engines else []
-    training = None
-    if options.train_step and any(stage.verdict == "fails" for stage in stages):
-        stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
-    elif options.train_step:
-        drawn = [(a, b) for a, b in variables if not sides.is_parameter(a, b)]
-        first = assigned[: len(inputs.setups)]
-        training = train_branches(pair, pairing, drawn, inputs.parameters, first, sides.roles, options)
-        stages.append(training_stage(training, expect_tied=options.expect_tied))
-        if any(executor.engine is not None for executor in executors.values()):
-            notes["training is computed with numpy"] = None
-    tolerance = tolerate_by_element(options.atol, options.rtol)
-    return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
-
-
-def _describe_tied(parameters: Sequence[ParameterPair], pairing: Pairing, sides: SidePair) -> tuple[str, ...]:
-    """Return how many of the branches' parameters, and how much of a model that holds them, are tied; nothing for others."""
-    (left, right), records = sides.members, sides.records[0]
-    format_ = find_format(left.graph)
-    if left is not right or records is None or format_.supports(Capability.PARAMETER_FILE):
-        return ()
-    inside = format_.index_functions(left.graph, [node for node, _ in pairing.pairs])
-    tied = [*inside, *filter(None, (records.of(pair.left) for pair in parameters if pair.how == "tied"))]
-    size, whole = sum(record.data_size for record in tied), records.file.whole_size
-    sizes = f"{format_bytes(size)} of {format_bytes(max(size, whole))}"
-    more = f" ({len(inside)} of them in functions)" if inside else ""
-    return (f"tied: {len(tied)} of {format_count(len(parameters) + len(inside), 'parameter')}{more}, {sizes}",)
-
-
-def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool, differs: bool) -> list[str]:
-    """Return why values cannot be compared, where that is allowed, or where parameters differ anyway.
-
-    Raises:
-        UnsupportedError: operators without a kernel, unless that is allowed.
-        UsageError: onnxruntime is not installed, unless that is allowed.
-    """
-    if not kernels:
-        if not (has_runtime() or differs or options.allow_unsupported):
-            hint = f"{EXTRA.format('it')}; --allow-unsupported accepts structure and parameters alone"
-            raise UsageError(Fault(_NO_RUNTIME, hint=hint))
-        return [] if has_runtime() else [f"{_NO_RUNTIME}: {EXTRA.format('it')}"]
-    faults = unsupported_operators([a for a, _ in pairing.pairs])
-    if faults and not options.allow_unsupported:
-        raise UnsupportedError(faults)
-    return sorted({fault.message for fault in faults})
-
-
-def _plan_rounds(inputs: BranchInputs, assigned: Sequence[RoundValues], executors: Mapping[str, Executor]) -> Iterator[Round]:
-    """Yield both branches in each engine, for all rounds and sizes."""
-    pair, roles = inputs.pair, inputs.sides.roles
-    for values in assigned:
-        if inputs.options.layers:
-            check_memory(values.inference.nodes, pair.left, values.inference, values.left, keeps_all=True)
-        runners: dict[str, tuple[Runner, Runner]] = {}
-        for engine, executor in executors.items():
-            left, right = (
-                GraphRunner(heads, own, inference, roles, executor, engine=engine, seed=values.seed)
-                for heads, own, inference in (
-                    (pair.left, values.left, values.inference),
-                    (pair.right, values.right, values.right_inference),
-                )
-            )
-            runners[engine] = left, right
-        yield Round(runners, values.sizes_of)
-
-
-def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dict[str, None]) -> Iterator[Round]:
-    """Yield both branches in sessions of their own for all rounds and sizes; add to ``notes`` what was drawn.
-
-    Raises:
-        RefusedError: inputs cannot be drawn.
-        InputError: onnxruntime refuses a branch.
-    """
-    pair, sides, options = inputs.pair, inputs.sides, inputs.options
-    left, right = (
-        SessionPart(side.graph, heads, side.params, side.where)
-        for side, heads in zip(sides.members, (pair.left, pair.right), strict=True)
-    )
-    twins = {a.name: b.name for a, b in variables}
-    labels = {a.name: inputs.twins.describe(a) for a, _ in variables}
-    for number in range(options.rounds):
-        for setup in inputs.setups:
-            feeds = {node.name: array for node, array in setup.feeds.items()}
-            shapes = {node.name: shape for node, shape in setup.shapes.items()}
-            drawn = draw_values(left, feeds, shapes, options.seed + number)
-            if not number:
-                add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)
-            others = {twins.get(name, name): value for name, value in drawn.values.items()}
-            runners = SessionRunner(left, drawn.values, drawn.outputs), SessionRunner(right, others)
-            yield Round({ONNXRUNTIME: runners}, setup.branch)
-
-
-def _compare_rounds(
-    inputs: BranchInputs, pairing: Pairing, rounds: Iterable[Round]
-) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
-    """Return the comparison of both branches in each engine, and that of each engine with the first."""
-    pair, options = inputs.pair, inputs.options
-    names = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
-    own = tolerate_by_element(options.atol, options.rtol)
-    across = tolerate_other_program(options.atol, options.rtol)
-    by_engine: dict[str, list[Values]] = {}
-    engines: list[EngineComparison] = []
-    for each in rounds:
-        for engine, (left, right) in each.runners.items():
-            values = compare_runs(names, left, right, own, nodes=pairing.pairs, layers=options.layers, sizes_of=each.sizes_of)
-            by_engine.setdefault(engine, []).append(values)
-        (first_left, first_right), *others = each.runners.values()
-        for left, right in others:
-            branches = [(first_left, left, pair.left), (first_right, right, pair.right)]
-            engines.append(compare_engines(branches, across, sizes_of=each.sizes_of))
-    return tuple(values for rounds in by_engine.values() for values in rounds), tuple(engines)

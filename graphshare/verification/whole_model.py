@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError
-from graphshare.execute.declared_inputs import draw_values
 from graphshare.execute.engines.confined_session import ConfinedSession
-from graphshare.execute.session_model import SessionPart
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.staging import encode_for_session
 from graphshare.ir.graph import Entry
 from graphshare.resources import chosen_memory

@@ -12,7 +12,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import InputError
-from graphshare.files import gzip_file
+from graphshare.files import open_source
 from graphshare.files.byte_source import SAMPLE
 from graphshare.formats.model_file import open_model_file
 from tests.processes import done, files_in, graphshare, refused
@@ -74,7 +74,7 @@ def bomb(start: bytes, megabytes: int) -> bytes:
 
 def test_no_more_is_unpacked_than_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.json.gz"
-    monkeypatch.setattr(gzip_file, "MAX_UNPACKED", len(TEXT))
+    monkeypatch.setattr(open_source, "MAX_UNPACKED", len(TEXT))
     path.write_bytes(gzip.compress(TEXT))
     assert gs.load(path).data == TEXT
     path.write_bytes(gzip.compress(TEXT + b" "))
@@ -90,7 +90,7 @@ def test_a_bomb_takes_no_more_memory_than_the_bound(tmp_path: Path, start: bytes
     try:
         with pytest.raises(InputError, match="unpacks to more than 256 MiB" if start[:1] == b"{" else "starts with 'not JSON"):
             gs.load(path)
-        assert tracemalloc.get_traced_memory()[1] < (gzip_file.MAX_UNPACKED * 5 // 2 if start[:1] == b"{" else 1 << 24)
+        assert tracemalloc.get_traced_memory()[1] < (open_source.MAX_UNPACKED * 5 // 2 if start[:1] == b"{" else 1 << 24)
     finally:
         tracemalloc.stop()
 

@@ -14,7 +14,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
-from graphshare.execute.variable_values import draw_input, draw_parameter
+from graphshare.execute.prepare.variable_values import draw_input, draw_parameter
 from graphshare.formats.params.npy import encode_npy_header
 from graphshare.ir.graph import Node
 from graphshare.resources import available_memory, parse_size

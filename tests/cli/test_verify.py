@@ -249,7 +249,7 @@ def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path
         "def broken(*sides, **options):\n"
         "    from graphshare.verification.report import Report, BranchReport, Stage\n"
         "    return Report((BranchReport('', 'sha-', (Stage('values', 'fails', '1 difference', ('planted',)),)),))\n"
-        "api.verify_sides = broken; sys.exit(run(sys.argv[1:]))"
+        "api.verify = broken; sys.exit(run(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", code, "duplicate", str(FIXTURES / "lenet"), "--prefix", "sha-", "--verify", "-o", "out"]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 import graphshare as gs
+from graphshare.cli.app import cli
+from graphshare.execute.engines import confined_session
 from graphshare.files.schema import explain
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.rebuild import rebuild
@@ -117,3 +120,18 @@ def test_branches_of_a_batch_and_records_are_computed_in_each_engine(tmp_path: P
     report = gs.verify(model, recorded=record, engine=BOTH, layers=True)
     assert report
     assert [branch.branch for branch in report.branches] == ["this graph in numpy", "this graph in onnxruntime"]
+
+
+@pytest.mark.parametrize(("name", "starts"), [("small.onnx", 1), ("lenet-symbol.json", 0), ("no-file", 0)])
+def test_the_process_of_onnx_models_starts_before_the_command_is_imported(
+    monkeypatch: pytest.MonkeyPatch, name: str, starts: int
+) -> None:
+    pytest.importorskip("onnxruntime")
+    started = []
+    monkeypatch.setattr(
+        confined_session, "start_process", lambda: started.append("graphshare.cli.commands.verify" in sys.modules)
+    )
+    monkeypatch.delitem(sys.modules, "graphshare.cli.commands.verify", raising=False)
+    with pytest.raises(SystemExit):
+        cli(["verify", str(ROOT / "fixtures" / name), "--help"])
+    assert started == [False] * starts

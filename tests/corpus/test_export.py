@@ -20,7 +20,7 @@ from graphshare.errors import RefusedError
 from graphshare.execute.engines.engine import Compiled, Part
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnxruntime_engine import OnnxPart, OnnxRuntime, translate_part
-from graphshare.execute.prepare import prepare
+from graphshare.execute.prepare.prepare import prepare
 from graphshare.execute.run import run
 from graphshare.formats.params.registry import read_index
 from graphshare.text.names import split_key

@@ -15,6 +15,7 @@ import pytest
 
 from graphshare.analysis.name_lists import internals
 from graphshare.analysis.shapes import infer
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.execute.plan import UnsupportedError, missing_kernels
 from graphshare.execute.run import run
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -100,7 +101,7 @@ def forward(corpus: Path, stem: str) -> dict[str, Any]:
     held = {split_key(record.key or "")[1] for record in params.records} if params else set()
     graph = graph_of(corpus, stem)
     try:
-        done = run(graph, params=params, feeds=seeded_feeds(corpus, stem, held))
+        done = run(Checkpoint(graph, params), feeds=seeded_feeds(corpus, stem, held))
     except UnsupportedError as error:
         return {"unsupported": sorted({fault.message for fault in error.faults})}
     wanted, got = recorded_outputs(corpus, stem), list(done.outputs.values())

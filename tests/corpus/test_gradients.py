@@ -21,7 +21,7 @@ from graphshare.analysis.cost import totals
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
-from graphshare.execute.prepare import runnable_part
+from graphshare.execute.prepare.prepare import runnable_part
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.gradient import Gradient

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from graphshare.api.duplicate import duplicate
+from graphshare.api.inspect import inspect
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.registry import read_index
-from graphshare.inspection.graph import inspect
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.upgrade import upgrade
 
 pytestmark = pytest.mark.corpus
@@ -68,7 +68,7 @@ def walk_graph(path: Path, answers: dict[str, Any], recorded: Path, counts: Coun
         counts["graphs written back JSON-equal (laid out by hand)"] += 1
     else:
         wrong.append("is not written back")
-    if branches_equal(written(plan_duplicate(graph, ["sha-"]).rewrite.graph), data, "sha-"):
+    if branches_equal(written(duplicate(graph, ["sha-"]).graph), data, "sha-"):
         counts["graphs duplicated"] += 1
     else:
         wrong.append("is not duplicated")

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.errors import BugError, GraphshareError
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape
+from graphshare.execute.train.tape import Tape
 from tests.generate.grow import Model
 from tests.generate.rounding import rounding_noise
 from tests.generate.shrink import cut_all

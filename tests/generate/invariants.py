@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.analysis.shapes import infer
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
@@ -16,8 +17,6 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph
 from graphshare.ops.normalization.signature import BARRIER_KEYS
-from graphshare.rewrite.batch import plan_batch
-from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.rename import rename
 from graphshare.rewrite.upgrade import upgrade
@@ -49,7 +48,7 @@ def check_copy(model: Model) -> str | None:
     """A copied branch has the structure of the original and its values; so has a tied one, whose parameters are shared."""
     for mode in ("copy", "tie"):
         try:
-            graph = plan_duplicate(model.graph, [PREFIX], mode=mode).rewrite.graph  # type: ignore[arg-type]
+            graph = duplicate(model.graph, [PREFIX], mode=mode).graph  # type: ignore[arg-type]
         except RefusedError as error:
             if mode == "tie":
                 continue  # whether a variable is a parameter cannot be told
@@ -86,7 +85,7 @@ def check_extract(model: Model) -> str | None:
 def check_batch(model: Model) -> str | None:
     """A batch of equal inputs computes what the original does, wherever it is not refused."""
     try:
-        graph = plan_batch(model.graph, [PREFIX]).rewrite.graph
+        graph = duplicate(model.graph, [PREFIX], mode="batch").graph
     except RefusedError:
         return None
     joined = {node.name.removesuffix("_batch") for node in graph.nodes if node.op == "Concat"}

@@ -14,7 +14,7 @@ from unittest import mock
 import msgspec
 import numpy as np
 
-from graphshare.execute import tape
+from graphshare.execute.train import tape
 from graphshare.ops.gradient import Gradient
 from graphshare.ops.kernel import KernelResult
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape
+from graphshare.execute.train.tape import Tape
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.gradient import Gradient
 from graphshare.ops.kernel import Array, Shape

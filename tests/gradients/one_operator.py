@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape
+from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.registry import lookup

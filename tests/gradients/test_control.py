@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape
+from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from tests.gradients.checker import check

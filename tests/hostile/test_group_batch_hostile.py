@@ -10,7 +10,7 @@ import pytest
 
 from graphshare.cli import main
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.rewrite.group.join import GroupMember, join
+from graphshare.rewrite.group.join import Member, join
 from tests.effort import ends
 from tests.processes import done, files_in, graphshare, refused, write_json
 from tests.surroundings import size_of_day
@@ -33,7 +33,7 @@ def test_connections_by_the_thousand(tmp_path: Path) -> None:
 
     connect = {(0, one.nodes[i]): (0, Entry(one.nodes[i - 1])) for i in range(1, count)}
     connect[0, one.nodes[0]] = (1, Entry(other.nodes[1]))
-    rewrite = join([GroupMember(one, "", "one"), GroupMember(other, "", "other")], connect=connect)
+    rewrite = join([Member(one, "", "one"), Member(other, "", "other")], connect=connect)
     assert len(rewrite.graph.nodes) == 3
     assert rewrite.graph.heads[0].node.inputs[0].node.name == "o0"
 

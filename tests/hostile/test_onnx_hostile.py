@@ -16,8 +16,7 @@ import pytest
 from onnx import TensorProto, defs, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.execute import session_model
-from graphshare.execute.engines import confined_session
+from graphshare.execute.engines import confined_session, session_model
 from graphshare.formats.onnx import value_types
 from tests.fuzz.readers import READERS
 from tests.fuzz.reads import change

@@ -16,7 +16,7 @@ from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan, missing_kernels
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.ops.onednn import convolution, filters
+from graphshare.ops.onednn import convolution, products
 from graphshare.ops.onednn.products import sum_by_channel
 from tests.elementwise import describe_mismatch
 from tests.kernels.recordings import WITH_BODIES, cases, recorded, recorded_outputs, tolerance_of
@@ -48,7 +48,7 @@ def test_a_node_with_bodies(family: str, number: int, case: dict[str, Any]) -> N
 
 
 def test_integers_with_a_filter_for_each_channel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "_MANY", 1)
+    monkeypatch.setattr(products, "_MANY", 1)
     calls = Counter[str]()
 
     def count_and_sum(*given: Any) -> Any:

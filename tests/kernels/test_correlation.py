@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphshare.ops.convolution import correlation
-from graphshare.ops.convolution.epilogue import Epilogue
+from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.kernel import Array
 from graphshare.ops.onednn import products
 from graphshare.ops.windows import Window

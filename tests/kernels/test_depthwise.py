@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from graphshare.ops.convolution.depthwise import correlate_by_tap, depthwise
-from graphshare.ops.convolution.epilogue import Epilogue
-from graphshare.ops.convolution.grid import Grid, grid_of
+from graphshare.ops.convolution.grid import Epilogue, Grid, grid_of
 from graphshare.ops.kernel import Array
 from graphshare.ops.windows import Window
 

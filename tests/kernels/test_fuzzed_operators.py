@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from graphshare.ops.creation import kernel as creation
-from graphshare.ops.detection import suppression
-from graphshare.ops.detection.suppression import find_neighbours, overlaps, suppress_overlaps
+from graphshare.ops.detection import boxes as box_kernels
+from graphshare.ops.detection.boxes import find_neighbours, overlaps, suppress_overlaps
 from graphshare.ops.rnn import kernel as rnn
 from tests.oracle.probed import Refusal, backward, forward
 
@@ -159,11 +159,11 @@ def draw_boxes(rng: np.random.Generator, count: int, dtype: str) -> Any:
     return (boxes * 10.0 ** rng.integers(-6, 4) + rng.choice([0, 0, 100, 1e4])).astype(dtype)
 
 
-@pytest.mark.parametrize("few", [suppression._FEW, 3], ids=["few", "many"])
+@pytest.mark.parametrize("few", [box_kernels._FEW, 3], ids=["few", "many"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_boxes_are_suppressed_as_if_each_was_compared_with_all(dtype: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suppression, "_FEW", few)
-    monkeypatch.setattr(suppression, "_TOGETHER", 8)
+    monkeypatch.setattr(box_kernels, "_FEW", few)
+    monkeypatch.setattr(box_kernels, "_TOGETHER", 8)
     rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         for _ in range(300):

@@ -12,7 +12,7 @@ from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape
+from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from tests.oracle.probed import Refusal, forward
 from tests.symbols import document, operator, variable

@@ -18,8 +18,7 @@ from onnx.reference import ReferenceEvaluator
 import graphshare as gs
 from graphshare import resources
 from graphshare.errors import DisprovedError
-from graphshare.execute import session_model
-from graphshare.execute.engines import confined_session
+from graphshare.execute.engines import confined_session, session_model
 from tests.processes import graphshare, refused
 
 FORMALS = ("scale", "B", "mean", "var")

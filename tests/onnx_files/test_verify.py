@@ -10,11 +10,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import graphshare as gs
-from graphshare.execute.declared_inputs import InputDrawer
 from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.onnx_session import OnnxSession
-from graphshare.execute.feeds import load_feeds, parse_feeds
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.prepare.declared_inputs import InputDrawer
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.verification import onnx_checker
 from graphshare.verification.compare import Tolerance
 from tests.onnx_files.made import MADE

@@ -13,7 +13,7 @@ from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape
+from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.registry import lookup
 from tests.elementwise import TOLERANCE, describe_mismatch, tolerance_of_sums

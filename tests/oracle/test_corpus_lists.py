@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import NameLists
+from graphshare.analysis.name_lists import NameLists, implied_variables
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.arrays import ArrayReader

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape
+from graphshare.execute.train.tape import Tape
 from tests.gradients.one_operator import graph_of
 from tests.surroundings import run_oracle
 

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphshare.api.duplicate import duplicate
+from graphshare.api.inspect import inspect
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.inspection.graph import inspect, list_module_names
+from graphshare.inspection.graph import list_module_names
 from graphshare.ir.graph import Graph
 from graphshare.ops.registry import registered_signatures
-from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.extract import extract
 from graphshare.rewrite.rename import rename
 from graphshare.rewrite.upgrade import upgrade
@@ -44,9 +45,9 @@ def graphs(draw: st.DrawFn) -> Document:
 COMMANDS: dict[str, Callable[[Graph], Any]] = {
     "inspect": inspect,
     "module": list_module_names,
-    "copy": lambda graph: plan_duplicate(graph, ["x-"]),
-    "tie": lambda graph: plan_duplicate(graph, ["x-", "y-"], mode="tie"),
-    "upto": lambda graph: plan_duplicate(graph, ["x-"], upto=["n0"]),
+    "copy": lambda graph: duplicate(graph, ["x-"]),
+    "tie": lambda graph: duplicate(graph, ["x-", "y-"], mode="tie"),
+    "upto": lambda graph: duplicate(graph, ["x-"], upto=["n0"]),
     "extract": lambda graph: extract(graph, ["n0"], cuts=["v0"]),
     "rename": lambda graph: rename(graph, prefix="x-"),
     "upgrade": upgrade,

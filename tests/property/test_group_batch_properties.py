@@ -8,17 +8,15 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph
-from graphshare.ir.compare import compare_structure
+from graphshare.ir.compare import check_isomorphic, compare_structure
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import reachable
-from graphshare.rewrite.batch import plan_batch
 from graphshare.rewrite.batched_graph import find_batch, single_run
-from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.group.join import GroupMember, find_collisions, join
+from graphshare.rewrite.group.join import Member, find_collisions, join
 from graphshare.rewrite.rename import set_names
 from tests.property.documents import documents
 from tests.property.test_transform_properties import read, sound, written
@@ -51,7 +49,7 @@ def same_text(a: Graph, b: Graph) -> bool:
 def test_a_group_holds_every_part_and_extract_gives_it_back(found: list[Document]) -> None:
     graphs = [read(each) for each in found]
     assume(any(graph.heads for graph in graphs))
-    parts = [GroupMember(graph, f"p{i}/" if i else "", f"graph {i}") for i, graph in enumerate(graphs)]
+    parts = [Member(graph, f"p{i}/" if i else "", f"graph {i}") for i, graph in enumerate(graphs)]
     try:
         rewrite = join(parts)
     except RefusedError:
@@ -95,7 +93,7 @@ def test_a_graph_cut_in_two_and_joined_again_is_the_graph(found: Document, data:
     names = [node.name for node in trunk.nodes if node.name]
     assume(not set(names) & {node.name for node in head.graph.nodes if node.name})
     order = data.draw(st.booleans())
-    parts = [GroupMember(trunk, "", "trunk"), GroupMember(head.graph, "", "head")]
+    parts = [Member(trunk, "", "trunk"), Member(head.graph, "", "head")]
     place = {(1, variable_of): (0, Entry(cut, 0))}
     if order:
         parts.reverse()
@@ -169,24 +167,24 @@ def test_a_batch_computes_what_copies_compute(found: Document, samples: int, see
     graph = read(found)
     rng = np.random.default_rng(seed)
     rows = {name: rng.standard_normal((samples, 4)).astype("float32") for name in ("data", "x-data")}
-    copies = plan_duplicate(graph, ["x-"], mode="tie").rewrite.graph
+    copies = duplicate(graph, ["x-"], mode="tie").graph
     try:
         wanted = run_graph(copies.heads, values_of(copies, rows))
     except RefusedError:
         return  # shapes that do not fit
     try:
-        made = plan_batch(graph, ["x-"])
+        made = duplicate(graph, ["x-"], mode="batch")
     except RefusedError as error:
         assert {fault.node for fault in error.faults} <= {node.name for node in graph.nodes}
         return
     for fed in (rows, dict.fromkeys(rows, rows["data"])):
         wanted = run_graph(copies.heads, values_of(copies, fed))
-        got = run_graph(made.rewrite.graph.heads, values_of(made.rewrite.graph, fed))
+        got = run_graph(made.graph.heads, values_of(made.graph, fed))
         assert len(got) == len(wanted)
         for a, b in zip(got, wanted, strict=True):
             assert a.shape == b.shape
             assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
-    batched = find_batch(made.rewrite.graph)
+    batched = find_batch(made.graph)
     assert batched is not None
     for number in range(2):
         alone = [head.node.inputs[0] for head in single_run(batched, number)[0].heads]

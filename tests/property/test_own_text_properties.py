@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphshare.checkpoint.map_file import names_from_map, parse_map
-from graphshare.checkpoint.map_text import map_text
+from graphshare.checkpoint.map_file import map_text, names_from_map, parse_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import find_differences

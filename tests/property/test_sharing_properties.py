@@ -11,15 +11,13 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphshare.checkpoint.chain import follow_rewrite
-from graphshare.checkpoint.map_file import names_from_map, parse_map, restore_escapes
-from graphshare.checkpoint.map_text import map_text
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.map_file import map_text, names_from_map, parse_map, restore_escapes
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import check_written
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.rename import rename, rename_by_rules
 from graphshare.rewrite.rules.model import Rule, Ruleset
@@ -102,7 +100,7 @@ def test_resolution_does_not_depend_on_the_order_of_rules_or_nodes(pairs: dict[s
 
     def outcome(order: list[str], rules: list[Rule]) -> dict[str, str] | str:
         try:
-            shared = plan_share(graph_of(order), Ruleset(tuple(rules))).rewrite.graph
+            shared = plan_share(graph_of(order), Ruleset(tuple(rules))).graph
         except RefusedError as error:
             return " ".join(sorted(word for fault in error.faults for word in fault.message.split() if word != "->"))
         return {node.name: node.inputs[1].node.name for node in shared.nodes if not node.is_variable}
@@ -139,20 +137,20 @@ def test_untied_and_tied_again(found: Document) -> None:
     except RefusedError:
         return
     copies = apart.ties.copied
-    assert len(apart.rewrite.graph.nodes) == len(graph.nodes) + len(copies)
-    assert [fault for fault in validate(apart.rewrite.graph) if not fault.message.startswith(INHERITED)] == []
-    written(apart.rewrite.graph)
-    images = apart.rewrite.branches[0].images
-    ties = {copy: images[node] for branch in apart.rewrite.branches[1:] for node, copy in branch.images.items()}
-    again = tie(apart.rewrite.graph, ties, {})
+    assert len(apart.graph.nodes) == len(graph.nodes) + len(copies)
+    assert [fault for fault in validate(apart.graph) if not fault.message.startswith(INHERITED)] == []
+    written(apart.graph)
+    images = apart.branches[0].images
+    ties = {copy: images[node] for branch in apart.branches[1:] for node, copy in branch.images.items()}
+    again = tie(apart.graph, ties, {})
     assert [(n.op, n.name, len(n.inputs)) for n in again.graph.nodes] == [(n.op, n.name, len(n.inputs)) for n in graph.nodes]
 
 
 def test_a_rename_by_rules_is_undone_too(tmp_path: Path) -> None:
     data = (Path(__file__).parents[2] / "fixtures" / "nin-symbol.json").read_bytes()
     graph = read_symbol(data)
-    there, notes = rename_by_rules(graph, Ruleset((Rule("match", "conv*", "c*.*"[:2]), Rule("variable_scope", "nin"))))
-    assert notes == ()
+    there = rename_by_rules(graph, Ruleset((Rule("match", "conv*", "c*.*"[:2]), Rule("variable_scope", "nin"))))
+    assert there.notes == ()
     map_file = parse_map(map_text(follow_rewrite(Checkpoint(graph, where="nin", data=data), there)).encode(), "m")
     back = rename(there.graph, names=names_from_map(map_file, there.graph, inverse=True), repeats=True)
     assert b"".join(write_symbol(back.graph)) == data

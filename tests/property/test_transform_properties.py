@@ -9,11 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import check_written
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.rewrite.duplicate import add_branches
 from graphshare.rewrite.extract import extract_entries

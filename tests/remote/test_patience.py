@@ -39,6 +39,14 @@ def test_a_web_server(behaviour: Behaviour | None, capsys: pytest.CaptureFixture
     assert len(times) <= ATTEMPTS + 1  # the client repeats a request itself when a connection that it kept is gone
 
 
+@pytest.mark.parametrize("behaviour", [say_nothing, drip_head, drip_body, break_chunk, fail, None])
+def test_an_archive_on_a_web_server(behaviour: Behaviour | None, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file system of the archive reads the server itself."""
+    with serve_badly(behaviour) as (address, _):
+        said = run_in_time(capsys, "inspect", f"zip://lenet-symbol.json::{address}/lenet.zip")
+    assert f"zip://lenet-symbol.json::{address}/lenet.zip: " in said
+
+
 def test_a_time_limit_ends_waiting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(patience, "SILENCE", 30.0)
     with serve_badly(say_nothing) as (address, _):

@@ -10,9 +10,9 @@ import numpy as np
 
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.analysis.shapes import infer
-from graphshare.execute.prepare import runnable_part
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.trainer import Trainer
+from graphshare.execute.prepare.prepare import runnable_part
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.trainer import Trainer
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order

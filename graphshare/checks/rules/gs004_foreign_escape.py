@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 _ESCAPE = re.compile(r'\\(?:["\\nrt]|(.))', re.DOTALL)
 _LIMIT = 20
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="A string contains an escape that MXNet cannot read",
+    why='MXNet reads \\" \\\\ \\n \\r \\t and refuses a file with any other escape, such as \\u00e9 or \\/; '
+    "json.dumps writes them for every name that is not ASCII.",
+    fails=Example(dense().replace("fc_bias", "fc_bi\\u00e4s")),
+    passes=Example(dense().replace("fc_bias", "fc_bi\u00e4s")),
+    fix="writes the characters themselves",
+)
+def find(context: CheckContext) -> Violations:
     """Yield the first few such escapes."""
     text = context.reading.text
     if text is None or context.reading.json_faults or "\\" not in text:
@@ -27,17 +33,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
         yield Violation(
             f"MXNet does not read the escape {escape}{more}", hint=hint, at=context.line_index.locate(match.start())
         )
-
-
-RULE = CheckRule(
-    code="GS004",
-    name="foreign-escape",
-    level=Level.ERROR,
-    summary="A string contains an escape that MXNet cannot read",
-    why='MXNet reads \\" \\\\ \\n \\r \\t and refuses a file with any other escape, such as \\u00e9 or \\/; '
-    "json.dumps writes them for every name that is not ASCII.",
-    find=find,
-    fails=Example(dense().replace("fc_bias", "fc_bi\\u00e4s")),
-    passes=Example(dense().replace("fc_bias", "fc_bi\u00e4s")),
-    fix="writes the characters themselves",
-)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield every repeated key."""
-    for steps in context.reading.duplicate_keys:
-        yield Violation(f"the key {steps[-1]!r} occurs twice; the last one counts", steps, hint="remove the wrong one")
-
-
-RULE = CheckRule(
-    code="GS005",
-    name="double-key",
+@check_rule(
     level=Level.ERROR,
     summary="A JSON object has the same key twice",
     why="MXNet and this tool use the last value, other readers the first or neither: the file is ambiguous.",
-    find=find,
     fails=Example(dense().replace('"name": "fc_bias"', '"name": "fc_bia", "name": "fc_bias"')),
     passes=Example(dense()),
     fix="keeps the last, as MXNet does",
 )
+def find(context: CheckContext) -> Violations:
+    """Yield every repeated key."""
+    for steps in context.reading.duplicate_keys:
+        yield Violation(f"the key {steps[-1]!r} occurs twice; the last one counts", steps, hint="remove the wrong one")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.formats.mxnet.document import GRAPH_KEYS, NODE_KEYS
-from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="A graph or a node has a key that MXNet does not know",
+    why="MXNet refuses the file: JSONReader: Unknown field.",
+    fails=Example(dense().replace('"arg_nodes"', '"comment": "made by hand",\n "arg_nodes"')),
+    passes=Example(dense()),
+)
+def find(context: CheckContext) -> Violations:
     """Yield every such key of graphs and nodes."""
     for steps, graph in context.documents:
         for key in graph.keys() - GRAPH_KEYS if not GRAPH_KEYS.issuperset(graph) else ():
@@ -28,15 +31,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
 
 def _hint(key: str, known: frozenset[str]) -> str:
     return did_you_mean(key, sorted(known)) or "remarks belong in a node's attributes, under a key like __note__"
-
-
-RULE = CheckRule(
-    code="GS006",
-    name="unknown-key",
-    level=Level.ERROR,
-    summary="A graph or a node has a key that MXNet does not know",
-    why="MXNet refuses the file: JSONReader: Unknown field.",
-    find=find,
-    fails=Example(dense().replace('"arg_nodes"', '"comment": "made by hand",\n "arg_nodes"')),
-    passes=Example(dense()),
-)

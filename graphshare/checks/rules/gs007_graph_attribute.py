@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
 def _is_int(value: object) -> bool:
@@ -23,7 +21,14 @@ _TAGS: dict[str, Callable[[object], bool]] = {
 }
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="An attribute of the graph is not a pair of a known type and a value",
+    why='MXNet refuses the file; mxnet_version in particular is ["int", 10901].',
+    fails=Example(dense().replace('["int", 10901]', "10901")),
+    passes=Example(dense()),
+)
+def find(context: CheckContext) -> Violations:
     """Yield every graph attribute that MXNet does not read."""
     for steps, graph in context.documents:
         for key, value in graph.get("attrs", {}).items():
@@ -43,15 +48,3 @@ def _fault(key: str, value: object) -> str:
     if not _TAGS[tag](content):
         return f"the graph attribute {key!r} is not of its type {tag}"
     return f"{key} has the type {tag!r}, not int" if key in ("mxnet_version", "is_np_shape") and tag != "int" else ""
-
-
-RULE = CheckRule(
-    code="GS007",
-    name="graph-attribute",
-    level=Level.ERROR,
-    summary="An attribute of the graph is not a pair of a known type and a value",
-    why='MXNet refuses the file; mxnet_version in particular is ["int", 10901].',
-    find=find,
-    fails=Example(dense().replace('["int", 10901]', "10901")),
-    passes=Example(dense()),
-)

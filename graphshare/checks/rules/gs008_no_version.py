@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="The graph does not say which MXNet wrote it",
+    why="MXNet treats such a file as one of 0.8.0: it adds missing inputs, makes argmax along axis -1 flat and moves hidden "
+    "keys. Files of 2015, whose nodes have param, never had a version and are not reported.",
+    fails=Example(dense().replace(',\n "attrs": {"mxnet_version": ["int", 10901]}', "")),
+    passes=Example(dense()),
+)
+def find(context: CheckContext) -> Violations:
     """Yield the file if it lacks the version that its generation of files contains."""
     if context.has_graph and context.graph.version is None and not _is_oldest(context):
         hint = 'add "attrs": {"mxnet_version": ["int", N]} with the version that wrote it, 10901 for 1.9.1'
@@ -20,16 +24,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
 def _is_oldest(context: CheckContext) -> bool:
     """Whether the file is of 2015: its nodes have ``param``, and it needs no version."""
     return any(node.form is not None and "param" in node.form.keys for node in context.graph.nodes)
-
-
-RULE = CheckRule(
-    code="GS008",
-    name="no-version",
-    level=Level.WARNING,
-    summary="The graph does not say which MXNet wrote it",
-    why="MXNet treats such a file as one of 0.8.0: it adds missing inputs, makes argmax along axis -1 flat and moves hidden "
-    "keys. Files of 2015, whose nodes have param, never had a version and are not reported.",
-    find=find,
-    fails=Example(dense().replace(',\n "attrs": {"mxnet_version": ["int", 10901]}', "")),
-    passes=Example(dense()),
-)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 _STRING = re.compile(r'"(?:[^"\\\n\r\0]|\\.)*([\n\r\0])?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(u0000|.)", re.DOTALL)
@@ -16,7 +13,16 @@ _REST = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL)
 _NAMES = {"\n": "a raw line feed", "\r": "a raw carriage return", "\0": "a NUL"}
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="A string contains a raw line break or a NUL",
+    why="MXNet refuses a raw line feed or carriage return inside a string, and ends the string at a NUL. "
+    "It reads and writes other control characters unchanged.",
+    fails=Example(dense().replace("fc_bias", "fc\nbias")),
+    passes=Example(dense().replace("fc_bias", "fc\\nbias")),
+    fix="writes line breaks as \\n and \\r; a NUL stays",
+)
+def find(context: CheckContext) -> Violations:
     """Yield the first such character of each string, and NULs written as escapes."""
     reading = context.reading
     if reading.text is None or reading.json_faults:
@@ -36,17 +42,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
             yield Violation(f"a string contains {_NAMES[match[1]]}", hint=hint, at=context.line_index.locate(match.end() - 1))
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)
-
-
-RULE = CheckRule(
-    code="GS009",
-    name="control-character",
-    level=Level.ERROR,
-    summary="A string contains a raw line break or a NUL",
-    why="MXNet refuses a raw line feed or carriage return inside a string, and ends the string at a NUL. "
-    "It reads and writes other control characters unchanged.",
-    find=find,
-    fails=Example(dense().replace("fc_bias", "fc\nbias")),
-    passes=Example(dense().replace("fc_bias", "fc\\nbias")),
-    fix="writes line breaks as \\n and \\r; a NUL stays",
-)

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.checks.suppression import KEY, is_known_code, read_suppressed_codes
-from graphshare.reports.model import Level
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield every suppressed code that no rule has."""
-    for steps, graph in context.graphs:
-        for i, node in enumerate(graph.nodes):
-            for code in read_suppressed_codes(node) if KEY in node.attrs else ():
-                if not is_known_code(code):
-                    hint = "codes are listed by `graphshare check --list`"
-                    yield Violation(f"{KEY} names {code!r}, which is not a rule", (*steps, "nodes", i), node, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS010",
-    name="unknown-suppression",
+@check_rule(
     level=Level.WARNING,
     summary="A node suppresses a rule that does not exist",
     why="The suppression is probably misspelled and has no effect.",
-    find=find,
     fails=Example(dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS9999", "num_hidden": "2"')),
     passes=Example(dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS504", "num_hidden": "2"')),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield every suppressed code that no rule has."""
+    for steps, node in context.nodes():
+        for code in read_suppressed_codes(node) if KEY in node.attrs else ():
+            if not is_known_code(code):
+                hint = "codes are listed by `graphshare check --list`"
+                yield Violation(f"{KEY} names {code!r}, which is not a rule", steps, node, hint=hint)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.graph import Node
-from graphshare.reports.model import Level
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="A node comes before one of its inputs",
+    why="MXNet loads such a file and writes it back in another order, with other ids; tools that read in one pass fail.",
+    fails=Example(symbol(operator("relu", "a", 1), variable("data"), heads=[0])),
+    passes=Example(symbol(variable("data"), operator("relu", "a", 0))),
+    fix="puts the nodes in order",
+)
+def find(context: CheckContext) -> Violations:
     """Yield each node that refers to a later one."""
     for steps, graph in context.graphs:
         seen: set[Node] = set()
@@ -21,16 +25,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
                 hint = "put every node after its inputs"
                 yield Violation(f"needs {late[0].name!r}, which comes later in the file", (*steps, "nodes", i), node, hint=hint)
             seen.add(node)
-
-
-RULE = CheckRule(
-    code="GS103",
-    name="forward-reference",
-    level=Level.WARNING,
-    summary="A node comes before one of its inputs",
-    why="MXNet loads such a file and writes it back in another order, with other ids; tools that read in one pass fail.",
-    find=find,
-    fails=Example(symbol(operator("relu", "a", 1), variable("data"), heads=[0])),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0))),
-    fix="puts the nodes in order",
-)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.walk import reachable
-from graphshare.reports.model import Level
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="No output needs a node",
+    why="No list of MXNet contains it and MXNet drops it when it writes the file; often an id is wrong.",
+    fails=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 0))),
+    passes=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1))),
+    fix="drops it, as MXNet does",
+)
+def find(context: CheckContext) -> Violations:
     """Yield each node that no head needs."""
     for steps, graph in context.graphs:
         needed = set(reachable(graph) if steps else context.reachable)
@@ -22,16 +26,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
                     hint = "add it to the heads, or remove it (graphshare extract)"
                     message = f"no output needs {node.name!r} ({operator_text(node)})"
                     yield Violation(message, (*steps, "nodes", i), node, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS104",
-    name="unreachable",
-    level=Level.WARNING,
-    summary="No output needs a node",
-    why="No list of MXNet contains it and MXNet drops it when it writes the file; often an id is wrong.",
-    find=find,
-    fails=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 0))),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1))),
-    fix="drops it, as MXNet does",
-)

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.operators import find_missing_outputs
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.formats.mxnet.document import operator_text
-from graphshare.reports.model import Level
 from graphshare.text.format import format_count
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="An input or a head takes an output that its node does not have",
+    why="MXNet does not check the index while loading; later calls read memory outside the array.",
+    fails=Example(dense().replace('"heads": [[3, 0, 0]]', '"heads": [[3, 1, 0]]')),
+    passes=Example(dense()),
+)
+def find(context: CheckContext) -> Violations:
     """Yield every input and head that takes such an output."""
     for steps, consumer, entry, count in find_missing_outputs(context):
         source = f"{entry.node.name!r} ({operator_text(entry.node)})"
         message = f"takes output {entry.index} of {source}, which has {format_count(count, 'output')}"
         yield Violation(message, steps, consumer, hint="outputs count from 0")
-
-
-RULE = CheckRule(
-    code="GS105",
-    name="output-index",
-    level=Level.ERROR,
-    summary="An input or a head takes an output that its node does not have",
-    why="MXNet does not check the index while loading; later calls read memory outside the array.",
-    find=find,
-    fails=Example(dense().replace('"heads": [[3, 0, 0]]', '"heads": [[3, 1, 0]]')),
-    passes=Example(dense()),
-)

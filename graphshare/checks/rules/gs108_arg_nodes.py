@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.formats.mxnet.document import VARIABLE_OP
-from graphshare.reports.model import Level
 from graphshare.text.format import format_count
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="arg_nodes does not list the variables in order",
+    why="MXNet does not use the list; other tools take the arguments from it.",
+    fails=Example(dense().replace('"arg_nodes": [0, 1, 2]', '"arg_nodes": [0, 2]')),
+    passes=Example(dense()),
+    fix="writes the list that follows from the nodes",
+)
+def find(context: CheckContext) -> Violations:
     """Yield the list of each graph that disagrees with its nodes."""
     if context.reading.missing_arguments or context.reading.operator_arguments:
         return  # reported as errors by GS101 and GS107
@@ -31,16 +35,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
             yield Violation(
                 f"arg_nodes {problem}", (*steps, "arg_nodes"), hint="it lists the ids of all variables (op null) in order"
             )
-
-
-RULE = CheckRule(
-    code="GS108",
-    name="arg-nodes",
-    level=Level.WARNING,
-    summary="arg_nodes does not list the variables in order",
-    why="MXNet does not use the list; other tools take the arguments from it.",
-    find=find,
-    fails=Example(dense().replace('"arg_nodes": [0, 1, 2]', '"arg_nodes": [0, 2]')),
-    passes=Example(dense()),
-    fix="writes the list that follows from the nodes",
-)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
-from graphshare.reports.model import Level
 from graphshare.text.format import format_count
 
 # The number of outputs of these depends on the build (oneDNN keeps a workspace), so both counts are valid.
 _BUILD_DEPENDENT = frozenset(("Pooling", "_contrib_quantized_pooling", "LRN"))
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="node_row_ptr is not the running sum of the nodes' output counts",
+    why="MXNet ignores it; tools that use it find the wrong outputs.",
+    fails=Example(dense().replace('"heads"', '"node_row_ptr": [0, 1, 2, 3, 5],\n "heads"')),
+    passes=Example(dense().replace('"heads"', '"node_row_ptr": [0, 1, 2, 3, 4],\n "heads"')),
+    fix="writes the sum that follows from the nodes, or omits it where an operator is unknown",
+)
+def find(context: CheckContext) -> Violations:
     """Yield the list of each graph that is not a running sum, or miscounts the outputs of a node."""
     graphs = dict(context.graphs)
     for steps, document in context.documents:
@@ -52,16 +58,3 @@ def _is_possible(context: CheckContext, node: Node, count: int) -> bool:
     if outputs is None:
         return count >= 1
     return count == outputs.total or (canonical(node.op) in _BUILD_DEPENDENT and outputs.visible <= count <= outputs.total + 1)
-
-
-RULE = CheckRule(
-    code="GS109",
-    name="node-row-ptr",
-    level=Level.WARNING,
-    summary="node_row_ptr is not the running sum of the nodes' output counts",
-    why="MXNet ignores it; tools that use it find the wrong outputs.",
-    find=find,
-    fails=Example(dense().replace('"heads"', '"node_row_ptr": [0, 1, 2, 3, 5],\n "heads"')),
-    passes=Example(dense().replace('"heads"', '"node_row_ptr": [0, 1, 2, 3, 4],\n "heads"')),
-    fix="writes the sum that follows from the nodes, or omits it where an operator is unknown",
-)

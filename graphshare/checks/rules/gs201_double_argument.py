@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.names import find_repeats
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each argument whose name an earlier one has."""
-    if context.has_graph:
-        arguments = [(v.name, owner) for v, owner in context.variables if not v.auxiliary]
-        for name, first, later in find_repeats(arguments):
-            message = f"the argument {name!r} has the name of an earlier one (node {context.ids[first]})"
-            hint = "graphshare share --doctor tie merges variables of one name into one node, --doctor separate renames them"
-            yield Violation(message, context.node_steps(later), later, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS201",
-    name="double-argument",
+@check_rule(
     level=Level.ERROR,
     summary="Two arguments have the same name",
     why="Equal names are not sharing: MXNet's Module refuses the graph (Duplicate names detected), elsewhere a gradient "
     "silently stays 0, and a parameter file can contain only one of them.",
-    find=find,
     fails=Example(symbol(variable("x"), variable("x"), operator("elemwise_add", "sum", 0, 1))),
     passes=Example(symbol(variable("x"), operator("elemwise_add", "sum", 0, 0))),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each argument whose name an earlier one has."""
+    arguments = [(v.name, owner) for v, owner in context.variables if not v.auxiliary]
+    for name, first, later in find_repeats(arguments):
+        message = f"the argument {name!r} has the name of an earlier one (node {context.ids[first]})"
+        hint = "graphshare share --doctor tie merges variables of one name into one node, --doctor separate renames them"
+        yield Violation(message, node=later, hint=hint)

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import batch_norm
 from graphshare.checks.names import find_repeats
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each auxiliary state whose name an earlier one has."""
-    if context.has_graph:
-        for name, first, later in find_repeats([(v.name, owner) for v, owner in context.variables if v.auxiliary]):
-            message = f"the auxiliary state {name!r} has the name of an earlier one (node {context.ids[first]})"
-            hint = "graphshare share --doctor tie merges variables of one name into one node, --doctor separate renames them"
-            yield Violation(message, context.node_steps(later), later, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS202",
-    name="double-auxiliary",
+@check_rule(
     level=Level.ERROR,
     summary="Two auxiliary states have the same name",
     why="MXNet's Module refuses the graph: Duplicate names detected.",
-    find=find,
     fails=Example(batch_norm(mean="bn_moving", var="bn_moving")),
     passes=Example(batch_norm()),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each auxiliary state whose name an earlier one has."""
+    for name, first, later in find_repeats([(v.name, owner) for v, owner in context.variables if v.auxiliary]):
+        message = f"the auxiliary state {name!r} has the name of an earlier one (node {context.ids[first]})"
+        hint = "graphshare share --doctor tie merges variables of one name into one node, --doctor separate renames them"
+        yield Violation(message, node=later, hint=hint)

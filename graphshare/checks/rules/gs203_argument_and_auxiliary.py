@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import batch_norm
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each auxiliary state that has an argument's name."""
-    if context.has_graph:
-        arguments = set(context.name_lists.arguments)
-        for variable, owner in context.variables:
-            if variable.auxiliary and variable.name in arguments and variable.name:
-                message = f"{variable.name!r} is an argument and an auxiliary state"
-                yield Violation(message, context.node_steps(owner), owner, hint="rename one of the two")
-
-
-RULE = CheckRule(
-    code="GS203",
-    name="argument-and-auxiliary",
+@check_rule(
     level=Level.WARNING,
     summary="An argument and an auxiliary state have the same name",
     why="Module keeps two arrays, Gluon one, and bind with the default backend confuses them.",
-    find=find,
     fails=Example(batch_norm(mean="bn_beta")),
     passes=Example(batch_norm()),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each auxiliary state that has an argument's name."""
+    arguments = set(context.name_lists.arguments)
+    for variable, owner in context.variables:
+        if variable.auxiliary and variable.name in arguments and variable.name:
+            message = f"{variable.name!r} is an argument and an auxiliary state"
+            yield Violation(message, node=owner, hint="rename one of the two")

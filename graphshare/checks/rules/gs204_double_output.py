@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from graphshare.analysis.name_lists import output_name
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.names import find_repeats
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each head whose output has an earlier one's name."""
-    if context.has_graph:
-        named = [(output_name(entry), (i, entry.node)) for i, entry in enumerate(context.graph.heads)]
-        for name, first, (i, node) in find_repeats(named):
-            hint = "rename one of the operators" if first[1] is not node else "list the output once"
-            yield Violation(f"output {i} has the name {name!r} of output {first[0]}", ("heads", i), node, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS204",
-    name="double-output",
+@check_rule(
     level=Level.WARNING,
     summary="Two outputs have the same name",
     why="executor.output_dict refuses them (Duplicate names), and the name no longer identifies an output.",
-    find=find,
     fails=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "a", 1), heads=[1, 2])),
     passes=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1), heads=[1, 2])),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each head whose output has an earlier one's name."""
+    named = [(output_name(entry), (i, entry.node)) for i, entry in enumerate(context.graph.heads)]
+    for name, first, (i, node) in find_repeats(named):
+        hint = "rename one of the operators" if first[1] is not node else "list the output once"
+        yield Violation(f"output {i} has the name {name!r} of output {first[0]}", ("heads", i), node, hint=hint)

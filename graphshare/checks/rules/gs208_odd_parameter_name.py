@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.checks.sharing import find_parameters
-from graphshare.reports.model import Level
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.NOTE,
+    summary="A parameter is not named like the other parameters of its operator",
+    why="Parameter files are matched by name; an odd one is often a misspelling.",
+    fails=Example(dense().replace("fc_bias", "fv_bias")),
+    passes=Example(dense()),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each operator whose own parameters have different stems."""
-    if not context.has_graph:
-        return
     users = context.consumers
     for node in context.reachable:
         named = (context.facts(node).formals or ()) if not node.is_variable else ()
@@ -27,18 +28,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
             if len(own) == len(formals) and len(stems) > 1:
                 names = " and ".join(repr(variable.name) for variable in own.values())
                 message = f"the parameters {names} of {node.name!r} are not named alike"
-                yield Violation(message, context.node_steps(node), node, hint="is one of them misspelt?")
+                yield Violation(message, node=node, hint="is one of them misspelt?")
 
 
 _GROUPS = (("weight", "bias"), ("gamma", "beta"), ("moving_mean", "moving_var"))
-
-RULE = CheckRule(
-    code="GS208",
-    name="odd-parameter-name",
-    level=Level.NOTE,
-    summary="A parameter is not named like the other parameters of its operator",
-    why="Parameter files are matched by name; an odd one is often a misspelling.",
-    find=find,
-    fails=Example(dense().replace("fc_bias", "fv_bias")),
-    passes=Example(dense()),
-)

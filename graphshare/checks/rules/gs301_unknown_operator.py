@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ops.registry import find_kernel, lookup, registered_signatures
-from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="MXNet 1.9.1 has no such operator",
+    why="MXNet refuses the file: Operator ... is not registered.",
+    fails=Example(symbol(variable("data"), operator("Relu", "a", 0))),
+    passes=Example(symbol(variable("data"), operator("relu", "a", 0))),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each node of such an operator."""
     for steps, node in context.operators():
         if not context.facts(node).registered and node.op != "Custom":
@@ -29,15 +33,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
 @lru_cache(maxsize=256)
 def _suggest(op: str) -> str:
     return did_you_mean(op, registered_signatures())
-
-
-RULE = CheckRule(
-    code="GS301",
-    name="unknown-operator",
-    level=Level.ERROR,
-    summary="MXNet 1.9.1 has no such operator",
-    why="MXNet refuses the file: Operator ... is not registered.",
-    find=find,
-    fails=Example(symbol(variable("data"), operator("Relu", "a", 0))),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0))),
-)

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ops.registry import canonical
-from graphshare.reports.model import Level
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="The graph needs Python code that the file does not contain",
+    why="MXNet refuses to load the file until the operator is registered: Cannot find custom operator.",
+    fails=Example(symbol(variable("data"), operator("Custom", "a", 0, op_type="my_scale"))),
+    passes=Example(symbol(variable("data"), operator("_mul_scalar", "a", 0, scalar="2"))),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each Custom node."""
     for steps, node in context.operators():
         if canonical(node.op) == "Custom":
             kind = node.attrs.get("op_type", "")
             hint = "if the code is always available: --ignore GS302, or __graphshare_ignore__ on the node"
             yield Violation(f"needs the Python code of the custom operator {kind!r}", steps, node, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS302",
-    name="custom-operator",
-    level=Level.ERROR,
-    summary="The graph needs Python code that the file does not contain",
-    why="MXNet refuses to load the file until the operator is registered: Cannot find custom operator.",
-    find=find,
-    fails=Example(symbol(variable("data"), operator("Custom", "a", 0, op_type="my_scale"))),
-    passes=Example(symbol(variable("data"), operator("_mul_scalar", "a", 0, scalar="2"))),
-)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.operators import find_attribute_faults, find_refused_hidden_keys
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ops.registry import signature_of
-from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
 _FREE = "keys that begin and end with two underscores are free"
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="An operator has an attribute that it does not take",
+    why="MXNet refuses the file: Cannot find argument.",
+    fails=Example(dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bais": "False"')),
+    passes=Example(dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bias": "False"')),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each such attribute."""
     for steps, node, fault in find_attribute_faults(context, "unknown"):
         signature = signature_of(node)
@@ -23,15 +26,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
         yield Violation(fault.message, steps, node, hint=did_you_mean(fault.key, names) or _FREE)
     for steps, node, key in find_refused_hidden_keys(context):
         yield Violation(f"unknown attribute {key!r}: no input of that name is a variable", steps, node, hint=_FREE)
-
-
-RULE = CheckRule(
-    code="GS303",
-    name="unknown-attribute",
-    level=Level.ERROR,
-    summary="An operator has an attribute that it does not take",
-    why="MXNet refuses the file: Cannot find argument.",
-    find=find,
-    fails=Example(dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bais": "False"')),
-    passes=Example(dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bias": "False"')),
-)

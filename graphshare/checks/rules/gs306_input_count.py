@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.operators import find_wrong_input_counts
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="An operator has too few or too many inputs",
+    why="MXNet loads the file and fails when shapes are inferred.",
+    fails=Example(dense().replace("[[0, 0, 0], [1, 0, 0], [2, 0, 0]]", "[[0, 0, 0], [1, 0, 0]]")),
+    passes=Example(dense()),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each operator whose attributes ask for another number of inputs than it has."""
     for steps, node, formals in find_wrong_input_counts(context):
         count = len(node.inputs)
@@ -20,15 +23,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
         message = f"{node.op} has {format_count(count, 'input')}, but its attributes ask for {len(formals)} ({names})"
         hint = "only files before mxnet_version 0.9, or without one, may omit inputs" if count < len(formals) else ""
         yield Violation(message, (*steps, "inputs"), node, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS306",
-    name="input-count",
-    level=Level.ERROR,
-    summary="An operator has too few or too many inputs",
-    why="MXNet loads the file and fails when shapes are inferred.",
-    find=find,
-    fails=Example(dense().replace("[[0, 0, 0], [1, 0, 0], [2, 0, 0]]", "[[0, 0, 0], [1, 0, 0]]")),
-    passes=Example(dense()),
-)

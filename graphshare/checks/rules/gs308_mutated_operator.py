@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import batch_norm, operator, symbol, variable
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+
+_NAMES = ("data", "bn_gamma", "bn_beta", "bn_moving_mean")
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="An operator writes into an input that is not a variable",
+    why="MXNet refuses to compose such a graph (Mutation target can only be Variable), but a file can contain it.",
+    fails=Example(
+        symbol(*map(variable, _NAMES), operator("relu", "var", 1), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001"))
+    ),
+    passes=Example(batch_norm()),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each auxiliary slot that is fed by an operator."""
     for steps, node in context.operators():
         facts = context.facts(node)
@@ -19,19 +26,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
                 formal = facts.formals[slot] if facts.formals is not None else f"input {slot}"
                 message = f"{formal} is the output of {node.inputs[slot].node.name!r}, but {node.op} writes into it"
                 yield Violation(message, (*steps, "inputs", slot), node, hint="give it a variable of its own")
-
-
-_NAMES = ("data", "bn_gamma", "bn_beta", "bn_moving_mean")
-
-RULE = CheckRule(
-    code="GS308",
-    name="mutated-operator",
-    level=Level.ERROR,
-    summary="An operator writes into an input that is not a variable",
-    why="MXNet refuses to compose such a graph (Mutation target can only be Variable), but a file can contain it.",
-    find=find,
-    fails=Example(
-        symbol(*map(variable, _NAMES), operator("relu", "var", 1), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001"))
-    ),
-    passes=Example(batch_norm()),
-)

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.operators import HIDDEN
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ops.attributes import read_value
-from graphshare.reports.model import Level
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="An annotation (__lr_mult__, __shape__, __init__ ...) cannot be read",
+    why="MXNet accepts any text there and fails when it is used: the optimizer, for one, when training starts.",
+    fails=Example(dense().replace('"num_hidden": "2"', '"__lr_mult__": "fast", "num_hidden": "2"')),
+    passes=Example(dense().replace('"num_hidden": "2"', '"__lr_mult__": "0.1", "num_hidden": "2"')),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each annotation whose value cannot be read."""
-    for steps, graph in context.graphs:
-        for i, node in enumerate(graph.nodes):
-            for key, value in node.attrs.items():
-                # Files before 1.0 have some annotations without underscores.
-                expected, is_readable = _READERS.get(f"__{key}__" if key in HIDDEN else key, ("", None))
-                if is_readable is not None and not is_readable(value):
-                    message = f"the annotation {key} is {value!r}, not {expected}"
-                    yield Violation(message, (*steps, "nodes", i), node, hint="correct it or remove it")
+    for steps, node in context.nodes():
+        for key, value in node.attrs.items():
+            # Files before 1.0 have some annotations without underscores.
+            expected, is_readable = _READERS.get(f"__{key}__" if key in HIDDEN else key, ("", None))
+            if is_readable is not None and not is_readable(value):
+                message = f"the annotation {key} is {value!r}, not {expected}"
+                yield Violation(message, steps, node, hint="correct it or remove it")
 
 
 def _make_reader(kind: str) -> Callable[[str], bool]:
@@ -65,14 +69,3 @@ _READERS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "__init__": ("an initializer", _is_initializer),
     "__force_mirroring__": ("a boolean", _make_reader("bool")),
 }
-
-RULE = CheckRule(
-    code="GS310",
-    name="annotation",
-    level=Level.WARNING,
-    summary="An annotation (__lr_mult__, __shape__, __init__ ...) cannot be read",
-    why="MXNet accepts any text there and fails when it is used: the optimizer, for one, when training starts.",
-    find=find,
-    fails=Example(dense().replace('"num_hidden": "2"', '"__lr_mult__": "fast", "num_hidden": "2"')),
-    passes=Example(dense().replace('"num_hidden": "2"', '"__lr_mult__": "0.1", "num_hidden": "2"')),
-)

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
-from graphshare.reports.model import Level
 
 _MIN_OTHERS = 5
 # Attributes that networks set once for all operators of a kind.
 _UNIFORM = frozenset(("eps", "momentum", "use_global_stats"))
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+def _chain(last: dict[str, str]) -> str:
+    nodes = [variable("data")]
+    for i in range(7):
+        attrs = {"alpha": "0.2", "beta": "0.5"} if i < 6 else last
+        nodes.append(operator("hard_sigmoid", f"a{i}", i, **attrs))
+    return symbol(*nodes)
+
+
+@check_rule(
+    level=Level.NOTE,
+    summary="One operator lacks an attribute that all others of its kind have, or has another value",
+    why="Every other operator of the kind has it: it may have been lost, and the default differs.",
+    fails=Example(_chain({"alpha": "0.2"})),
+    passes=Example(_chain({"alpha": "0.2", "beta": "0.5"})),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each such operator of the outermost graph."""
-    if not context.has_graph:
-        return
     kinds: dict[str, list[Node]] = {}
     for node in context.reachable:
         if not node.is_variable:
@@ -32,34 +42,14 @@ def find(context: CheckContext) -> Iterator[Violation]:
                 yield from _compare(context, op, key, nodes)
 
 
-def _compare(context: CheckContext, op: str, key: str, nodes: list[Node]) -> Iterator[Violation]:
+def _compare(context: CheckContext, op: str, key: str, nodes: list[Node]) -> Violations:
     values = Counter(node.attrs.get(key) for node in nodes)
     for node in nodes:
         value = node.attrs.get(key)
         others = f"the {len(nodes) - 1} other {op}"
         if value is None:
             hint = "write the default value if it is intended"
-            yield Violation(f"{node.name!r} has no {key}, and {others} have one", context.node_steps(node), node, hint=hint)
+            yield Violation(f"{node.name!r} has no {key}, and {others} have one", node=node, hint=hint)
         elif key in _UNIFORM and len(values) == 2 and values[value] == 1:
             message = f"{node.name!r} has {key} {value!r}, and {others} have {next(v for v in values if v != value)!r}"
-            yield Violation(message, context.node_steps(node), node, hint="check that the difference is intended")
-
-
-def _chain(last: dict[str, str]) -> str:
-    nodes = [variable("data")]
-    for i in range(7):
-        attrs = {"alpha": "0.2", "beta": "0.5"} if i < 6 else last
-        nodes.append(operator("hard_sigmoid", f"a{i}", i, **attrs))
-    return symbol(*nodes)
-
-
-RULE = CheckRule(
-    code="GS311",
-    name="odd-one-out",
-    level=Level.NOTE,
-    summary="One operator lacks an attribute that all others of its kind have, or has another value",
-    why="Every other operator of the kind has it: it may have been lost, and the default differs.",
-    find=find,
-    fails=Example(_chain({"alpha": "0.2"})),
-    passes=Example(_chain({"alpha": "0.2", "beta": "0.5"})),
-)
+            yield Violation(message, node=node, hint="check that the difference is intended")

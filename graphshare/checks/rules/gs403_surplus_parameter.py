@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.text.names import did_you_mean
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="The parameter file contains a record that the graph does not use",
+    why="Module ignores it, Gluon's SymbolBlock refuses it unless ignore_extra is set; often a name is misspelled.",
+    fails=Example(dense(), (*DENSE_RECORDS, ExampleRecord("arg:fc2_weight", (2, 3)))),
+    passes=Example(dense(), DENSE_RECORDS),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each record that matches no variable."""
     if not context.has_graph:
         return
@@ -20,15 +23,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
         if record.name not in context.prefixes:
             hint = did_you_mean(record.name, missing) or "remove it, or check that the file belongs to the graph"
             yield Violation(f"no variable of the graph has the name {record.name!r}", hint=hint, record=record.place)
-
-
-RULE = CheckRule(
-    code="GS403",
-    name="surplus-parameter",
-    level=Level.WARNING,
-    summary="The parameter file contains a record that the graph does not use",
-    why="Module ignores it, Gluon's SymbolBlock refuses it unless ignore_extra is set; often a name is misspelled.",
-    find=find,
-    fails=Example(dense(), (*DENSE_RECORDS, ExampleRecord("arg:fc2_weight", (2, 3)))),
-    passes=Example(dense(), DENSE_RECORDS),
-)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.errors import Fault
-from graphshare.reports.model import Level
 from graphshare.text.format import format_dims
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="A parameter has another shape than the graph requires",
+    why="Module refuses the file (expected ..., got ...).",
+    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (3,)))),
+    passes=Example(dense(), DENSE_RECORDS),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each record that contradicts the shapes inferred from the graph alone."""
     if context.params is None or not context.can_infer_shapes:
         return
@@ -31,15 +34,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
                 record=record.place,
                 name=node.name,
             )
-
-
-RULE = CheckRule(
-    code="GS406",
-    name="record-shape",
-    level=Level.ERROR,
-    summary="A parameter has another shape than the graph requires",
-    why="Module refuses the file (expected ..., got ...).",
-    find=find,
-    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (3,)))),
-    passes=Example(dense(), DENSE_RECORDS),
-)

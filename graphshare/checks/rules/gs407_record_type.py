@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.errors import Fault
-from graphshare.reports.model import Level
+from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
+from graphshare.formats.params.records import DTYPES
 
-_FLAGS = {"0": "float32", "1": "float64", "2": "float16", "3": "uint8", "4": "int32", "5": "int8", "6": "int64", "7": "bool",
-          "12": "bfloat16"}  # fmt: skip
+_FLAGS = {str(codes.mxnet): dtype for dtype, codes in DTYPES.items() if dtype not in UNLOADABLE_DTYPES}
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="The dtypes of parameters do not match each other or the graph's declarations",
+    why="MXNet's type inference refuses them.",
+    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,), "float16"))),
+    passes=Example(dense(), DENSE_RECORDS),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each record that contradicts its variable's ``__dtype__``, and the first operator whose inputs do not match."""
     if context.params is None or not context.can_infer_shapes:
         return
@@ -26,18 +30,4 @@ def find(context: CheckContext) -> Iterator[Violation]:
     dtypes, shapes = context.shapes.with_dtypes, context.shapes.with_shapes
     if isinstance(dtypes, Fault) and not isinstance(shapes, Fault):
         node = context.shapes.find_operator(dtypes.node)
-        yield Violation(
-            dtypes.message, context.node_steps(node), node, hint="convert the arrays to one dtype", name=dtypes.node
-        )
-
-
-RULE = CheckRule(
-    code="GS407",
-    name="record-type",
-    level=Level.ERROR,
-    summary="The dtypes of parameters do not match each other or the graph's declarations",
-    why="MXNet's type inference refuses them.",
-    find=find,
-    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,), "float16"))),
-    passes=Example(dense(), DENSE_RECORDS),
-)
+        yield Violation(dtypes.message, node=node, hint="convert the arrays to one dtype", name=dtypes.node)

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.record_values import find_non_finite
-from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="A parameter contains NaN or infinity",
+    why="One is enough to make every output NaN.",
+    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,), value=float("nan")))),
+    passes=Example(dense(), DENSE_RECORDS),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each array that contains such values."""
     for place, count, size in find_non_finite(context):
         hint = "training diverged, or the file is damaged"
         yield Violation(
             f"contains {format_count(count, 'value')} of {size:,} that are NaN or infinite", record=place, hint=hint
         )
-
-
-RULE = CheckRule(
-    code="GS408",
-    name="not-finite",
-    level=Level.ERROR,
-    summary="A parameter contains NaN or infinity",
-    why="One is enough to make every output NaN.",
-    find=find,
-    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,), value=float("nan")))),
-    passes=Example(dense(), DENSE_RECORDS),
-)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.record_values import find_unreadable
-from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
-from graphshare.reports.model import Level
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="A record is empty, damaged, or of a dtype that MXNet does not load",
+    why="MXNet fails when it first uses the record (unknown storage type: -1), or refuses the whole file (Unknown type enum).",
+    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", None))),
+    passes=Example(dense(), DENSE_RECORDS),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each record that was never filled, has a dtype MXNet does not load, or cannot be decoded."""
     for record in context.records:
         if record.shape is None:
@@ -22,15 +25,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
             yield Violation(message, record=record.place, hint="convert the array to another dtype")
     for place, message in find_unreadable(context):
         yield Violation(message, record=place, hint="the file is damaged: fetch or save it again")
-
-
-RULE = CheckRule(
-    code="GS410",
-    name="unusable-record",
-    level=Level.ERROR,
-    summary="A record is empty, damaged, or of a dtype that MXNet does not load",
-    why="MXNet fails when it first uses the record (unknown storage type: -1), or refuses the whole file (Unknown type enum).",
-    find=find,
-    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", None))),
-    passes=Example(dense(), DENSE_RECORDS),
-)

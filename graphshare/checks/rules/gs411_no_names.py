@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="The parameter file has no names",
+    why="Arrays cannot be matched with parameters; load_checkpoint and SymbolBlock.imports fail.",
+    fails=Example(dense(), DENSE_RECORDS, named=False),
+    passes=Example(dense(), DENSE_RECORDS),
+)
+def find(context: CheckContext) -> Violations:
     """Yield the file if its records have no names."""
     if context.params is not None and context.params.records and not context.params.named:
         hint = "save it with names (mx.nd.save of a dict)"
         yield Violation("is a list of arrays without names, so no array has a variable", record="", hint=hint)
-
-
-RULE = CheckRule(
-    code="GS411",
-    name="no-names",
-    level=Level.ERROR,
-    summary="The parameter file has no names",
-    why="Arrays cannot be matched with parameters; load_checkpoint and SymbolBlock.imports fail.",
-    find=find,
-    fails=Example(dense(), DENSE_RECORDS, named=False),
-    passes=Example(dense(), DENSE_RECORDS),
-)

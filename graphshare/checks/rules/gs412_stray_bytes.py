@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="The parameter file contains bytes that MXNet does not write",
+    why="MXNet ignores them or fails to decode a name; the file is damaged or from another program.",
+    fails=Example(dense(), (*DENSE_RECORDS, ExampleRecord("arg:\0", (2,)))),
+    passes=Example(dense(), DENSE_RECORDS),
+)
+def find(context: CheckContext) -> Violations:
     """Yield the bytes that have no meaning."""
     file = context.params
     if file is None:
@@ -28,15 +31,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
         if any("\udc80" <= c <= "\udcff" or c == "\0" for c in record.key):
             message = "has a name with bytes that are not UTF-8" if "\0" not in record.key else "has a name with a NUL"
             yield Violation(message, record=record.place, hint="mx.nd.load cannot decode the name, or truncates it")
-
-
-RULE = CheckRule(
-    code="GS412",
-    name="stray-bytes",
-    level=Level.WARNING,
-    summary="The parameter file contains bytes that MXNet does not write",
-    why="MXNet ignores them or fails to decode a name; the file is damaged or from another program.",
-    find=find,
-    fails=Example(dense(), (*DENSE_RECORDS, ExampleRecord("arg:\0", (2,)))),
-    passes=Example(dense(), DENSE_RECORDS),
-)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="Graph and parameter file were saved under different shape semantics",
+    why="MXNet refuses V3 records with np-shape off, and V2 records with np-shape on.",
+    fails=Example(dense().replace('{"mxnet_version"', '{"is_np_shape": ["int", 1], "mxnet_version"'), DENSE_RECORDS),
+    passes=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,)))),
+)
+def find(context: CheckContext) -> Violations:
     """Yield the first record that MXNet cannot load together with the graph."""
     if not context.has_graph or context.params is None or context.params.format != "params":
         return
@@ -27,15 +30,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
         count = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         hint = "graphshare params convert, with or without --np-shape"
         yield Violation(f"is {layout}, and the graph {setting}{count}", record=wrong[0].place, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS413",
-    name="shape-semantics",
-    level=Level.WARNING,
-    summary="Graph and parameter file were saved under different shape semantics",
-    why="MXNet refuses V3 records with np-shape off, and V2 records with np-shape on.",
-    find=find,
-    fails=Example(dense().replace('{"mxnet_version"', '{"is_np_shape": ["int", 1], "mxnet_version"'), DENSE_RECORDS),
-    passes=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,)))),
-)

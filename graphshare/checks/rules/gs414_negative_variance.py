@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.analysis.implied import implied_variables
-from graphshare.checks.context import CheckContext
+from graphshare.analysis.name_lists import implied_variables
 from graphshare.checks.examples import batch_norm
 from graphshare.checks.record_values import find_negative
-from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 
 _REST = tuple(ExampleRecord(f"{kind}:bn_{formal}", (3,)) for kind, formal in (("arg", "gamma"), ("arg", "beta"),
                                                                               ("aux", "moving_mean")))  # fmt: skip
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="A moving variance is negative",
+    why="BatchNorm takes its square root: the outputs are NaN.",
+    fails=Example(batch_norm(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,), value=-1.0))),
+    passes=Example(batch_norm(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,)))),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each moving variance that contains a negative value."""
-    if not context.has_graph or context.params is None:
+    if context.params is None:
         return
     names = dict.fromkeys(i.name for i in implied_variables(context.graph) if i.formal == "moving_var")
     for node in context.reachable:
-        formals = context.facts(node).formals if not node.is_variable else None
-        for entry, formal in zip(node.inputs, formals or (), strict=False):
+        for formal, entry in context.named_inputs(node):
             if formal == "moving_var" and entry.node.is_variable:
                 names[entry.node.name] = None
     for place, name in find_negative(context, names):
         hint = "the file is damaged, or mean and variance are swapped"
         yield Violation("is a moving variance and contains values below zero", record=place, name=name, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS414",
-    name="negative-variance",
-    level=Level.ERROR,
-    summary="A moving variance is negative",
-    why="BatchNorm takes its square root: the outputs are NaN.",
-    find=find,
-    fails=Example(batch_norm(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,), value=-1.0))),
-    passes=Example(batch_norm(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,)))),
-)

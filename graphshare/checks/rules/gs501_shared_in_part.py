@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.checks.sharing import find_sharing_pairs
-from graphshare.reports.model import Level
-
-
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each operator that shares its weight but not its bias with an earlier one of its kind; gamma and beta likewise."""
-    for pair in find_sharing_pairs(context, ("weight", "bias", "gamma", "beta")):
-        if pair.separate:
-            message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.separate)}"
-            hint = "share both (graphshare share), or neither"
-            yield Violation(message, context.node_steps(pair.second), pair.second, hint=hint)
-
 
 _ATTRS = {"num_hidden": "2"}
 
-RULE = CheckRule(
-    code="GS501",
-    name="shared-in-part",
+
+@check_rule(
     level=Level.WARNING,
     summary="Two operators share a weight but not its bias",
     why="The branches look shared, but drift apart in training.",
-    find=find,
     fails=Example(
         symbol(
             *map(variable, ("x", "y", "w_weight", "a_bias", "b_bias")),
@@ -46,3 +30,10 @@ RULE = CheckRule(
         )
     ),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each operator that shares its weight but not its bias with an earlier one of its kind; gamma and beta likewise."""
+    for pair in find_sharing_pairs(context, ("weight", "bias", "gamma", "beta")):
+        if pair.separate:
+            message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.separate)}"
+            hint = "share both (graphshare share), or neither"
+            yield Violation(message, node=pair.second, hint=hint)

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.checks.sharing import find_sharing_pairs
-from graphshare.reports.model import Level
 
 _SCALE, _STATISTICS = ("gamma", "beta"), ("moving_mean", "moving_var")
-
-
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each normalization that shares one pair with an earlier one but not the other, or half a pair."""
-    for pair in find_sharing_pairs(context, (*_SCALE, *_STATISTICS)):
-        statistics = [formal for formal in pair.shared if formal in _STATISTICS]
-        own = [formal for formal in pair.separate if formal in _STATISTICS]
-        scale = [formal for formal in pair.shared if formal in _SCALE]
-        if (statistics and pair.separate) or (scale and own):
-            message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.separate)}"
-            hint = "suppress this if the branches see different data; otherwise share all four"
-            yield Violation(message, context.node_steps(pair.second), pair.second, hint=hint)
 
 
 def _twins(*names: str) -> str:
@@ -33,13 +17,20 @@ def _twins(*names: str) -> str:
     return symbol(*first, *twins, heads=[n, n + 1])
 
 
-RULE = CheckRule(
-    code="GS502",
-    name="shared-statistics",
+@check_rule(
     level=Level.WARNING,
     summary="Two BatchNorms share the scale but not the moving statistics, or vice versa",
     why="Shared statistics are updated by each branch in turn; separate ones give equal branches different outputs.",
-    find=find,
     fails=Example(_twins("b_moving_mean", "b_moving_var")),
     passes=Example(_twins()),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each normalization that shares one pair with an earlier one but not the other, or half a pair."""
+    for pair in find_sharing_pairs(context, (*_SCALE, *_STATISTICS)):
+        statistics = [formal for formal in pair.shared if formal in _STATISTICS]
+        own = [formal for formal in pair.separate if formal in _STATISTICS]
+        scale = [formal for formal in pair.shared if formal in _SCALE]
+        if (statistics and pair.separate) or (scale and own):
+            message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.separate)}"
+            hint = "suppress this if the branches see different data; otherwise share all four"
+            yield Violation(message, node=pair.second, hint=hint)

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.names import find_repeats
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ops.normalization.signature import BARRIER
-from graphshare.reports.model import Level
 
 _OP, _KEY = BARRIER
-
-
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each operator whose key an earlier one has."""
-    if context.has_graph:
-        keyed = [(node.attrs.get(_KEY, ""), node) for node in context.reachable if node.op == _OP]
-        for key, first, later in find_repeats(keyed):
-            message = f"has the key {key!r} of {first.name!r}"
-            yield Violation(message, context.node_steps(later), later, hint="give each its own key, as duplicate does")
 
 
 def _pair(second: str) -> str:
@@ -29,13 +16,16 @@ def _pair(second: str) -> str:
     return symbol(*map(variable, names), a, operator(_OP, "b", 9, 5, 6, 7, 8, key=second, ndev="2"))
 
 
-RULE = CheckRule(
-    code="GS503",
-    name="barrier-key",
+@check_rule(
     level=Level.WARNING,
     summary="Two SyncBatchNorms have the same key",
     why="The key names a barrier of the process: with several devices the two wait for each other, and mix their statistics.",
-    find=find,
     fails=Example(_pair("a")),
     passes=Example(_pair("b")),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each operator whose key an earlier one has."""
+    keyed = [(node.attrs.get(_KEY, ""), node) for node in context.reachable if node.op == _OP]
+    for key, first, later in find_repeats(keyed):
+        message = f"has the key {key!r} of {first.name!r}"
+        yield Violation(message, node=later, hint="give each its own key, as duplicate does")

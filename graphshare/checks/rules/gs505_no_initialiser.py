@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from graphshare.analysis.roles import SUFFIXES
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.names import INNER_FORMAL
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each parameter whose name has none of the endings that MXNet knows, and no ``__init__``."""
-    if context.has_graph:
-        for node in context.reachable:
-            role = context.roles.get(node)
-            if role is None or not role.is_parameter or "__init__" in node.attrs or not node.name:
-                continue
-            if not node.name.endswith(SUFFIXES) and INNER_FORMAL.search(node.name) is None:
-                use = role.why.removesuffix(" of") if role.user is not None else "a parameter"
-                message = f"{node.name!r} is {use} by its use, but its name does not tell"
-                yield Violation(
-                    message, context.node_steps(node), node, hint="end the name in _weight, _bias ..., or add __init__"
-                )
-
-
-RULE = CheckRule(
-    code="GS505",
-    name="no-initialiser",
+@check_rule(
     level=Level.NOTE,
     summary="A parameter's name has no ending that MXNet's initializers know",
     why="init_params stops (Unknown initialization pattern); a trained model still loads.",
-    find=find,
     fails=Example(dense().replace("fc_weight", "fc_kernel")),
     passes=Example(dense()),
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each parameter whose name has none of the endings that MXNet knows, and no ``__init__``."""
+    for node, role in context.parameters:
+        if "__init__" in node.attrs or not node.name:
+            continue
+        if not node.name.endswith(SUFFIXES) and INNER_FORMAL.search(node.name) is None:
+            use = role.why.removesuffix(" of") if role.user is not None else "a parameter"
+            message = f"{node.name!r} is {use} by its use, but its name does not tell"
+            yield Violation(message, node=node, hint="end the name in _weight, _bias ..., or add __init__")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import batch_norm
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 # The use that the ending of a name tells; MXNet has two names for statistics.
 _USE_BY_ENDING = {
@@ -23,13 +19,17 @@ _USE_BY_ENDING = {
 _USE_BY_FORMAL = {**_USE_BY_ENDING, "mean": "mean", "var": "variance"}
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.WARNING,
+    summary="A parameter is used for something else than its name tells",
+    why="Inputs or names are swapped: each gets the other's values, and initializers depend on the name.",
+    fails=Example(batch_norm(mean="bn_moving_var", var="bn_moving_mean")),
+    passes=Example(batch_norm()),
+)
+def find(context: CheckContext) -> Violations:
     """Yield each parameter that an operator uses for something else than its name tells."""
-    if not context.has_graph:
-        return
     for node in context.reachable:
-        formals = context.facts(node).formals if not node.is_variable else None
-        for k, (entry, formal) in enumerate(zip(node.inputs, formals or (), strict=False)):
+        for k, (formal, entry) in enumerate(context.named_inputs(node)):
             if formal not in _USE_BY_FORMAL:
                 continue
             name_use = next((use for end, use in _USE_BY_ENDING.items() if entry.node.name.endswith(f"_{end}")), None)
@@ -38,15 +38,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
                 message = f"{entry.node.name!r} is the {formal} of {node.name!r}, but its name tells {name_use}"
                 steps = (*context.node_steps(node), "inputs", k)
                 yield Violation(message, steps, entry.node, hint="are two inputs, or two names, swapped?")
-
-
-RULE = CheckRule(
-    code="GS507",
-    name="misleading-name",
-    level=Level.WARNING,
-    summary="A parameter is used for something else than its name tells",
-    why="Inputs or names are swapped: each gets the other's values, and initializers depend on the name.",
-    find=find,
-    fails=Example(batch_norm(mean="bn_moving_var", var="bn_moving_mean")),
-    passes=Example(batch_norm()),
-)

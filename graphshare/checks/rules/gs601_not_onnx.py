@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import relu
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield the reasons that the reader gives."""
-    for fault in context.reading.model_faults:
-        place = f"{fault.path}: " if fault.path else ""
-        yield Violation(f"{place}{fault.message}", ("graph",), hint=fault.hint, name=fault.node)
-
-
-RULE = CheckRule(
-    code="GS601",
-    name="not-onnx",
+@check_rule(
     level=Level.ERROR,
     summary="The file is not a sound ONNX model: cut short, or a value is defined twice or by nothing",
     why="A name stands for one value, and a value is defined before it is read; runtimes refuse such a model.",
-    find=find,
     fails=Example(relu()[:-3]),
     passes=Example(relu()),
     format="onnx",
 )
+def find(context: CheckContext) -> Violations:
+    """Yield the reasons that the reader gives."""
+    for fault in context.reading.model_faults:
+        place = f"{fault.path}: " if fault.path else ""
+        yield Violation(f"{place}{fault.message}", ("graph",), hint=fault.hint, name=fault.node)

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import relu
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.graph import Node
-from graphshare.reports.model import Level, Steps
+from graphshare.reports.model import Steps
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="The model, or a function, imports no operator set for an operator",
+    why="The version of the operator set decides what an operator means; runtimes refuse a model without it.",
+    fails=Example(relu(opset=0)),
+    passes=Example(relu()),
+    format="onnx",
+)
+def find(context: CheckContext) -> Violations:
     """Yield the operators of each domain that the model, or the function that they are in, does not import."""
-    from graphshare.checks.onnx_facts import domain_of, list_functions, list_opsets, name_function  # start-up: as in GS601
-    from graphshare.formats.onnx.statements import list_calls
+    from graphshare.formats.onnx.statements import list_calls, name_function, read_functions  # start-up: as in GS603
+    from graphshare.formats.onnx.stored import source_of
 
-    if not context.has_graph:
-        return
-    known = list_opsets(context.graph)
+    known = source_of(context.graph).opsets
     missing: dict[str, tuple[Steps, Node]] = {}
     for steps, node in context.operators():
-        if domain_of(node) not in known:
-            missing.setdefault(domain_of(node), (steps, node))
+        if node.details.domain not in known:
+            missing.setdefault(node.details.domain, (steps, node))
     for domain, (steps, node) in missing.items():
         message = f"{node.op} is of the operator set {domain or 'ai.onnx'}, which the model does not import"
         yield Violation(message, steps, node, hint="add it to opset_import with its version")
-    for i, (key, stored) in enumerate(list_functions(context.graph)):
+    for i, (key, stored) in enumerate(read_functions(context.graph)):
         name = name_function(key)
         opsets = stored.function.opsets if stored.function is not None else {}
         for domain in {key[0]: None for key in list_calls(stored.nodes) if key[0] not in opsets}:
             message = f"function {name!r} uses the operator set {domain or 'ai.onnx'}, which it does not import"
             yield Violation(message, ("functions", i), hint="add it to opset_import of the function with its version")
-
-
-RULE = CheckRule(
-    code="GS602",
-    name="operator-set",
-    level=Level.ERROR,
-    summary="The model, or a function, imports no operator set for an operator",
-    why="The version of the operator set decides what an operator means; runtimes refuse a model without it.",
-    find=find,
-    fails=Example(relu(opset=0)),
-    passes=Example(relu()),
-    format="onnx",
-)

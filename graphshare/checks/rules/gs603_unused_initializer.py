@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import apply, initializer, model, relu, value
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each initializer of the graph that neither an operator nor an output uses."""
-    if context.has_graph:
-        from graphshare.checks.onnx_facts import is_constant  # start-up: symbol files need no other format
-
-        used = {entry.node for node in context.graph.nodes for entry in node.inputs}
-        used |= {entry.node for entry in context.graph.heads}
-        for node in context.graph.variables():
-            if node not in used and node.details.holds_value:
-                hint = "remove it: `graphshare extract` keeps what the outputs need"
-                what = "Constant" if is_constant(node) else "initializer"
-                yield Violation(f"no operator reads the {what} {node.name!r}", context.node_steps(node), node, hint=hint)
-
-
-RULE = CheckRule(
-    code="GS603",
-    name="unused-initializer",
+@check_rule(
     level=Level.WARNING,
     summary="Nothing reads an initializer",
     why="It makes the file larger, runtimes drop it with a warning, and often a name is wrong.",
-    find=find,
     fails=Example(relu(initializer("w"))),
     passes=Example(model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2))),
     format="onnx",
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each initializer of the graph that neither an operator nor an output uses."""
+    from graphshare.checks.onnx_facts import is_constant  # start-up: symbol files need no other format
+
+    used = {entry.node for node in context.graph.nodes for entry in node.inputs}
+    used |= {entry.node for entry in context.graph.heads}
+    for node in context.graph.variables():
+        if node not in used and node.details.holds_value:
+            hint = "remove it: `graphshare extract` keeps what the outputs need"
+            what = "Constant" if is_constant(node) else "initializer"
+            yield Violation(f"no operator reads the {what} {node.name!r}", node=node, hint=hint)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import apply, model, value
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.graph import Node
-from graphshare.reports.model import Level
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="Two operators of an ONNX model have one name",
+    why="onnxruntime refuses the model, though values alone connect operators; error messages do not tell the two apart.",
+    fails=Example(
+        model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2))
+    ),
+    passes=Example(model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y"), value(11, "x", 2), value(12, "y", 2))),
+    format="onnx",
+)
+def find(context: CheckContext) -> Violations:
     """Yield each operator whose own name another one before it has."""
     for _, graph in context.graphs:
         first: dict[str, Node] = {}
@@ -19,18 +25,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
             if first.setdefault(label, node) is not node:
                 message = f"{node.op} and {first[label].op} are both called {label!r}"
                 yield Violation(message, context.node_steps(node) or ("graph",), node, hint="give one of them another name")
-
-
-RULE = CheckRule(
-    code="GS605",
-    name="double-label",
-    level=Level.ERROR,
-    summary="Two operators of an ONNX model have one name",
-    why="onnxruntime refuses the model, though values alone connect operators; error messages do not tell the two apart.",
-    find=find,
-    fails=Example(
-        model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2))
-    ),
-    passes=Example(model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y"), value(11, "x", 2), value(12, "y", 2))),
-    format="onnx",
-)

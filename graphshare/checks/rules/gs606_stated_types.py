@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import relu, value
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 if TYPE_CHECKING:  # start-up: symbol files need no other format
     from graphshare.formats.onnx.value_types import ValueType
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+@check_rule(
+    level=Level.ERROR,
+    summary="An input or output has no type, or a stated type contradicts another one, or what ONNX infers",
+    why="Every input and output needs a dtype and a rank. Of two types runtimes refuse the model or ignore one; tools that "
+    "plan memory believe the wrong one. What ONNX infers is known where the onnx package is installed.",
+    fails=Example(relu(value(13, "y", 3))),
+    passes=Example(relu(value(13, "y", 2))),
+    format="onnx",
+)
+def find(context: CheckContext) -> Violations:
     """Yield inputs and outputs without a type, and each value with two types, stated or inferred, that no tensor has both."""
     from graphshare.checks.onnx_facts import infer_independently, list_incomplete, list_stated_types  # start-up: as in GS602
 
-    for end, node, missing in list_incomplete(context.graph) if context.has_graph else ():
+    for end, node, missing in list_incomplete(context.graph):
         hint = "state it; where only the size is unknown, give that a name"
-        yield Violation(f"{end} has no {missing}", context.node_steps(node), node, hint=hint)
+        yield Violation(f"{end} has no {missing}", node=node, hint=hint)
     for steps, graph in context.graphs:
         inferred = {} if steps else infer_independently(graph)
         for i, node in enumerate(graph.nodes):
@@ -32,17 +38,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
                     yield Violation(
                         message, (*steps, "nodes", i), node, hint="run onnx.shape_inference, or correct one of them"
                     )
-
-
-RULE = CheckRule(
-    code="GS606",
-    name="stated-types",
-    level=Level.ERROR,
-    summary="An input or output has no type, or a stated type contradicts another one, or what ONNX infers",
-    why="Every input and output needs a dtype and a rank. Of two types runtimes refuse the model or ignore one; tools that "
-    "plan memory believe the wrong one. What ONNX infers is known where the onnx package is installed.",
-    find=find,
-    fails=Example(relu(value(13, "y", 3))),
-    passes=Example(relu(value(13, "y", 2))),
-    format="onnx",
-)

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import apply, initializer, model, value
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each tensor whose file of data does not exist or is too short, changed pools, and files that are links."""
-    from graphshare.formats.onnx.external import find_missing_data, list_outside  # start-up: symbol files need no other format
-    from graphshare.formats.onnx.pool import find_changed_pools
-
-    if context.has_graph:
-        is_whole = True
-        for found in find_missing_data(context.graph):
-            is_whole = False
-            message = f"the data of {found.owner} is missing: {found.reason}"
-            hint = "copy the file of the weights beside the model"
-            yield Violation(message, context.node_steps(found.node), found.node, hint=hint)
-        for fault in find_changed_pools(context.graph) if is_whole else ():
-            yield Violation(fault.message, ("graph",), hint=fault.hint)
-        for path in {place.path: None for _, _, place in list_outside(context.graph)}:
-            if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
-                message = f"external data is in {path}, which is a link: onnx.load and ONNX's checker refuse it"
-                yield Violation(message, ("graph",), hint="copy the file in place of the link", level=Level.WARNING)
-
-
-RULE = CheckRule(
-    code="GS607",
-    name="external-data",
+@check_rule(
     level=Level.ERROR,
     summary="External data of a tensor does not exist, or its file is too short",
     why="The model cannot be loaded: its weights are in another file that was not copied with it, or not as a whole. "
     "Data behind a link, as in the folders of model hubs, is a warning: onnxruntime loads it, onnx does not.",
-    find=find,
     fails=Example(model(apply("Add", "x w", "y"), initializer("w", location="w.bin"), value(11, "x", 2), value(12, "y", 2))),
     passes=Example(model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2))),
     format="onnx",
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each tensor whose file of data does not exist or is too short, changed pools, and files that are links."""
+    from graphshare.formats.onnx.external import find_missing_data, list_outside  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.pool import find_changed_pools
+
+    is_whole = True
+    for found in find_missing_data(context.graph):
+        is_whole = False
+        message = f"the data of {found.owner} is missing: {found.reason}"
+        hint = "copy the file of the weights beside the model"
+        yield Violation(message, node=found.node, hint=hint)
+    for fault in find_changed_pools(context.graph) if is_whole else ():
+        yield Violation(fault.message, ("graph",), hint=fault.hint)
+    for path in {place.path: None for _, _, place in list_outside(context.graph)}:
+        if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
+            message = f"external data is in {path}, which is a link: onnx.load and ONNX's checker refuse it"
+            yield Violation(message, ("graph",), hint="copy the file in place of the link", level=Level.WARNING)

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import relu, value
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each value_info whose value no operator, input or initializer defines."""
-    from graphshare.checks.onnx_facts import list_stale_infos  # start-up: symbol files need no other format
-
-    if context.has_graph:
-        for message in list_stale_infos(context.graph):
-            yield Violation(
-                f"value_info of {message.name!r}, and no value has this name", ("graph", "value_info", message.rank)
-            )
-
-
-RULE = CheckRule(
-    code="GS608",
-    name="stale-type",
+@check_rule(
     level=Level.NOTE,
     summary="The file states the type of a value that does not exist",
     why="It is left of an operator that was removed or renamed; a value that gets the name later gets its type.",
-    find=find,
     fails=Example(relu(value(13, "z", 2))),
     passes=Example(relu(value(13, "y", 2))),
     format="onnx",
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each value_info whose value no operator, input or initializer defines."""
+    from graphshare.checks.onnx_facts import list_stale_infos  # start-up: symbol files need no other format
+
+    for message in list_stale_infos(context.graph):
+        yield Violation(f"value_info of {message.name!r}, and no value has this name", ("graph", "value_info", message.rank))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import field, function, relu
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count
 
+_OPSET = field(8, field(1, "own") + field(2, 1))
 
-def find(context: CheckContext) -> Iterator[Violation]:
+
+@check_rule(
+    level=Level.ERROR,
+    summary="Two functions of an ONNX model have one name, or one is not sound, or is called with more than it takes",
+    why="Runtimes refuse the model, or compute the wrong one of the two.",
+    fails=Example(relu(more=_OPSET + function("f") + function("f"))),
+    passes=Example(relu(more=_OPSET + function("f") + function("g"))),
+    format="onnx",
+)
+def find(context: CheckContext) -> Violations:
     """Yield the functions with an earlier one's name, those that cannot be read, and the calls that do not fit."""
-    if not context.has_graph:
-        return
-    from graphshare.checks.onnx_facts import list_functions, name_function  # start-up: symbol files need no other format
-    from graphshare.formats.onnx.statements import key_of_call
+    from graphshare.formats.onnx.statements import key_of_call, name_function, read_functions  # start-up: as in GS602
 
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
-    for i, (key, stored) in enumerate(list_functions(context.graph)):
+    for i, (key, stored) in enumerate(read_functions(context.graph)):
         name, body = name_function(key), stored.function
         if key in sizes:
             hint = "give one of them another name, and those that call it"
@@ -35,18 +38,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
             if count > most:
                 message = f"has {format_count(count, what)}, and the function {name_function(key)!r} has {most}"
                 yield Violation(message, steps, node)
-
-
-_OPSET = field(8, field(1, "own") + field(2, 1))
-
-RULE = CheckRule(
-    code="GS609",
-    name="functions",
-    level=Level.ERROR,
-    summary="Two functions of an ONNX model have one name, or one is not sound, or is called with more than it takes",
-    why="Runtimes refuse the model, or compute the wrong one of the two.",
-    find=find,
-    fails=Example(relu(more=_OPSET + function("f") + function("f"))),
-    passes=Example(relu(more=_OPSET + function("f") + function("g"))),
-    format="onnx",
-)

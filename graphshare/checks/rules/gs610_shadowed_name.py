@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import apply, branch, model, value
-from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.reports.model import Level
-
-
-def find(context: CheckContext) -> Iterator[Violation]:
-    """Yield each value of a body that hides one around it."""
-    if not context.has_graph:
-        return
-    from graphshare.checks.onnx_facts import list_shadows  # start-up: symbol files need no other format
-
-    hint = "give the value of the body a name of its own"
-    for steps, node, name, is_refused in list_shadows(context.graph):
-        message = f"value {name!r} of a body has the name of a value around it"
-        yield Violation(message, steps, node, hint=hint, level=None if is_refused else Level.WARNING)
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 
 def _choose(name: str) -> bytes:
@@ -29,15 +13,20 @@ def _choose(name: str) -> bytes:
                  value(12, "y", 2))  # fmt: skip
 
 
-RULE = CheckRule(
-    code="GS610",
-    name="shadowed-name",
+@check_rule(
     level=Level.ERROR,
     summary="A body of an If, a Loop or a Scan has a name that is also around it",
     why="ONNX forbids that. Runtimes refuse the model where an operator of the body has such an output; inputs and "
     "initializers, and names that come later outside, they accept or not (a warning).",
-    find=find,
     fails=Example(_choose("h")),
     passes=Example(_choose("own")),
     format="onnx",
 )
+def find(context: CheckContext) -> Violations:
+    """Yield each value of a body that hides one around it."""
+    from graphshare.checks.onnx_facts import list_shadows  # start-up: symbol files need no other format
+
+    hint = "give the value of the body a name of its own"
+    for steps, node, name, is_refused in list_shadows(context.graph):
+        message = f"value {name!r} of a body has the name of a value around it"
+        yield Violation(message, steps, node, hint=hint, level=None if is_refused else Level.WARNING)

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import apply, model, value
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.errors import install_command
-from graphshare.reports.model import Level
 
 _FRAME = re.compile(r"\[\w+Error\] (Inference error\(s\): )?")
 _NODE = re.compile(r"node name: (.+?)\)|Name: (.+?) OpType")
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+def _add(size: int) -> bytes:
+    return model(apply("Add", "x w", "y"), value(11, "x", 2), value(11, "w", size), value(12, "y", 2))
+
+
+@check_rule(
+    level=Level.ERROR,
+    summary="ONNX's checker refuses the model: operators get inputs that do not fit, or attributes that they do not have",
+    why="Runtimes refuse such a model, or compute something else. The checker runs where the onnx package is installed (else a "
+    "note says so), with its inference of types, and only where no other rule finds an error.",
+    fails=Example(_add(3)),
+    passes=Example(_add(2)),
+    format="onnx",
+    runs_after_errors=False,
+)
+def find(context: CheckContext) -> Violations:
     """Yield the complaint of the checker, or a note that it is not installed."""
     if not context.has_graph:
         return
@@ -32,22 +43,3 @@ def find(context: CheckContext) -> Iterator[Violation]:
         steps, node = next(((s, n) for s, n in context.operators() if label and n.details.label == label), (("graph",), None))
         text = _FRAME.sub("", refusal).strip().split("\n")[0]  # what follows is the place, or a fault that the first one causes
         yield Violation(f"ONNX's checker refuses the model: {text}", steps, node, name=label)
-
-
-def _add(size: int) -> bytes:
-    return model(apply("Add", "x w", "y"), value(11, "x", 2), value(11, "w", size), value(12, "y", 2))
-
-
-RULE = CheckRule(
-    code="GS611",
-    name="onnx-checker",
-    level=Level.ERROR,
-    summary="ONNX's checker refuses the model: operators get inputs that do not fit, or attributes that they do not have",
-    why="Runtimes refuse such a model, or compute something else. The checker runs where the onnx package is installed (else a "
-    "note says so), with its inference of types, and only where no other rule finds an error.",
-    find=find,
-    fails=Example(_add(3)),
-    passes=Example(_add(2)),
-    format="onnx",
-    runs_after_errors=False,
-)

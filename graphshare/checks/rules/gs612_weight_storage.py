@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import apply, initializer, model, value
-from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.formats.params.records import Record
-from graphshare.reports.model import Level
 from graphshare.text.format import format_bytes, format_count, format_names
 
 _LEAST = 1024  # bytes; smaller arrays are biases and limits, of which many are equal
 
 
-def find(context: CheckContext) -> Iterator[Violation]:
+def _add_two(size: int) -> bytes:
+    tensors = initializer("a", size=size), initializer("b", size=size)
+    return model(apply("Add", "x a", "h"), apply("Add", "h b", "y"), *tensors, value(11, "x", 1), value(12, "y", size))
+
+
+@check_rule(
+    level=Level.NOTE,
+    summary="Weights of an ONNX model are in it several times, or most of them in Constants",
+    why="The file and what loads it are larger than they need be: arrays of 1,024 bytes and more count, those of one number "
+    "only with related names. Tools that look for weights among the initializers (quantization, external data) miss Constants.",
+    fails=Example(_add_two(256)),
+    passes=Example(_add_two(255)),
+    format="onnx",
+)
+def find(context: CheckContext) -> Violations:
     """Yield what a tie of equal weights would save, and whether Constants hold more than half of all weights."""
     if context.params is None:
         return
@@ -48,22 +60,3 @@ def _find_repeats(context: CheckContext, records: dict[str, Record]) -> Iterator
         for record in [*places.values()][1:]:
             if record.data_size >= _LEAST:
                 yield record.data_size, f"{record.key} = {candidates.names[0]}"
-
-
-def _add_two(size: int) -> bytes:
-    tensors = initializer("a", size=size), initializer("b", size=size)
-    return model(apply("Add", "x a", "h"), apply("Add", "h b", "y"), *tensors, value(11, "x", 1), value(12, "y", size))
-
-
-RULE = CheckRule(
-    code="GS612",
-    name="weight-storage",
-    level=Level.NOTE,
-    summary="Weights of an ONNX model are in it several times, or most of them in Constants",
-    why="The file and what loads it are larger than they need be: arrays of 1,024 bytes and more count, those of one number "
-    "only with related names. Tools that look for weights among the initializers (quantization, external data) miss Constants.",
-    find=find,
-    fails=Example(_add_two(256)),
-    passes=Example(_add_two(255)),
-    format="onnx",
-)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from graphshare.api.check import check_options
-from graphshare.api.models import Shapes
+from graphshare.checkpoint.arguments import Shapes
 from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline
@@ -25,7 +25,7 @@ from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import UsedFile
+from graphshare.files.paths import UsedFile
 from graphshare.reports.model import Finding
 from graphshare.text.format import format_count, format_dims
 from graphshare.text.names import did_you_mean

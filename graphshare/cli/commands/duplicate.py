@@ -14,9 +14,8 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import write_result
 from graphshare.cli.summary import say_branches
-from graphshare.errors import DisprovedError, Fault, UsageError
+from graphshare.errors import DisprovedError, Fault
 from graphshare.rewrite.choices import ModeOrBatch
-from graphshare.text.names import split_pair
 
 
 class _KeepsOrder(Command):
@@ -95,17 +94,13 @@ def command(
 
 def _parse_axes(texts: Sequence[str]) -> dict[str, int]:
     """Return the batch axes by name. Raises UsageError for texts that are not ``NAME=AXIS``; all are listed."""
-    axes: dict[str, int] = {}
-    faults = []
-    for text in texts:
-        name, value = split_pair(text) or ("", "")
-        if not name or not value.isdecimal() or len(value) > 2:
-            faults.append(Fault(f"--batch-axis {text!r} is not NAME=AXIS", hint="write --batch-axis data=1"))
-        else:
-            axes[name] = int(value)
-    if faults:
-        raise UsageError(faults)
-    return axes
+    pairs = options.parse_pairs(texts, "--batch-axis is not NAME=AXIS", "write --batch-axis data=1", _is_axis)
+    return {name: int(axis) for name, axis in pairs}
+
+
+def _is_axis(pair: tuple[str, str]) -> bool:
+    name, axis = pair
+    return bool(name) and axis.isdecimal() and len(axis) <= 2
 
 
 def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
@@ -114,9 +109,10 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
     Raises:
         DisprovedError: a branch differs; every difference is listed.
     """
-    from graphshare.api.verify import failures, verify  # brings numpy along
+    from graphshare.api.verify import verify  # brings numpy along
+    from graphshare.verification.report import list_failures
 
     report = verify(model, prefixes=prefixes, params_seed=0 if model.parameter_file is None else None)
     if not report:
-        raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in failures(report)])
+        raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in list_failures(report)])
     return report.verdict

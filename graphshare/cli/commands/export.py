@@ -15,14 +15,12 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import put_json, say
 from graphshare.cli.output import warn
 from graphshare.cli.summary import format_name_list
-from graphshare.errors import Fault, UsageError
-from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import WeightPlace
 from graphshare.formats.params.convert import FLOATS
 from graphshare.text.format import escape_control, format_bytes, format_count
-from graphshare.text.names import split_pair
 
 EXAMPLES = {
     "export": [
@@ -124,15 +122,8 @@ def command(
 
 def _parse_dtypes(texts: Sequence[str]) -> dict[str, str]:
     """Parse ``data0=int64`` into dtypes by name. Raises UsageError for texts that are not such pairs; all are listed."""
-    pairs = [split_pair(text) for text in texts]
-    faults = [
-        Fault(f"--input-dtype {text!r} names no input and type", hint="write --input-dtype data0=int64")
-        for text, pair in zip(texts, pairs, strict=True)
-        if pair is None
-    ]
-    if faults:
-        raise UsageError(faults)
-    return dict(pair for pair in pairs if pair is not None)
+    hint = "write --input-dtype data0=int64"
+    return dict(options.parse_pairs(texts, "--input-dtype names no input and type", hint, lambda pair: True))
 
 
 def _say_exported(exported: ExportFacts) -> None:

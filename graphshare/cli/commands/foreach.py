@@ -9,10 +9,11 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.foreach import foreach
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import align, is_quiet, put, put_json_text, put_text, say
-from graphshare.cli.fleet import foreach, refuse_misspelt
+from graphshare.cli.fleet import refuse_misspelt
 from graphshare.cli.progress import Bar, is_shown
 from graphshare.cli.report import put_report
 from graphshare.files.staged_file import note_output
@@ -22,8 +23,7 @@ from graphshare.fleet.records import Result
 from graphshare.fleet.summary import RunSummary, Spool
 from graphshare.fleet.tasks import Template
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
-from graphshare.text.format import escape_control, format_count, format_number
-from graphshare.text.json_text import encode_json
+from graphshare.text.format import encode_json, escape_control, format_count, format_number
 
 PAUSE = 30.0  # seconds between two lines
 FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github", "html")
@@ -205,42 +205,6 @@ _FAILED = RuleInfo("foreach-failed", "foreach-failed", Level.ERROR, "The command
 _NO = RuleInfo("foreach-no", "foreach-no", Level.ERROR, "The answer for a model is no")
 
 
-class _Finding(msgspec.Struct):
-    """A finding in the report of ``check``."""
-
-    code: str
-    level: Level
-    message: str
-    file: str
-    path: str
-    node: str | None
-    line: int | None
-    column: int | None
-    hint: str
-
-
-class _Stage(msgspec.Struct):
-    """A stage in the report of ``verify``."""
-
-    name: str
-    verdict: str
-    summary: str
-    details: tuple[str, ...] = ()
-
-
-class _Branch(msgspec.Struct):
-    branch: str
-    stages: tuple[_Stage, ...] = ()
-
-
-class _Report(msgspec.Struct):
-    """What is read of the report of any command."""
-
-    verdict: str | None = None
-    findings: tuple[_Finding, ...] = ()
-    branches: tuple[_Branch, ...] = ()
-
-
 def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
     """Return the findings of all models; ``command`` is its name."""
     files: list[str] = []
@@ -270,7 +234,7 @@ def _find(command: str, result: Result) -> Iterator[Finding]:
     if result.result not in ("done", "no"):
         yield Finding(code=_FAILED.code, level=Level.ERROR, message=result.error or result.result, where=where)
         return
-    report = _decode(result.report)
+    report = result.summary
     for found in report.findings:
         yield Finding(
             code=found.code,
@@ -291,11 +255,3 @@ def _find(command: str, result: Result) -> Iterator[Finding]:
     if report.verdict or (result.result == "no" and not report.findings):
         code, level = (_NO.code, Level.ERROR) if result.result == "no" else (f"{command}-verdict", Level.NOTE)
         yield Finding(code=code, level=level, message=report.verdict or result.error or "the answer is no", where=where)
-
-
-def _decode(raw: msgspec.Raw) -> _Report:
-    """Return what is known of a report; nothing of one of another form."""
-    try:
-        return msgspec.json.decode(raw, type=_Report)
-    except msgspec.DecodeError:
-        return _Report()

@@ -22,7 +22,6 @@ from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping, OnCollision
 from graphshare.rewrite.group.switch import Switching
 from graphshare.text.format import escape_control, format_count
-from graphshare.text.names import split_pair
 
 EXAMPLES = {
     "group": [
@@ -111,21 +110,14 @@ def command(
 def _say_switch(report: Switching, name: str) -> None:
     """What each value of the input computes, what both have together, and the outputs."""
     for value, member in zip(("true", "false"), report.members, strict=True):
-        say(f"{escape_control(name)} {value}: {member.where}, {member.graph.source.describe_parts(member.graph.nodes)}")
+        say(f"{escape_control(name)} {value}: {member.label}, {member.graph.source.describe_parts(member.graph.nodes)}")
     say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
-    say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")
+    say(f"outputs: {format_name_list(NameLists(report.graph).outputs)}")
 
 
 def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = [(text, split_pair(text)) for text in texts]
-    faults = [
-        Fault(f"--connect {text!r} is not a pair of names", hint="write --connect OUT=IN; \\= stands for = in OUT")
-        for text, pair in pairs
-        if pair is None or not all(pair)
-    ]
-    if faults:
-        raise UsageError(faults)
-    return [pair for _, pair in pairs if pair is not None]
+    hint = "write --connect OUT=IN; \\= stands for = in OUT"
+    return options.parse_pairs(texts, "--connect is not a pair of names", hint)
 
 
 def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequence[str]) -> None:
@@ -147,7 +139,7 @@ def _is_stem(graph: str) -> bool:
 
 def _say_group(report: Grouping) -> None:
     """What came of each graph, what was connected and tied, and the outputs."""
-    for number, (part, branch) in enumerate(zip(report.parts, report.rewrite.branches, strict=True)):
+    for number, (part, branch) in enumerate(zip(report.parts, report.branches, strict=True)):
         roles = report.roles[number]
         names = [
             branch.images[node].name
@@ -162,7 +154,7 @@ def _say_group(report: Grouping) -> None:
         fed.setdefault(name_output(report.parts, output), []).append(f"{node.name} of {report.parts[number].label}")
     for name, inputs in fed.items():
         say(f"connected: {escape_control(name)} feeds {format_name_list(inputs)}")
-    tied = list(dict.fromkeys(report.rewrite.branches[i].images[node].name for i, node in report.tied.values()))
+    tied = list(dict.fromkeys(report.branches[i].images[node].name for i, node in report.tied.values()))
     if tied:
         say(f"tied: {format_count(len(tied), 'variable')}, one node each ({format_name_list(tied)})")
-    say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")
+    say(f"outputs: {format_name_list(NameLists(report.graph).outputs)}")

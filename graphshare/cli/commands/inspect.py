@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from graphshare.api.inspect import inspect
-from graphshare.api.models import Shapes
+from graphshare.checkpoint.arguments import Shapes
 from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import align, name_options, put, put_json, put_table, say
@@ -27,7 +27,7 @@ from graphshare.text.format import format_bytes, format_count, format_dims, form
 
 if TYPE_CHECKING:
     from graphshare.analysis.cost import LayerCost
-    from graphshare.execute.shape_report import Shaped
+    from graphshare.execute.prepare.shape_report import Shaped
 
 _LISTED = 6
 _Dims = tuple[int | str | None, ...] | None

@@ -13,7 +13,7 @@ from graphshare.api.run import run, train
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, resolve_run_outputs
-from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import image_options, options, training_options
 from graphshare.cli.command import Command
@@ -21,9 +21,10 @@ from graphshare.cli.console import align, is_colored, name_options, put, put_jso
 from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
-from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
-from graphshare.files.output_paths import is_directory
+from graphshare.execute.train.train import Trained
+from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import has_kernels
@@ -139,22 +140,17 @@ def command(
     if training is not None:
         if engine not in (None, "numpy"):
             say(f"training is computed with numpy, not with {engine}")
-        _run_trained(model, training, common, classes, outputs, format_)
+        reporter = training_options.step_reporter(training.arguments["steps"])
+        trained = train(model, **training.arguments, **common, on_step=reporter)
+        facts: dict[str, Any] = {"training": training_options.describe_training(trained)}
+        _put_results(model.with_params(trained.updated), trained, facts, classes, values, outputs, format_)
+        training_options.say_result(trained)
         return
     chosen: dict[str, Any] = {"engine": engine, "strict_engine": strict_engine}
     computed = run(model, profile=profile, batch=batch, all_outputs=all_outputs, **chosen, **common)
-    rankings = _rank_outputs(classes, computed.outputs, values)
-    for note in computed.notes:
-        say(note)
-    summaries = [summarize(name, array) for name, array in computed.outputs.items()]
-    _write(model, computed.outputs, outputs)
     costs = profile_of(computed.timings) if profile else None
-    if format_ == "json":
-        put_json(_report(computed, summaries, costs, rankings))
-    elif rankings is not None:
-        _put_classes(rankings)
-    elif out is None:
-        _put_table(summaries)
+    facts = {"peak_bytes": computed.peak_bytes, "profile": costs}
+    _put_results(model, computed, facts, classes, values, outputs, format_)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
         say(escape_control(line))
     if not has_kernels(model.graph):
@@ -165,28 +161,40 @@ def command(
     say(f"computed in {computed.seconds:.3f} s; {values_of} took {peak} at most, variables {variables}")
 
 
-def _run_trained(
+def _put_results(
     model: Checkpoint,
-    training: training_options.TrainingOptions,
-    common: dict[str, Any],
+    result: Computed | Trained,
+    facts: Mapping[str, Any],
     classes: _ClassOptions | None,
+    feeds: Mapping[str, Any],
     outputs: Outputs,
     format_: str,
 ) -> None:
-    """Train first; the outputs are those after the last step."""
-    trained = train(model, **training.arguments, **common, on_step=training_options.step_reporter(training.arguments["steps"]))
-    rankings = _rank_outputs(classes, trained.outputs, common["feeds"])
-    for note in trained.notes:
+    """Print notes, write the outputs, and print them: as JSON with ``facts``, as classes, or as a table where no file has them.
+
+    The JSON is what ``schemas/run.schema.json`` describes.
+    """
+    rankings = _rank_outputs(classes, result.outputs, feeds)
+    for note in result.notes:
         say(note)
-    summaries = [summarize(name, array) for name, array in trained.outputs.items()]
-    _write(model.with_params(trained.updated), trained.outputs, outputs)
+    summaries = [summarize(name, array) for name, array in result.outputs.items()]
+    _write(model, result.outputs, outputs)
     if format_ == "json":
-        put_json(training_options.report(trained, summaries, rankings))
+        report = {
+            "outputs": summaries,
+            "seconds": result.seconds,
+            "peak_bytes": facts.get("peak_bytes"),
+            "variable_bytes": result.variable_bytes,
+            "notes": list(map(name_options, result.notes)),
+            "profile": facts.get("profile"),
+            "classes": rankings,
+            "training": facts.get("training"),
+        }
+        put_json(report)
     elif rankings is not None:
         _put_classes(rankings)
     elif not outputs.arrays:
         _put_table(summaries)
-    training_options.say_result(trained)
 
 
 def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
@@ -225,22 +233,6 @@ def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> No
         say(f"wrote {outputs.arrays}: {format_names(map(escape_control, arrays), _NAMED)}")
     if outputs.params and model.parameter_file is not None:
         say(f"wrote {outputs.params}: {format_count(len(model.parameter_file.records), 'array')}")
-
-
-def _report(
-    computed: Computed, summaries: list[OutputSummary], costs: Profile | None, rankings: list[Ranking] | None
-) -> dict[str, Any]:
-    """Return the report that ``schemas/run.schema.json`` describes."""
-    return {
-        "outputs": summaries,
-        "seconds": computed.seconds,
-        "peak_bytes": computed.peak_bytes,
-        "variable_bytes": computed.variable_bytes,
-        "notes": list(map(name_options, computed.notes)),
-        "profile": costs,
-        "classes": rankings,
-        "training": None,
-    }
 
 
 _TITLES = ("output", "shape", "dtype", "min", "max", "mean")

@@ -8,7 +8,6 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from graphshare.api.rules import ruleset_of
 from graphshare.api.share import PURPOSES, detect, refuse_unused, share
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
@@ -19,6 +18,7 @@ from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.repeated_names import Repair
+from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
 from graphshare.rewrite.share import Sharing
 from graphshare.text.format import format_count
@@ -75,9 +75,9 @@ def command(
 ) -> None:
     """Tie parameters inside one graph.
 
-    Parameters of one name after all rules are one node, with one record. Operators and outputs keep their names. In SRC=DST
-    and A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes
-    are equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
+    Parameters of one name after all rules are one node, with one record. Operators and outputs keep their names. In SRC=DST and
+    A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes are
+    equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
     """
     given = [rule_from_option("scope", "--override", text) for text in overrides]
     given += [rule_from_option("alias", "--alias", text) for text in aliases]

@@ -15,7 +15,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import name_options, put, put_json, say
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.feeds import load_feeds, parse_feeds
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.formats.images.images import describe_images
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format

@@ -11,7 +11,7 @@ from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, Vertex, build_levels, iterate_inside_out
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, Vertex, build_levels
 from graphshare.drawing.picture import Picture
 
 MOST_POINTS = 12  # per member of a level; longer edges than these suffice for are drawn without points
@@ -26,7 +26,7 @@ _PlacedNeighbours = dict[int, list[tuple[int, float]]]  # with the place of the 
 def arrange(picture: Picture) -> Layout:
     """Return the levels of ``picture`` with their rows in order; coordinates depend on which scopes are open."""
     layout = build_levels(picture)
-    for number in iterate_inside_out(layout):
+    for number in reversed(range(len(layout.levels))):  # inside out
         _assign_layers(layout, number)
         _order_rows(layout, number)
     for number in range(len(layout.levels)):

@@ -7,7 +7,7 @@ arranging anything else anew. Lines from one box share ports and points: togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -225,8 +225,3 @@ def _add_shared(layout: Layout, vertex: int, consumers: Sequence[int]) -> None:
     level = layout.vertices[chains[0][depth]].level
     layout.vertices[vertex].level = level
     layout.levels[level].shared.append(SharedBox(vertex, list(consumers)))
-
-
-def iterate_inside_out(layout: Layout) -> Iterator[int]:
-    """Yield the numbers of the levels, each after those inside it."""
-    return iter(range(len(layout.levels) - 1, -1, -1))

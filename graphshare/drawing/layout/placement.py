@@ -1,17 +1,17 @@
 """Coordinates: the boxes of an arranged picture in the plane, and the paths of its lines.
 
-``page.js`` places the same way whenever a scope is folded; a test compares the two. Everything is computed for data that flow
-down, then turned.
+``page/placement.js`` places the same way whenever a scope is folded; a test compares the two. Everything is computed for data
+that flow down, then turned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
 
-from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, SharedBox, iterate_inside_out
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, SharedBox
 from graphshare.drawing.layout.text_size import TITLE_BAR, title_width
 
 PAD = 14.0
@@ -81,7 +81,7 @@ class _Placer:
         self.inner: dict[int, _Inner] = {}
 
     def place(self) -> VertexPlacement:
-        for number in iterate_inside_out(self.layout):
+        for number in reversed(range(len(self.layout.levels))):  # inside out
             self._place_level(number)
         rects: dict[int, Rect] = {}
         routes: list[Route] = []
@@ -104,7 +104,7 @@ class _Placer:
     def _place_level(self, number: int) -> None:
         level, sizes = self.layout.levels[number], self.size
         left, top, right, bottom = self.pads if number else (PAD, PAD, PAD, PAD)
-        x = assign_x(level, self._widths(level), self._is_point, self._offset)
+        x = self._assign_x(level)
         members = [v for row in level.rows for v in row]
         low = min((x[v] - sizes[v][0] / 2 for v in members), default=0.0)
         high = max((x[v] + sizes[v][0] / 2 for v in members), default=0.0)
@@ -128,8 +128,54 @@ class _Placer:
         if level.vertex >= 0:
             self.size[level.vertex] = (inner.width, inner.height)
 
-    def _widths(self, level: ScopeLevel) -> dict[int, float]:
-        return {v: self.size[v][0] for row in level.rows for v in row}
+    def _assign_x(self, level: ScopeLevel) -> dict[int, float]:
+        """Return the x of the centre of each vertex of ``level``."""
+        above, below = self._find_pulls(level)
+        steps = [self._measure_steps(row) for row in level.rows]
+        x: dict[int, float] = {}
+        for vertices, gaps in zip(level.rows, steps, strict=True):
+            at = -sum(gaps) / 2
+            for v, step in zip(vertices, (*gaps, 0.0), strict=True):
+                x[v] = at
+                at += step
+        order = range(len(level.rows))
+        for number in range(SWEEPS):
+            pulls = above if number % 2 == 0 else below
+            for row in order if number % 2 == 0 else reversed(order):
+                _move_row(level.rows[row], steps[row], [pulls], x)
+        for row in order:
+            _move_row(level.rows[row], steps[row], [above, below], x)
+        spine = {v: [pull for pull in pulls if pull[2] >= SPINE] for v, pulls in above.items()}
+        for row in order:
+            _move_row(level.rows[row], steps[row], [spine], x)
+        rest = _hold_spines(above, below)
+        for row in reversed(order):
+            _move_row(level.rows[row], steps[row], rest, x)
+        return x
+
+    def _measure_steps(self, row: Sequence[int]) -> list[float]:
+        """Return the least distances between the centres of neighbours."""
+        size, is_point = self.size, self._is_point
+        return [(size[a][0] + size[b][0]) / 2 + GAPS[is_point(a), is_point(b)] for a, b in pairwise(row)]
+
+    def _find_pulls(self, level: ScopeLevel) -> tuple[dict[int, list[Pull]], dict[int, list[Pull]]]:
+        """Return what pulls each vertex from above and from below."""
+        ends = [(link.source, link.target) for link in level.links]
+        ports = {*level.entrances.values(), *level.exits.values()}
+        points = {v for pair in ends for v in pair if self._is_point(v) and v not in ports}
+        favourite_above = _find_favourites([(target, source) for source, target in ends], points)
+        favourite_below = _find_favourites(ends, points)
+        above: dict[int, list[Pull]] = {}
+        below: dict[int, list[Pull]] = {}
+        for i, link in enumerate(level.links):
+            is_spine = favourite_above.get(link.target) == i == favourite_below.get(link.source)
+            is_main = link.source not in points and link.target not in points
+            strength = (MAIN_SPINE if is_main else SPINE) if is_spine else 1.0
+            leaves = self._offset(link.source, link.net, is_source=True, is_reversed=link.reversed)
+            arrives = self._offset(link.target, link.net, is_source=False, is_reversed=link.reversed)
+            above.setdefault(link.target, []).append((link.source, leaves - arrives, strength))
+            below.setdefault(link.source, []).append((link.target, arrives - leaves, strength))
+        return above, below
 
     def _is_point(self, v: int) -> bool:
         return self.layout.vertices[v].kind == "point"
@@ -139,7 +185,8 @@ class _Placer:
         vertex = self.layout.vertices[v]
         if vertex.kind != "scope":
             return 0.0
-        port = find_port(self.layout.levels[vertex.content], net, is_exit=is_source != is_reversed)
+        level = self.layout.levels[vertex.content]
+        port = (level.exits if is_source != is_reversed else level.entrances).get(net)
         if port is None:
             return 0.0
         inner = self.inner[vertex.content]
@@ -245,11 +292,6 @@ def pads(direction: str) -> tuple[float, float, float, float]:
     }[direction]  # fmt: skip
 
 
-def find_port(level: ScopeLevel, net: int, *, is_exit: bool) -> int | None:
-    """Return the port by which ``net`` leaves or enters a scope."""
-    return (level.exits if is_exit else level.entrances).get(net)
-
-
 def _straight(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
     return [start, end, end]
 
@@ -294,35 +336,6 @@ SPINE, MAIN_SPINE = 64.0, 4096.0  # weights of links that should be straight: wi
 SWEEPS = 6
 
 Pull = tuple[int, float, float]  # a neighbour, where it wants the vertex relative to itself, and the weight
-Offset = Callable[..., float]
-
-
-def assign_x(
-    level: ScopeLevel, widths: Mapping[int, float], is_point: Callable[[int], bool], offset: Offset
-) -> dict[int, float]:
-    """Return the x of the centre of each vertex of ``level``; ``offset`` tells where on a vertex a net arrives or leaves."""
-    above, below = _find_pulls(level, is_point, offset)
-    steps = [_measure_steps(row, widths, is_point) for row in level.rows]
-    x: dict[int, float] = {}
-    for vertices, gaps in zip(level.rows, steps, strict=True):
-        at = -sum(gaps) / 2
-        for v, step in zip(vertices, (*gaps, 0.0), strict=True):
-            x[v] = at
-            at += step
-    order = range(len(level.rows))
-    for number in range(SWEEPS):
-        pulls = above if number % 2 == 0 else below
-        for row in order if number % 2 == 0 else reversed(order):
-            _move_row(level.rows[row], steps[row], [pulls], x)
-    for row in order:
-        _move_row(level.rows[row], steps[row], [above, below], x)
-    spine = {v: [pull for pull in pulls if pull[2] >= SPINE] for v, pulls in above.items()}
-    for row in order:
-        _move_row(level.rows[row], steps[row], [spine], x)
-    rest = _hold_spines(above, below)
-    for row in reversed(order):
-        _move_row(level.rows[row], steps[row], rest, x)
-    return x
 
 
 def _hold_spines(above: Mapping[int, list[Pull]], below: Mapping[int, list[Pull]]) -> list[dict[int, list[Pull]]]:
@@ -345,33 +358,6 @@ def _move_row(
         wanted.append(total / weight if weight else x[v])
         weights.append(weight or 0.05)
     x.update(zip(row, fit_in_order(wanted, weights, steps), strict=True))
-
-
-def _measure_steps(row: Sequence[int], widths: Mapping[int, float], is_point: Callable[[int], bool]) -> list[float]:
-    """Return the least distances between the centres of neighbours."""
-    return [(widths[a] + widths[b]) / 2 + GAPS[is_point(a), is_point(b)] for a, b in pairwise(row)]
-
-
-def _find_pulls(
-    level: ScopeLevel, is_point: Callable[[int], bool], offset: Offset
-) -> tuple[dict[int, list[Pull]], dict[int, list[Pull]]]:
-    """Return what pulls each vertex from above and from below."""
-    ends = [(link.source, link.target) for link in level.links]
-    ports = {*level.entrances.values(), *level.exits.values()}
-    points = {v for pair in ends for v in pair if is_point(v) and v not in ports}
-    favourite_above = _find_favourites([(target, source) for source, target in ends], points)
-    favourite_below = _find_favourites(ends, points)
-    above: dict[int, list[Pull]] = {}
-    below: dict[int, list[Pull]] = {}
-    for i, link in enumerate(level.links):
-        is_spine = favourite_above.get(link.target) == i == favourite_below.get(link.source)
-        is_main = link.source not in points and link.target not in points
-        strength = (MAIN_SPINE if is_main else SPINE) if is_spine else 1.0
-        leaves = offset(link.source, link.net, is_source=True, is_reversed=link.reversed)
-        arrives = offset(link.target, link.net, is_source=False, is_reversed=link.reversed)
-        above.setdefault(link.target, []).append((link.source, leaves - arrives, strength))
-        below.setdefault(link.source, []).append((link.target, arrives - leaves, strength))
-    return above, below
 
 
 def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) -> dict[int, int]:

@@ -19,16 +19,9 @@ function place() {
 function toggle(number, vertex) {
   view.keep(vertex, () => {
     if (!open.delete(number)) open.add(number);
-    if (view.selected !== null && !isPlaced(view.selected)) select(null);
+    if (view.selected !== null && !isSeen(data, open, view.selected)) select(null);
     place();
   });
-}
-
-function isPlaced(v) {
-  for (let number = data.vertices[v][1]; number > 0; number = data.vertices[data.levels[number].vertex][1]) {
-    if (!open.has(number)) return false;
-  }
-  return true;
 }
 
 function select(vertex, group) {
@@ -47,12 +40,9 @@ function select(vertex, group) {
 
 // Opens the scopes around a vertex, shows it in the middle and tells about it.
 function goTo(vertex) {
-  let isNew = false;
-  for (let number = data.vertices[vertex][1]; number > 0; number = data.vertices[data.levels[number].vertex][1]) {
-    isNew = isNew || !open.has(number);
-    open.add(number);
-  }
-  if (isNew) place();
+  const isHidden = !isSeen(data, open, vertex);
+  for (const level of levelsAround(data, vertex)) open.add(level);
+  if (isHidden) place();
   const group = view.placed.groups.find((each) => each.boxes.includes(vertex));
   const seen = group ? group.vertex : vertex;
   select(seen);

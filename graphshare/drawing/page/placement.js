@@ -3,6 +3,21 @@
 const PAD = 14, ROW_GAP = 26, TITLE_BAR = 24, STACK_GAP = 12, GUTTER_MARGIN = 26, SIDE_GAP = 60, SPINE = 64, MAIN_SPINE = 4096, SWEEPS = 6, MARK = 18;
 const BOX = 0, SCOPE = 1, POINT = 2, GUTTER = 3;
 
+// The levels around a vertex, the innermost first, without the outermost of all.
+function* levelsAround(data, v) {
+  for (let level = data.vertices[v][1]; level > 0; level = data.vertices[data.levels[level].vertex][1]) yield level;
+}
+
+// Whether all scopes around a vertex are open.
+function isSeen(data, open, v) {
+  return [...levelsAround(data, v)].every((level) => open.has(level));
+}
+
+function append(lists, key, value) {
+  if (lists.has(key)) lists.get(key).push(value);
+  else lists.set(key, [value]);
+}
+
 function padsOf(direction) {
   const bar = TITLE_BAR + 6;
   return { TB: [PAD, bar, PAD, PAD], BT: [PAD, PAD, PAD, bar], LR: [bar, PAD, PAD, PAD], RL: [bar, PAD, PAD, PAD] }[direction];
@@ -43,7 +58,7 @@ function clampStack(at, heights, low, high) {
 
 function findFavourites(pairs, points) {
   const links = new Map();
-  pairs.forEach(([v], i) => links.has(v) ? links.get(v).push(i) : links.set(v, [i]));
+  pairs.forEach(([v], i) => append(links, v, i));
   const favourites = new Map();
   for (const [v, own] of links) {
     const alike = own.filter((i) => points.has(pairs[i][1]) === points.has(v));
@@ -58,13 +73,12 @@ function findPulls(data, level, offset) {
   const points = new Set(ends.flat().filter((v) => data.vertices[v][0] === POINT && !ports.has(v)));
   const above = findFavourites(ends.map(([s, t]) => [t, s]), points), below = findFavourites(ends, points);
   const pulls = { above: new Map(), below: new Map() };
-  const add = (map, v, pull) => map.has(v) ? map.get(v).push(pull) : map.set(v, [pull]);
   level.links.forEach(([s, t, net, , isReversed], i) => {
     const isMain = !points.has(s) && !points.has(t);
     const strength = above.get(t) === i && below.get(s) === i ? (isMain ? MAIN_SPINE : SPINE) : 1;
     const shift = offset(s, net, true, isReversed) - offset(t, net, false, isReversed);
-    add(pulls.above, t, [s, shift, strength]);
-    add(pulls.below, s, [t, -shift, strength]);
+    append(pulls.above, t, [s, shift, strength]);
+    append(pulls.below, s, [t, -shift, strength]);
   });
   return pulls;
 }
@@ -121,7 +135,8 @@ class Placer {
     this.measure = measure;
     this.isFlat = data.direction === "LR" || data.direction === "RL";
     this.pads = padsOf(data.direction);
-    this.levels = data.levels.map((level, number) => number).filter((number) => this.isVisible(number));
+    const isVisible = (n) => !n || (open.has(n) && isSeen(data, open, data.levels[n].vertex));
+    this.levels = data.levels.map((level, number) => number).filter(isVisible);
     this.visible = new Set(this.levels);
     this.inner = new Map();
     this.size = data.vertices.map(([kind, , , w, h]) => this.turnSize(kind === SCOPE ? [w + MARK, h] : [w, h]));
@@ -132,20 +147,10 @@ class Placer {
     return this.isFlat ? [h, w] : [w, h];
   }
 
-  isVisible(number) {
-    while (number > 0) {
-      if (!this.open.has(number)) return false;
-      number = this.data.vertices[this.data.levels[number].vertex][1];
-    }
-    return true;
-  }
-
   // The vertex itself or the outermost folded scope around it.
   representative(v) {
     let seen = v;
-    for (let number = this.data.vertices[v][1]; number > 0; number = this.data.vertices[this.data.levels[number].vertex][1]) {
-      if (!this.open.has(number)) seen = this.data.levels[number].vertex;
-    }
+    for (const level of levelsAround(this.data, v)) if (!this.open.has(level)) seen = this.data.levels[level].vertex;
     return seen;
   }
 
@@ -253,10 +258,7 @@ class Placer {
 
   placeShared(number, inner) {
     const columns = new Map();
-    for (const group of this.groups[this.levels.indexOf(number)]) {
-      if (columns.has(group.gutter)) columns.get(group.gutter).push(group);
-      else columns.set(group.gutter, [group]);
-    }
+    for (const group of this.groups[this.levels.indexOf(number)]) append(columns, group.gutter, group);
     for (const [gutter, groups] of columns) {
       const height = (c) => this.heightInside(c, number);
       for (const group of groups) group.wanted = group.consumers.reduce((sum, c) => sum + height(c), 0) / group.consumers.length;

@@ -1,8 +1,8 @@
 """Sessions of onnxruntime on models of others: in a process of their own, which has a limit of memory and ends with this one.
 
 A few bytes of a model can make onnxruntime take any amount of memory, and this process would end with it. The other process
-imports the modules that this one imports, none from the current folder. Both sides send messages of msgpack, each after its
-length in eight bytes.
+imports the modules that this one imports, none from the current folder. Both sides send messages of msgpack; arrays follow as
+they are, and a model is in a file in memory that both have open, where the system has such files.
 """
 
 from __future__ import annotations
@@ -12,35 +12,34 @@ import subprocess
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
-from graphshare.execute.engines.onnx_session import OnnxSession, load_runtime, require_runtime
-from graphshare.ops.kernel import Array
+from graphshare.execute.engines.onnx_session import OnnxSession, has_runtime, load_runtime, require_runtime
 from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, chosen_memory
 from graphshare.text.format import format_bytes
+
+if TYPE_CHECKING:
+    from graphshare.ops.kernel import Array
 
 _START = """
 import sys
 from importlib import util
-init, *sys.path[:] = sys.argv[1:]
+init, model, *sys.path[:] = sys.argv[1:]
 spec = util.spec_from_file_location("graphshare", init)
 sys.modules["graphshare"] = util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["graphshare"])
 from graphshare.execute.engines.confined_session import serve
-serve()
+serve(model)
 """
 _LENGTH = 8
-_LARGEST = (1 << 32) - 1  # bytes that msgpack has in one value
 _BESIDE = 64 << 20  # bytes beside what is computed: the stacks of threads, and what the allocator keeps
 _FULL = 75  # the exit code where a message does not fit below the limit
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Cannot allocate memory")
@@ -49,8 +48,8 @@ _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Cannot alloc
 class ConfinedSession(OnnxSession):
     """A :class:`OnnxSession` in another process, which all of them share: what they take together counts against a limit."""
 
-    def __init__(self, model: bytes, folder: str = "", *, merge_equal: bool = True, awake: bool = True) -> None:
-        """Load a model as :class:`OnnxSession` does.
+    def __init__(self, model: bytes, folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any) -> None:
+        """Load a model as :class:`OnnxSession` does, which has the same options.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -60,10 +59,10 @@ class ConfinedSession(OnnxSession):
         require_runtime()
         self._process = _find_process()
         folder = os.path.abspath(folder) if folder else ""
-        options = {"folder": folder, "merge_equal": merge_equal, "awake": awake}
-        self._number, self.version, *shapes, self.dtypes, self.outputs, self.unreadable = self._process.ask(
-            "open", model, options
-        )
+        beside: list[Any] = []
+        packed = {name: _pack(array, beside) for name, array in (arrays or {}).items()}
+        answer, _ = self._process.ask("open", packed, {"folder": folder, **options}, model=model, beside=beside)
+        self._number, self.version, *shapes, self.dtypes, self.outputs, self.unreadable = answer
         self.inputs, self.defaults = ({name: tuple(shape) for name, shape in each.items()} for each in shapes)
 
     @property
@@ -78,23 +77,26 @@ class ConfinedSession(OnnxSession):
             InputError: onnxruntime fails.
             MemoryLimitError: it takes more memory than the limit.
         """
-        taken = {name: _pack(array) for name, array in feeds.items() if name in self.dtypes}
-        return [_unpack(value) for value in self._process.ask("run", self._number, taken)]
+        beside: list[Any] = []
+        taken = {name: _pack(array, beside) for name, array in feeds.items() if name in self.dtypes}
+        values, data = self._process.ask("run", self._number, taken, beside=beside)
+        return [_unpack(value, data) for value in values]
 
     def __del__(self) -> None:
         if hasattr(self, "_number"):
             self._process.closed.append(self._number)
 
 
-def open_session(model: bytes, folder: str = "", *, merge_equal: bool = True) -> OnnxSession:
+def open_session(model: bytes, folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any) -> OnnxSession:
     """Return a session on a model that was translated here: in this process, unless the user limits memory."""
     kind = OnnxSession if chosen_memory() is None else ConfinedSession
-    return kind(model, folder, merge_equal=merge_equal)
+    return kind(model, folder, arrays=arrays, **options)
 
 
 def start_process() -> None:
-    """Start the process of sessions if there is none; it gets ready while the caller goes on."""
-    _find_process()
+    """Start the process of sessions if there is none, and onnxruntime is installed; it gets ready while the caller goes on."""
+    if has_runtime():
+        _find_process()
 
 
 class _Process:
@@ -104,13 +106,18 @@ class _Process:
         self.closed: deque[int] = deque()  # not told at once: garbage is collected at any time, in the middle of a message too
         self.owner = os.getpid()
         self._lock = Lock()
+        self._model = os.fdopen(os.memfd_create("model"), "wb") if sys.platform == "linux" else None
+        files = [] if self._model is None else [self._model.fileno()]
+        path = "".join(f"/proc/self/fd/{file}" for file in files)
+        package, *places = _list_module_places()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _START, *_list_module_places()],
+                [sys.executable, "-I", "-c", _START, package, path, *places],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                pass_fds=files,
             )
         except (OSError, TypeError) as error:  # a program with Python inside may not know where Python is
             hint = "set sys.executable to the path of Python"
@@ -122,8 +129,10 @@ class _Process:
         """Whether it takes messages from this process."""
         return self.owner == os.getpid() and self._end.alive and self._process.poll() is None
 
-    def ask(self, kind: str, *values: Any) -> Any:
-        """Return the answer to a message, for which no more memory is taken than the user's limit or than is available.
+    def ask(self, kind: str, *values: Any, model: bytes = b"", beside: Sequence[Any] = ()) -> tuple[Any, list[bytes]]:
+        """Return the answer to a message, and the data beside it. ``beside`` is the data of the message.
+
+        No more memory is taken for it than the user's limit or than is available.
 
         Raises:
             InputError: the error that there was.
@@ -136,31 +145,45 @@ class _Process:
                 raise RefusedError(Fault("the process of the model's session has ended", hint="load the model again"))
             try:
                 while self.closed:
-                    self._send("close", None, self.closed.popleft())
-                self._send(kind, available_memory() if limit is None else limit, *values)
+                    self._send(("close", None, self.closed.popleft()))
+                if model:
+                    beside = [*beside, *self._place(model)]
+                self._send((kind, available_memory() if limit is None else limit, *values), beside)
                 assert self._process.stdout is not None
-                answer = _receive(self._process.stdout)
+                answer: Any = _receive(self._process.stdout)
             except BaseException:  # a limit of time, an interrupt: the answer is not wanted any more
                 self._end()
                 raise
-            if answer is None or answer[0] == "memory":
+            if answer is None:  # with its stdout the process has ended
+                code = self._process.wait()
+                answer = ("memory" if code == _FULL else "end", code), []
+            (outcome, value), data = answer
+            if outcome in ("memory", "end"):
                 self._end()
-        code = _FULL if answer is not None else self._process.wait()
-        if code != _FULL:
-            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if outcome == "end":
+            ending = f"signal {-value}" if value < 0 else f"exit code {value}"
             raise MemoryLimitError(Fault(f"onnxruntime ended without an answer ({ending})", hint=MORE_MEMORY))
-        outcome, value = ("memory", ()) if answer is None else answer
         if outcome == "memory":
             allowed = "is available" if limit is None else f"the limit of {format_bytes(limit)} allows"
             raise MemoryLimitError(Fault(f"the model takes more memory in onnxruntime than {allowed}", hint=MORE_MEMORY))
         if outcome == "error":
             raise InputError([Fault(text, where=where) for text, where in value])
-        return value
+        return value, data
 
-    def _send(self, *message: Any) -> None:
+    def _place(self, model: bytes) -> Sequence[bytes]:
+        """Write a model into the file in memory; return what goes beside the message: the model where there is no such file."""
+        if self._model is None:
+            return [model]
+        self._model.seek(0)
+        self._model.truncate()
+        self._model.write(model)
+        self._model.flush()
+        return []
+
+    def _send(self, message: tuple[Any, ...], beside: Sequence[Any] = ()) -> None:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # the missing answer says that the process has ended
-            _send(self._process.stdin, message)
+            _send(self._process.stdin, message, beside)
 
 
 _kept: list[_Process] = []  # one for all sessions, also those of later calls: starting it takes as long as many proofs
@@ -191,23 +214,25 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
                 stream.close()
 
 
-def serve() -> None:
-    """Open and run sessions as the messages on stdin say, and answer on stdout, until stdin ends."""
+def serve(model: str) -> None:
+    """Open and run sessions as the messages on stdin say, and answer on stdout, until stdin ends.
+
+    ``model`` is the path of the file of the models; where it is empty they stand beside the messages.
+    """
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # native code prints what it likes
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_listen, args=(messages,), daemon=True).start()
     sessions: dict[int, OnnxSession] = {}
-    numbers = count()
+    handlers: dict[str, Callable[..., Any]] = {"open": partial(_open, sessions, model), "run": partial(_run, sessions)}
     held = _measure_data()
     while True:
-        kind, limit, *values = messages.get()
+        (kind, limit, *values), data = messages.get()
         if kind == "close":
             del sessions[values[0]]
             continue
         _limit_memory(held, limit)
-        compute = partial(_open, sessions, next(numbers)) if kind == "open" else partial(_run, sessions)
-        _send(out, _answer(partial(compute, *values)))
+        _send(out, *_answer(partial(handlers[kind], data, *values)))
 
 
 def _listen(messages: SimpleQueue[Any]) -> None:
@@ -220,25 +245,52 @@ def _listen(messages: SimpleQueue[Any]) -> None:
     os._exit(0)
 
 
-def _answer(compute: Callable[[], Any]) -> tuple[str, Any]:
-    """Return what ``compute`` does, or which error it raises."""
+def _answer(compute: Callable[[], tuple[Any, list[Any]]]) -> tuple[tuple[str, Any], list[Any]]:
+    """Return what ``compute`` does, or which error it raises, and the data beside it."""
     try:
-        return "value", compute()
+        value, beside = compute()
     except MemoryError:
-        return "memory", None
+        return ("memory", None), []
     except GraphshareError as error:
         faults = [(fault.message, fault.where) for fault in error.faults]
-        return ("memory", None) if any(text in str(error) for text in _NO_MEMORY) else ("error", faults)
+        return (("memory", None) if any(text in str(error) for text in _NO_MEMORY) else ("error", faults)), []
+    return ("value", value), beside
 
 
-def _open(sessions: dict[int, OnnxSession], number: int, model: bytes, options: dict[str, Any]) -> tuple[Any, ...]:
-    session = sessions[number] = OnnxSession(model, **options)
+def _open(
+    sessions: dict[int, OnnxSession],
+    path: str,
+    data: list[bytes],
+    arrays: Mapping[str, Any],
+    options: dict[str, Any],
+) -> tuple[Any, list[Any]]:
+    """Open a session; return its number and what is known of its model."""
+    model = path or data.pop()
+    options["arrays"] = {name: _unpack(array, data) for name, array in arrays.items()}
+    number = max(sessions, default=0) + 1
+    session = sessions[number] = _load(model, options)
     own = session.inputs, session.defaults, session.dtypes, session.outputs, session.unreadable
-    return number, session.version, *own
+    return (number, session.version, *own), []
 
 
-def _run(sessions: Mapping[int, OnnxSession], number: int, feeds: Mapping[str, Any]) -> list[Any]:
-    return [_pack(value) for value in sessions[number].run({name: _unpack(array) for name, array in feeds.items()})]
+def _load(model: str | bytes, options: dict[str, Any]) -> OnnxSession:
+    """Return a session on a model, from its path or its bytes."""
+    if isinstance(model, str):
+        if not options["folder"]:  # which onnxruntime heeds for bytes alone
+            with suppress(InputError):  # the message would name this file
+                return OnnxSession(model, **options)
+        with open(model, "rb") as file:
+            model = file.read()
+    return OnnxSession(model, **options)
+
+
+def _run(
+    sessions: Mapping[int, OnnxSession], data: Sequence[bytes], number: int, feeds: Mapping[str, Any]
+) -> tuple[list[Any], list[Any]]:
+    """Return the outputs of a session, and the data beside them."""
+    beside: list[Any] = []
+    outputs = sessions[number].run({name: _unpack(array, data) for name, array in feeds.items()})
+    return [_pack(value, beside) for value in outputs], beside
 
 
 def _measure_data() -> int:
@@ -261,45 +313,56 @@ def _limit_memory(held: int, size: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (min(bounds, default=resource.RLIM_INFINITY), hard))
 
 
-def _pack(value: Any) -> Any:
-    """Return a value of onnxruntime as a message has it: an array, a list of them (sequences), a map, or nothing."""
+def _pack(value: Any, beside: list[Any]) -> Any:
+    """Return a value of onnxruntime as a message has it: an array, a list of them (sequences), a map, or nothing.
+
+    The numbers of an array are added to ``beside``.
+    """
+    import numpy as np  # start-up: the process is started before this one needs numpy
+
     if isinstance(value, list):
-        return "list", [_pack(each) for each in value]
+        return "list", [_pack(each, beside) for each in value]
     if not isinstance(value, np.ndarray):
         if not isinstance(value, dict | str | int | float | bool | None):
             raise RefusedError(Fault(f"onnxruntime gives a value of type {type(value).__name__}, which is not compared"))
         return "plain", value
     if value.dtype.kind == "O":
         return "texts", value.shape, [str(text) for text in value.ravel()]
-    if value.nbytes > _LARGEST:
-        raise RefusedError(Fault(f"{format_bytes(value.nbytes)} in one value are more than go from process to process"))
-    return "array", value.shape, value.dtype.str, np.ascontiguousarray(value).data.cast("B") if value.size else b""
+    beside.append(np.ascontiguousarray(value).data.cast("B") if value.size else b"")
+    return "array", value.shape, value.dtype.str, len(beside) - 1
 
 
-def _unpack(packed: Any) -> Any:
+def _unpack(packed: Any, data: Sequence[bytes]) -> Any:
+    """Return the value that :func:`_pack` was given; ``data`` is what stands beside the message."""
+    import numpy as np  # start-up: as above
+
     kind, *rest = packed
     if kind == "list":
-        return [_unpack(each) for each in rest[0]]
+        return [_unpack(each, data) for each in rest[0]]
     if kind == "plain":
         return rest[0]
     if kind == "texts":
         return np.array(rest[1], dtype=object).reshape(rest[0])
-    shape, dtype, data = rest
-    return np.frombuffer(data, dtype).reshape(shape)
+    shape, dtype, place = rest
+    return np.frombuffer(data[place], dtype).reshape(shape)
 
 
-def _send(stream: IO[bytes], message: Any) -> None:
-    data = msgspec.msgpack.encode(message)
-    stream.write(len(data).to_bytes(_LENGTH, "big"))
-    view = memoryview(data)
-    while view:
-        view = view[stream.write(view) :]
+def _send(stream: IO[bytes], message: Any, beside: Sequence[Any] = ()) -> None:
+    """Write a message and the data beside it, after the length of the message in eight bytes."""
+    head = msgspec.msgpack.encode((message, [len(data) for data in beside]))
+    for data in (len(head).to_bytes(_LENGTH, "big"), head, *beside):
+        view = memoryview(data)
+        while view:
+            view = view[stream.write(view) :]
     stream.flush()
 
 
-def _receive(stream: IO[bytes]) -> Any:
-    """Return the next message, None at the end of the stream."""
-    head = stream.read(_LENGTH)
-    size = int.from_bytes(head, "big")
-    data = stream.read(size) if len(head) == _LENGTH else b""
-    return msgspec.msgpack.decode(data) if size and len(data) == size else None
+def _receive(stream: IO[bytes]) -> tuple[Any, list[bytes]] | None:
+    """Return the next message and the data beside it, None where the stream ends."""
+    size = int.from_bytes(stream.read(_LENGTH), "big")
+    head = stream.read(size)
+    if not size or len(head) < size:
+        return None
+    message, sizes = msgspec.msgpack.decode(head)
+    beside = [stream.read(size) for size in sizes]
+    return (message, beside) if [len(data) for data in beside] == sizes else None

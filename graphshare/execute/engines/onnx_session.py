@@ -9,10 +9,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from graphshare.errors import Fault, InputError, UsageError, install_command
-from graphshare.ops.kernel import Array
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
+
+    from graphshare.ops.kernel import Array
 
 _QUIET = 4  # onnxruntime's severity level above which it prints nothing
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")

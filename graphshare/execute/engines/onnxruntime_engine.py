@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import InputError, RefusedError
+from graphshare.execute.engines.confined_session import open_session
 from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
 from graphshare.execute.engines.onnx_session import OnnxSession, require_runtime
 from graphshare.export_onnx.opsets import DEFAULT
@@ -52,7 +53,7 @@ class OnnxRuntime:
             raise NodesRefusedError({node: reason for node in part.inference.nodes if not node.is_variable})
         translated = translate_part(part)
         try:
-            session = OnnxSession(
+            session = open_session(
                 translated.data, arrays=translated.arrays, optimize=part.repeated, awake=part.alone and part.repeated
             )
         except InputError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, OutputError, install_command
-from graphshare.files.remote.patience import describe_timeout, s3_options
+from graphshare.files.remote.patience import describe_timeout, http_options, s3_options
 from graphshare.text.format import shorten
 from graphshare.text.urls import find_scheme, hide_secrets, redact
 
@@ -98,14 +98,14 @@ def _import_fsspec(url: str) -> Any:
 
 
 def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
-    """Return the file system of a URL and its path there. What speaks S3 gets limits on how long it waits."""
-    schemes = {link.partition("://")[0].lower() for link in url.split("::")} & {"s3", "s3a"}
-    if not schemes:
-        return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
+    """Return the file system of a URL and its path there. What speaks S3 or HTTP gets limits on how long it waits."""
+    schemes = {link.partition("://")[0].lower() for link in url.split("::")}
     configured = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}
-    options = {scheme: s3_options(configured) for scheme in schemes}
-    for scheme in schemes:
+    options = {scheme: s3_options(configured) for scheme in schemes & {"s3", "s3a"}}
+    for scheme in options:
         fsspec.filesystem(scheme, **options[scheme]).retries = 1  # botocore repeats requests, and knows which
+    if "::" in url:  # an archive is read by fsspec, which waits without a limit
+        options |= {scheme: http_options(fsspec.config.conf.get(scheme, {})) for scheme in schemes & {"http", "https"}}
     return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
 
 

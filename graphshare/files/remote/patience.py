@@ -68,6 +68,39 @@ def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
     return {**configured, "config_kwargs": {**settings, **configured.get("config_kwargs", {})}}
 
 
+def http_options(configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of fsspec's HTTP with these limits; ``configured`` are those of the user's configuration, which win."""
+    return {**configured, "client_kwargs": {"response_class": _make_response_class(), **configured.get("client_kwargs", {})}}
+
+
+@cache
+def _make_response_class() -> type:
+    """Return the class of answers by HTTP: each part that is read of them is there in time."""
+    from aiohttp import ClientResponse  # an optional package
+
+    class PacedResponse(ClientResponse):
+        async def start(self, connection: Any) -> Any:
+            response = await asyncio.wait_for(super().start(connection), SILENCE)
+            self.content: Any = _PacedStream(self.content, self.content_length or 0)
+            return response
+
+    return PacedResponse
+
+
+class _PacedStream:
+    """A stream of aiohttp that is not waited for without a limit, as after a chunk whose size is none."""
+
+    def __init__(self, stream: Any, size: int) -> None:
+        self._stream, self._size = stream, size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def read(self, size: int = -1) -> bytes:
+        data: bytes = await asyncio.wait_for(self._stream.read(size), allow_seconds(size if size > 0 else self._size))
+        return data
+
+
 @cache
 def _make_session_class() -> type:
     """Return the class of connections to S3: each answer without a stream is there in time."""

@@ -17,7 +17,7 @@ from graphshare.formats.images.settings import COLORS, ImageSettings, crop_corne
 from graphshare.formats.wrong_file import refuse_file
 from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

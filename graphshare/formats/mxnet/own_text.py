@@ -11,27 +11,18 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
-from typing import NamedTuple
 
 from graphshare.formats.mxnet.json_writer import JsonWriter
+from graphshare.formats.mxnet.places import ValueSpan, find_elements, find_members, skip_blanks
 from graphshare.formats.mxnet.source import FileText
 from graphshare.ir.graph import Node
 
 Pairs = Mapping[str, str]
 """Each key of an object with the text of its value in some layout."""
 
-_BLANK = re.compile(r"[ \t\n\r]*")
-_DECODER = json.JSONDecoder(strict=False)
 _ID = re.compile(r"(\[[ \t\n\r]*)([^][, \t\n\r]+)")
 _HALF = r"\\u[dD][89abAB]..(?=\\u[dD][c-fC-F])"
 _CHARACTER = re.compile(rf"(?:{_HALF})?(?:\\u.{{4}}|\\.|.)", re.DOTALL)
-
-
-class ValueSpan(NamedTuple):
-    """Where a value stands in a text: the place of its first character and the one behind its last."""
-
-    start: int
-    end: int
 
 
 class OwnText:
@@ -39,8 +30,8 @@ class OwnText:
 
     def __init__(self, file: FileText) -> None:
         self._text = text = file.data.decode()
-        self._members = _find_members(text, _skip(text, 0))
-        self._nodes = _find_elements(text, self._members["nodes"].start)
+        self._members = find_members(text, skip_blanks(text, 0))
+        self._nodes = list(find_elements(text, self._members["nodes"].start))
         self._ids = _find_sources(file)
 
     def source(self, node: Node) -> int | None:
@@ -54,7 +45,7 @@ class OwnText:
             return text
         if old.keys() != new.keys():
             return None
-        return _replace(text, _find_members(text, 0), old, new, texts)
+        return _replace(text, find_members(text, 0), old, new, texts)
 
     def array(self, sources: Sequence[int | None], nodes: Iterable[str], start: str, comma: str) -> Iterator[str]:
         """Yield the array of nodes from the texts of ``nodes``; ``sources`` are their ids in the file.
@@ -142,34 +133,3 @@ def _change_string(own: str, new: str, texts: JsonWriter) -> str:
     prefix = min(prefix, most - suffix)
     middle = texts.quote(new[prefix : len(new) - suffix])[1:-1]
     return "".join(chain('"', escaped[:prefix], middle, escaped[len(escaped) - suffix :], '"'))
-
-
-def _find_members(text: str, start: int) -> dict[str, ValueSpan]:
-    """Return where the values of an object stand; of a key given twice the last counts."""
-    members: dict[str, ValueSpan] = {}
-    at = _skip(text, start + 1)
-    while text[at] != "}":
-        key, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, _skip(text, at) + 1)
-        end = _DECODER.raw_decode(text, at)[1]
-        members[key] = ValueSpan(at, end)
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return members
-
-
-def _find_elements(text: str, start: int) -> list[ValueSpan]:
-    """Return where the elements of an array stand."""
-    elements: list[ValueSpan] = []
-    at = _skip(text, start + 1)
-    while text[at] != "]":
-        end = _DECODER.raw_decode(text, at)[1]
-        elements.append(ValueSpan(at, end))
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return elements
-
-
-def _skip(text: str, at: int) -> int:
-    match = _BLANK.match(text, at)
-    return match.end() if match else at

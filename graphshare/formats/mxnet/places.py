@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
 
 Steps = tuple[str | int, ...]
 _BLANK = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder(strict=False)
+
+
+class ValueSpan(NamedTuple):
+    """Where a value stands in a text: the place of its first character and the one behind its last."""
+
+    start: int
+    end: int
 
 
 class _Step(dict["str | int", "_Step"]):
@@ -34,15 +43,18 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
             at = at[step]
         at.ends.append(path)
     offsets: dict[Steps, int] = {}
-    pending = [(root, _skip(text, 1 if text[:1] == "\ufeff" else 0))]
+    pending = [(root, skip_blanks(text, 1 if text[:1] == "\ufeff" else 0))]
     while pending:
         target, start = pending.pop()
         for path in _all_ends(target):
             offsets[path] = start
         if target and text[start] == "{":
-            pending.extend(_members(text, start, target))
+            members = find_members(text, start)
+            pending.extend((target[key], span.start) for key, span in members.items() if key in target)
         elif target and text[start] == "[":
-            pending.extend(_elements(text, start, target))
+            last = max((step for step in target if isinstance(step, int)), default=-1)
+            elements = enumerate(islice(find_elements(text, start), last + 1))
+            pending.extend((target[number], span.start) for number, span in elements if number in target)
     return offsets
 
 
@@ -67,34 +79,33 @@ def _all_ends(target: _Step) -> Iterable[Steps]:
         pending.extend(at.values())
 
 
-def _members(text: str, start: int, target: _Step) -> list[tuple[_Step, int]]:
-    offsets: dict[str, int] = {}
-    at = _skip(text, start + 1)
+def find_members(text: str, start: int) -> dict[str, ValueSpan]:
+    """Return where the values of the object at ``start`` are; of a key given twice the last counts."""
+    members: dict[str, ValueSpan] = {}
+    at = skip_blanks(text, start + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, _skip(text, at) + 1)
-        if key in target:
-            offsets[key] = at
-        at = _skip(text, _DECODER.raw_decode(text, at)[1])
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-    return [(target[key], place) for key, place in offsets.items()]
+        at = skip_blanks(text, skip_blanks(text, at) + 1)
+        members[key], at = _read_value(text, at)
+    return members
 
 
-def _elements(text: str, start: int, target: _Step) -> list[tuple[_Step, int]]:
-    offsets = []
-    last = max((step for step in target if isinstance(step, int)), default=-1)
-    at, number = _skip(text, start + 1), 0
-    while number <= last and text[at] != "]":
-        if number in target:
-            offsets.append((target[number], at))
-        at = _skip(text, _DECODER.raw_decode(text, at)[1])
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-        number += 1
-    return offsets
+def find_elements(text: str, start: int) -> Iterator[ValueSpan]:
+    """Yield where the elements of the array at ``start`` are."""
+    at = skip_blanks(text, start + 1)
+    while text[at] != "]":
+        span, at = _read_value(text, at)
+        yield span
 
 
-def _skip(text: str, at: int) -> int:
+def _read_value(text: str, start: int) -> tuple[ValueSpan, int]:
+    """Return where a value is, and where the next one begins, or the bracket after the last one."""
+    end = _DECODER.raw_decode(text, start)[1]
+    at = skip_blanks(text, end)
+    return ValueSpan(start, end), skip_blanks(text, at + 1) if text[at] == "," else at
+
+
+def skip_blanks(text: str, at: int) -> int:
+    """Return the place of the next character that is not white space."""
     match = _BLANK.match(text, at)
     return match.end() if match else at

@@ -14,7 +14,7 @@ from typing import Any
 
 from graphshare.errors import Fault
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.output_paths import STDOUT
+from graphshare.files.paths import STDOUT
 from graphshare.formats.model_format import refuse_differences
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.document import Buffer

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from graphshare.formats.onnx.attributes import AttributeReader
 from graphshare.formats.onnx.attributes import Attributes as ReadAttributes
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
-from graphshare.formats.onnx.inner_tensors import keep_message
 from graphshare.formats.onnx.messages import (
     Dimensions,
     describe_tensor,
@@ -18,11 +17,14 @@ from graphshare.formats.onnx.messages import (
     describe_value,
     encode_attribute,
     encode_pair,
+    keep_field,
+    keep_message,
 )
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import (
     FIRST_CONSTANTS,
     METADATA,
+    NO_SOURCE,
     OPSET,
     MemoryFile,
     NamedMessage,
@@ -33,6 +35,7 @@ from graphshare.formats.onnx.stored import (
     ValueMessages,
     find_stored,
     outputs_of,
+    replace_stored,
 )
 from graphshare.formats.onnx.tensors import locate_tensor
 from graphshare.formats.onnx.values import describe_variable
@@ -107,15 +110,14 @@ def make_parameter(graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) 
     node = make_initializer(name, Tensor(dtype, shape, None), _LAST)
     if not isinstance(graph.source, OnnxSource) or graph.source.ir_version >= FIRST_CONSTANTS:
         return node
-    stored = replace(find_stored(node.details), input=_declare(name, describe_type(dtype, shape)))
-    return replace(node, details=replace(node.details, stored=stored))
+    return replace_stored(node, input=_declare(name, describe_type(dtype, shape)))
 
 
 def take_outputs(node: Node, other: Node) -> Node:
     """Return an operator with the outputs of another one: their names, types and annotations."""
-    stored = replace(find_stored(node.details), values=find_stored(other.details).values)
+    node = replace_stored(node, values=find_stored(other.details).values)
     outputs = other.details.outputs[: len(node.details.outputs)]
-    return replace(node, name=other.name, details=replace(node.details, outputs=outputs, stored=stored))
+    return replace(node, name=other.name, details=replace(node.details, outputs=outputs))
 
 
 def make_input(name: str, dtype: str, shape: Dimensions) -> Node:
@@ -254,18 +256,13 @@ def make_body_source(name: str) -> OnnxSource:
     """Return the source of a subgraph called ``name``."""
     message = Message()
     message.add_text(_GRAPH_NAME, name)
-    nothing = MemoryFile(b"")
-    return OnnxSource(nothing, Span(nothing, 0, 0), rest=((_GRAPH_NAME, keep_message(message)),) if name else ())
+    return replace(NO_SOURCE, rest=((_GRAPH_NAME, keep_message(message)),) if name else ())
 
 
 def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
     """Return the source of a model with more metadata."""
-    fields = list(source.fields)
-    for key, value in metadata.items():
-        message = Message()
-        message.add_message(METADATA, encode_pair(key, value))
-        fields.append((METADATA, keep_message(message)))
-    return replace(source, fields=tuple(fields))
+    fields = [(METADATA, keep_field(METADATA, encode_pair(key, value))) for key, value in metadata.items()]
+    return replace(source, fields=(*source.fields, *fields))
 
 
 def _declare(name: str, type_bytes: bytes) -> NamedMessage:

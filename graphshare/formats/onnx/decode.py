@@ -38,7 +38,7 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TakenNames,
     TensorPlace,
-    find_stored,
+    replace_stored,
 )
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
@@ -116,8 +116,7 @@ def _read_main(file: OnnxFile, lists: Lists) -> tuple[tuple[Node, ...], tuple[En
     taken = TakenNames(scope.values if reader.lifted else ())
     names: dict[Node, str] = {}
     for node in reader.lifted:
-        free = taken.find_free(node.name)
-        taken.add(free)
+        free = taken.take(node.name)
         if free != node.name:
             names[node] = free
     if not names:
@@ -127,10 +126,8 @@ def _read_main(file: OnnxFile, lists: Lists) -> tuple[tuple[Node, ...], tuple[En
 
 
 def _name_lifted(node: Node, name: str) -> Node:
-    stored = msgspec.structs.replace(find_stored(node.details), outputs=(name,))
-    return msgspec.structs.replace(
-        node, name=name, details=msgspec.structs.replace(node.details, outputs=(name,), stored=stored)
-    )
+    renamed = replace_stored(node, outputs=(name,))
+    return msgspec.structs.replace(renamed, name=name, details=msgspec.structs.replace(renamed.details, outputs=(name,)))
 
 
 def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
@@ -140,10 +137,10 @@ def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
             domain = text_at(file.data, field)
         elif field[0] == 2:
             version = integer_at(file.data, field)
-    return _name_domain(domain), version
+    return name_domain(domain), version
 
 
-def _name_domain(domain: str) -> str:
+def name_domain(domain: str) -> str:
     """Return a domain; ONNX's own, which has two names, by the empty one."""
     return "" if domain == "ai.onnx" else domain
 
@@ -366,7 +363,7 @@ class _GraphReader:
             return self._read_constant(weight, stored, rank, scope, field[2])
         values = {**known.values, OVERLOAD: overload} if overload else known.values
         stored = Stored(list_messages(outputs, by_output), span, tuple(inputs), tuple(outputs), label, outer=known.outer)
-        details = NodeDetails(_name_domain(domain), stored.outputs, values, absent, label, stored=stored, bodies=known.bodies)
+        details = NodeDetails(name_domain(domain), stored.outputs, values, absent, label, stored=stored, bodies=known.bodies)
         node = Node(op, name, known.texts, tuple(entries), len(outputs), subgraphs=known.graphs, details=details)
         for index, output in enumerate(outputs):
             if output:

@@ -19,6 +19,7 @@ from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.walk import iter_graphs
 from graphshare.text.format import format_bytes, format_names
 from graphshare.text.urls import is_url, redact
 
@@ -189,12 +190,8 @@ class Placement:
 
 def list_initializers(graph: Graph) -> Iterator[Node]:
     """Yield the initializers of a graph and of its subgraphs."""
-    pending = [graph]
-    while pending:
-        for node in pending.pop().nodes:
-            if find_stored(node.details).tensor is not None:
-                yield node
-            pending.extend(node.subgraphs)
+    for each in iter_graphs(graph):
+        yield from (node for node in each.nodes if find_stored(node.details).tensor is not None)
 
 
 def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:

@@ -19,7 +19,7 @@ from graphshare.formats.onnx.external import find_missing_data
 from graphshare.formats.onnx.integer_inputs import find_integers
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
 from graphshare.formats.onnx.statements import find_changes
-from graphshare.formats.onnx.stored import OnnxFile, OnnxSource
+from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, source_of
 from graphshare.formats.onnx.types import list_replaceable, list_types
 from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs
 from graphshare.formats.onnx.write import encode_graph_file, list_as_read
@@ -120,7 +120,7 @@ class OnnxFormat(ModelFormat):
         return graph.source.describe() if isinstance(graph.source, OnnxSource) else ""
 
     def operator_set(self, graph: Graph) -> int | None:
-        return graph.source.opsets.get("") if isinstance(graph.source, OnnxSource) else None
+        return source_of(graph).opsets.get("")
 
     def list_types(self, graph: Graph) -> Mapping[str, object]:
         return list_types(graph)

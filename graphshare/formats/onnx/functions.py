@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
-from graphshare.formats.onnx.inner_tensors import keep_message
+from graphshare.formats.onnx.decode import name_domain
+from graphshare.formats.onnx.messages import keep_field, keep_message, rewrite_message
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.statements import FunctionKey, Functions, key_of_call, list_calls, list_functions
-from graphshare.formats.onnx.stored import FUNCTION, OnnxFile, OnnxSource, Span, find_stored
+from graphshare.formats.onnx.statements import FunctionKey, Functions, key_of_call, list_calls, list_functions, name_function
+from graphshare.formats.onnx.stored import FUNCTION, Span, find_stored, replace_stored, source_of
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
 
 _NAME = {"function": 1, "operator": 4}
-_PARTS = {("function", 7): "operator", ("operator", 5): "attribute", ("attribute", 6): "graph", ("attribute", 11): "graph",
-          ("graph", 1): "operator"}  # fmt: skip
+_PARTS = {
+    "function": {7: "operator"},
+    "operator": {5: "attribute"},
+    "attribute": {6: "graph", 11: "graph"},
+    "graph": {1: "operator"},
+}
 _Names = Mapping[FunctionKey, str]
 
 
@@ -25,7 +31,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
 
     A function also clashes with an operator of its name of a model that does not define it.
     """
-    models: list[Functions] = [list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {} for graph in graphs]
+    models: list[Functions] = [list_functions(graph) for graph in graphs]
     calls = [
         {*list_calls(graph.nodes), *(call for function in functions.values() for call in list_calls(function.nodes))}
         for graph, functions in zip(graphs, models, strict=True)
@@ -49,7 +55,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
         for key in functions.keys() - names.keys():  # what calls another one is no longer a function of these bytes
             taken[key] = contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
         renamed = _rename(graph, functions, names) if names else graph
-        yield renamed, {".".join(filter(None, key)): name for key, name in names.items()}
+        yield renamed, {name_function(key): name for key, name in names.items()}
 
 
 def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
@@ -58,11 +64,8 @@ def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
     fields: dict[Span, Span] = {}
     for key, function in functions.items():
         if key in names or not names.keys().isdisjoint(list_calls(function.nodes)):
-            message, span = Message(), function.span
-            message.add_message(FUNCTION, _encode(span.file, span.start, span.end, "function", names, names.get(key, "")))
-            fields[function.field] = keep_message(message)
-    source = graph.source
-    assert isinstance(source, OnnxSource)
+            fields[function.field] = keep_field(FUNCTION, _encode(function.span, "function", names, names.get(key, "")))
+    source = source_of(graph)
     source = replace(source, fields=tuple([(number, fields.get(span, span)) for number, span in source.fields]), heads=())
     return replace(renamed, source=source)
 
@@ -73,9 +76,8 @@ def _rename_calls(node: Node, names: _Names) -> Node:
     name, stored = names.get(key_of_call(node)), find_stored(node.details)
     if stored.node is None or (name is None and all(map(lambda a, b: a is b, bodies, node.subgraphs))):
         return node
-    message = _encode(stored.node.file, stored.node.start, stored.node.end, "operator", names)
-    details = replace(node.details, stored=replace(stored, node=keep_message(message)))
-    return replace(node, op=name or node.op, subgraphs=bodies, details=details)
+    changed = replace_stored(node, node=keep_message(_encode(stored.node, "operator", names)))
+    return replace(changed, op=name or node.op, subgraphs=bodies)
 
 
 def _rename_in_body(graph: Graph, names: _Names) -> Graph:
@@ -83,20 +85,17 @@ def _rename_in_body(graph: Graph, names: _Names) -> Graph:
     return graph if all(node is image for node, image in images.items()) else renamed
 
 
-def _encode(file: OnnxFile, start: int, end: int, kind: str, names: _Names, own: str = "") -> Message:
+def _encode(span: Span, kind: str, names: _Names, own: str = "") -> Message:
     """Return a message, with ``own`` as its name if that is given, in which functions are called by their new names."""
-    fields = list(scan(file.data, start, end))
     if kind == "operator":
         texts = {7: "", _NAME[kind]: "", 8: ""}  # domain, operator, overload
-        texts.update({field[0]: text_at(file.data, field) for field in fields if field[0] in texts})
+        data = span.file.data
+        texts.update({field[0]: text_at(data, field) for field in scan(data, span.start, span.end) if field[0] in texts})
         domain, op, overload = texts.values()
-        own = names.get(("" if domain == "ai.onnx" else domain, op, overload), "")
-    message = Message()
-    for number, _, begin, inner, stop in fields:
-        if (kind, number) in _PARTS:
-            message.add_message(number, _encode(file, inner, stop, _PARTS[kind, number], names))
-        elif own and number == _NAME.get(kind):
-            message.add_bytes(number, encode_text(own))
-        else:
-            message.add_encoded(Span(file, begin, stop))
-    return message
+        own = names.get((name_domain(domain), op, overload), "")
+    changes: dict[int, Callable[[Span], Message | bytes]] = {
+        number: partial(_encode, kind=part, names=names) for number, part in _PARTS[kind].items()
+    }
+    if own:
+        changes[_NAME[kind]] = lambda _: encode_text(own)
+    return rewrite_message(span, changes)

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.messages import ExternalRange, replace_data
+from graphshare.formats.onnx.messages import ExternalRange, keep_field, keep_message, replace_data, rewrite_message
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.stored import (
     FUNCTION,
     TRAINING,
     FileRange,
-    MemoryFile,
-    OnnxFile,
-    OnnxSource,
     Span,
     TensorPlace,
     find_stored,
+    replace_stored,
+    source_of,
 )
 from graphshare.formats.onnx.tensors import locate_sparse, locate_tensor
 from graphshare.formats.onnx.wire import WireError, scan, text_at
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
+from graphshare.ir.walk import iter_graphs
 
 _MAX_DEPTH = 200  # messages in one another; protobuf itself reads 100
 #: The fields of a message that lead to tensors, by what they hold.
@@ -40,8 +41,8 @@ _KINDS = {FUNCTION: "function", TRAINING: "training"}
 _NO_BODIES = {5: "tensor", 10: "tensor"}
 
 Moves = Mapping[FileRange, ExternalRange | Blob]
-TensorChange = Callable[[OnnxFile, int, int], Message]
-"""Returns what becomes of the TensorProto from one byte of a file to another."""
+TensorChange = Callable[[Span], Message]
+"""Returns what becomes of a TensorProto."""
 
 
 class InnerTensor(msgspec.Struct, frozen=True, eq=False):
@@ -61,12 +62,10 @@ def list_inner_tensors(graph: Graph) -> Iterator[InnerTensor]:
     Raises:
         InputError: a function is malformed.
     """
-    pending = [graph]
-    while pending:
-        for node in pending.pop().nodes:
+    for each in iter_graphs(graph):
+        for node in each.nodes:
             for place in find_stored(node.details).outer:
                 yield InnerTensor(node.name, place, node)
-            pending.extend(node.subgraphs)
     yield from list_outside_graph(graph)
 
 
@@ -81,14 +80,10 @@ def move_inner_data(graph: Graph, moves: Moves) -> Graph:
     if not moves:
         return graph
 
-    def move(file: OnnxFile, start: int, end: int) -> Message:
-        place = locate_tensor(file, start, end)
+    def move(span: Span) -> Message:
+        place = locate_tensor(span.file, span.start, span.end)
         where = moves.get(FileRange(place.path, place.start, place.end)) if place.path else None
-        if where is not None:
-            return replace_data(Span(file, start, end), where)
-        message = Message()
-        message.add_encoded(Span(file, start, end))
-        return message
+        return rewrite_message(span, {}) if where is None else replace_data(span, where)
 
     return change_inner_tensors(graph, move, lambda node: bool(find_stored(node.details).outer), _list_parts(graph))
 
@@ -107,33 +102,26 @@ def change_inner_tensors(
     initializers included.
     """
     changed, _ = rebuild_graph(graph, lambda node: _change_in_node(node, change, is_concerned, enters_bodies))
-    source = graph.source
-    if isinstance(source, OnnxSource) and parts:
+    if parts:
+        source = source_of(graph)
         fields = [(number, _change_part(span, change) if span in parts else span) for number, span in source.fields]
         # Without the heads that were read the model is not taken for an untouched one, whose bytes are copied.
-        source = replace(source, fields=tuple(fields), heads=())
-    return replace(changed, source=source)
+        changed = replace(changed, source=replace(source, fields=tuple(fields), heads=()))
+    return changed
 
 
 def _change_in_node(node: Node, change: TensorChange, is_concerned: Callable[[Node], bool], enters_bodies: bool) -> Node:
     stored = find_stored(node.details)
     bodies = tuple([change_inner_tensors(body, change, is_concerned, enters_bodies=enters_bodies) for body in node.subgraphs])
     if stored.node is not None and is_concerned(node):
-        span = stored.node
-        changed = _encode(span.file, span.start, span.end, "operator", change, enters_bodies=enters_bodies)
-        node = replace(node, details=replace(node.details, stored=replace(stored, node=keep_message(changed), outer=())))
+        changed = _encode(stored.node, "operator", change, enters_bodies=enters_bodies)
+        node = replace_stored(node, node=keep_message(changed), outer=())
     return node if bodies == node.subgraphs else replace(node, subgraphs=bodies)
-
-
-def list_functions(graph: Graph) -> list[Span]:
-    """Return the functions of a model, each with its tag."""
-    return [span for number, span in graph.source.fields if number == FUNCTION] if isinstance(graph.source, OnnxSource) else []
 
 
 def _list_parts(graph: Graph) -> list[Span]:
     """Return the functions and the training information of a model that have external data, each with its tag."""
-    fields = graph.source.fields if isinstance(graph.source, OnnxSource) else ()
-    return [span for number, span in fields if number in _KINDS and b"location" in span.read()]
+    return [span for number, span in source_of(graph).fields if number in _KINDS and b"location" in span.read()]
 
 
 def _list_in_part(span: Span) -> Iterator[InnerTensor]:
@@ -159,31 +147,16 @@ def _list_in_part(span: Span) -> Iterator[InnerTensor]:
 
 def _change_part(span: Span, change: TensorChange) -> Span:
     """Return a function or training information, which has its tag, with other tensors."""
-    ((number, _, _, start, end),) = scan(span.file.data, span.start, span.end)
-    message = Message()
-    message.add_message(number, _encode(span.file, start, end, _KINDS[number], change))
-    return keep_message(message)
+    number, value = span.open_field()
+    return keep_field(number, _encode(value, _KINDS[number], change))
 
 
-def _encode(
-    file: OnnxFile, start: int, end: int, kind: str, change: TensorChange, *, enters_bodies: bool = True, depth: int = 0
-) -> Message:
+def _encode(span: Span, kind: str, change: TensorChange, *, enters_bodies: bool = True, depth: int = 0) -> Message:
     if depth > _MAX_DEPTH:
-        raise InputError(Fault(f"messages are nested deeper than {_MAX_DEPTH} levels", where=file.path, path=f"byte {start}"))
+        fault = f"messages are nested deeper than {_MAX_DEPTH} levels"
+        raise InputError(Fault(fault, where=span.file.path, path=f"byte {span.start}"))
     if kind == "tensor":
-        return change(file, start, end)
+        return change(span)
     parts = _NO_BODIES if kind == "attribute" and not enters_bodies else _PARTS[kind]
-    message = Message()
-    for number, _, begin, inner, stop in scan(file.data, start, end):
-        if number in parts:
-            part = _encode(file, inner, stop, parts[number], change, enters_bodies=enters_bodies, depth=depth + 1)
-            message.add_message(number, part)
-        else:
-            message.add_encoded(Span(file, begin, stop))
-    return message
-
-
-def keep_message(message: Message) -> Span:
-    """Return a message as bytes in memory."""
-    data = b"".join(message.pieces())
-    return Span(MemoryFile(data), 0, len(data))
+    encode = partial(_encode, change=change, enters_bodies=enters_bodies, depth=depth + 1)
+    return rewrite_message(span, {number: partial(encode, kind=part) for number, part in parts.items()})

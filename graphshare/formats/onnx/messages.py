@@ -5,28 +5,19 @@ The field numbers are those of onnx.proto (IR versions 7 to 11).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.stored import NamedMessage, Span
+from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
 from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, RAW, dtype_code
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
 
-# AttributeProto: where a value stands, and the number of its type.
-_FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = (
-    (2, 1),
-    (3, 2),
-    (4, 3),
-    (5, 4),
-    (6, 5),
-    (7, 6),
-    (8, 7),
-    (9, 8),
-)
+_FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = range(2, 10)
+"""The fields of values in an AttributeProto; the number of a value's type is one less."""
 Dimensions = Sequence[int | str | None]
 """Sizes; a text is one that the caller of a model chooses, by its name, None one of which nothing is known."""
 ExternalRange = tuple[str, int, int]
@@ -45,23 +36,40 @@ def rename_message(message: NamedMessage, name: str) -> Blob | Message:
     return renamed
 
 
+def rewrite_message(span: Span, changes: Mapping[int, Callable[[Span], Message | bytes]]) -> Message:
+    """Return a message whose fields of these numbers are what ``changes`` make of their values, and all else as it was read."""
+    message = Message()
+    for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
+        if number not in changes:
+            message.add_encoded(Span(span.file, begin, end))
+            continue
+        value = changes[number](Span(span.file, start, end))
+        if isinstance(value, bytes):
+            message.add_bytes(number, value)
+        else:
+            message.add_message(number, value)
+    return message
+
+
+def keep_message(message: Message) -> Span:
+    """Return a message as bytes in memory."""
+    data = b"".join(message.pieces())
+    return Span(MemoryFile(data), 0, len(data))
+
+
+def keep_field(number: int, value: Message) -> Span:
+    """Return a field with its tag as bytes in memory."""
+    field = Message()
+    field.add_message(number, value)
+    return keep_message(field)
+
+
 def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     """Return a SparseTensorProto under another name, which is that of its values."""
     if message.name == name:
         return message.span
-    span, renamed = message.span, Message()
-    for field in scan(span.file.data, span.start, span.end):
-        if field[2] != message.name_start:
-            renamed.add_encoded(Span(span.file, field[2], field[4]))
-            continue
-        values = Message()
-        for inner in scan(span.file.data, field[3], field[4]):
-            if inner[0] != TENSOR_NAME:
-                values.add_encoded(Span(span.file, inner[2], inner[4]))
-            elif text_at(span.file.data, inner) == message.name:
-                values.add_bytes(TENSOR_NAME, encode_text(name))
-        renamed.add_message(1, values)
-    return renamed
+    new_name = {TENSOR_NAME: lambda _: encode_text(name)}
+    return rewrite_message(message.span, {1: lambda values: rewrite_message(values, new_name)})
 
 
 def name_tensor(span: Span, name: str) -> Message:
@@ -187,39 +195,39 @@ def encode_attribute(name: str, value: Any) -> Message:
     """Return an AttributeProto. A graph in it is empty: that of the node's subgraph is written in its place."""
     message = Message()
     message.add_text(1, name)
-    if isinstance(value, (bool, int)):
-        message.add_integer(_INTEGER[0], int(value))
-        kind = _INTEGER
-    elif isinstance(value, float):
-        message.add_float(_FLOAT[0], value)
-        kind = _FLOAT
-    elif isinstance(value, str):
-        message.add_bytes(_TEXT[0], value.encode())
-        kind = _TEXT
-    elif isinstance(value, Tensor):
-        tensor = describe_tensor("", value.dtype, value.shape)
-        tensor.add_bytes(9, value.content or b"")
-        message.add_message(_TENSOR[0], tensor)
-        kind = _TENSOR
-    elif isinstance(value, Graph):
-        message.add_message(_GRAPH[0], Message())
-        kind = _GRAPH
-    else:
-        kind = _encode_list(message, value)
-    message.add_integer(20, kind[1])
+    field = _add_value(message, value)
+    message.add_integer(20, field - 1)
     return message
 
 
-def _encode_list(message: Message, values: Float | Sequence[int] | Sequence[str]) -> tuple[int, int]:
-    if isinstance(values, Float):
-        for number in values.values:
-            message.add_float(_FLOATS[0], number)
+def _add_value(message: Message, value: Any) -> int:
+    """Add a value to an AttributeProto, and return its field."""
+    if isinstance(value, (bool, int)):
+        message.add_integer(_INTEGER, int(value))
+        return _INTEGER
+    if isinstance(value, float):
+        message.add_float(_FLOAT, value)
+        return _FLOAT
+    if isinstance(value, str):
+        message.add_bytes(_TEXT, value.encode())
+        return _TEXT
+    if isinstance(value, Tensor):
+        tensor = describe_tensor("", value.dtype, value.shape)
+        tensor.add_bytes(RAW, value.content or b"")
+        message.add_message(_TENSOR, tensor)
+        return _TENSOR
+    if isinstance(value, Graph):
+        message.add_message(_GRAPH, Message())
+        return _GRAPH
+    if isinstance(value, Float):
+        for number in value.values:
+            message.add_float(_FLOATS, number)
         return _FLOATS
-    if values and all(isinstance(value, str) for value in values):
-        message.add_texts(_TEXTS[0], map(str, values))
+    if value and all(isinstance(text, str) for text in value):
+        message.add_texts(_TEXTS, value)
         return _TEXTS
-    for value in values:
-        message.add_integer(_INTEGERS[0], int(value))
+    for number in value:
+        message.add_integer(_INTEGERS, int(number))
     return _INTEGERS
 
 

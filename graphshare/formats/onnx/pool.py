@@ -12,14 +12,13 @@ from contextlib import ExitStack
 
 import msgspec
 
-from graphshare.errors import Fault, GraphshareError, RefusedError, SelfCheckError
+from graphshare.errors import BUG, Fault, GraphshareError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.leftovers import list_temporaries, remove_leftovers
 from graphshare.files.open_source import open_source, reopen_source
 from graphshare.files.paths import base_name, find_identity, join, list_names
 from graphshare.files.staged_file import StagedFile
-from graphshare.formats.model_format import BUG
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model, read_model
 from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside
@@ -31,12 +30,12 @@ from graphshare.formats.onnx.stored import (
     METADATA,
     FileRange,
     OnnxFile,
-    OnnxSource,
     Span,
     TakenNames,
     TensorPlace,
     find_stored,
     read_metadata,
+    source_of,
 )
 from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.write import encode_graph_file
@@ -192,8 +191,7 @@ class WeightPool:
 
         names, named, holders = TakenNames([_METADATA]), {}, {}
         for _, member, weight in self.new:
-            name = names.find_free(escape_surrogates(weight.name))
-            names.add(name)
+            name = names.take(escape_surrogates(weight.name))
             named[name] = member.contents[weight]
             holders[name] = msgspec.structs.replace(weight.record, key=name), readers[member], weight.record
         format_ = choose_format(self.path)
@@ -378,8 +376,7 @@ def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, lo
     if pool is not None:
         places |= {weight.key: pool.locate(content, location) for weight, content in member.contents.items()}
     graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
-    source = graph.source
-    assert isinstance(source, OnnxSource)
+    source = source_of(graph)
     fields = tuple([field for field in source.fields if not _read_digests(*field)[0]])
     source = msgspec.structs.replace(source, fields=fields)
     if pool is not None and member.contents:
@@ -407,9 +404,7 @@ def _read_digests(number: int, span: Span) -> tuple[str, str]:
 
 def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     """Yield a fault for each file with weights of a model that has other bytes than the model was pooled with."""
-    source = graph.source
-    if not isinstance(source, OnnxSource):
-        return
+    source = source_of(graph)
     stated = dict(pair for field in source.fields if (pair := _read_digests(*field))[0])
     places = {dict(place.external).get("location"): place.path for _, _, place in list_outside(graph)} if stated else {}
     own = {(place.path, f"{place.start} {place.end}") for _, _, place in list_outside(graph)} if stated else set()

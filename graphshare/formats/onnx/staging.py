@@ -8,19 +8,18 @@ from itertools import zip_longest
 
 import msgspec
 
-from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
-from graphshare.files.output_paths import UsedFile, refuse_inputs_as_outputs
-from graphshare.files.paths import base_name, is_inside
+from graphshare.files.paths import UsedFile, base_name, is_inside, refuse_inputs_as_outputs
 from graphshare.files.staged_file import StagedFile
-from graphshare.formats.model_format import BUG, SaveOptions, refuse_differences
+from graphshare.formats.model_format import SaveOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import Placement, list_external, list_outside
 from graphshare.formats.onnx.protobuf import Blob
-from graphshare.formats.onnx.stored import FileRange, OnnxFile, OnnxSource, find_stored, outputs_of
+from graphshare.formats.onnx.stored import FileRange, OnnxFile, find_stored, outputs_of, source_of
 from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.value_types import find_head_types
 from graphshare.formats.onnx.write import encode_graph_file
@@ -82,12 +81,12 @@ def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes
     Raises:
         RefusedError: its external data is in several directories.
     """
-    folder = graph.source.file.folder if isinstance(graph.source, OnnxSource) else ""
+    folder = source_of(graph).file.folder
     is_remote = is_url(folder)
     embedded = _list_remote(graph, parameters) if is_remote else EMPTY
     folder = "" if is_remote else folder
-    if isinstance(graph.source, OnnxSource) and any(not is_inside(place.path, folder) for _, _, place in list_outside(graph)):
-        folder = graph.source.file.real_folder
+    if any(not is_inside(place.path, folder) for _, _, place in list_outside(graph)):
+        folder = source_of(graph).file.real_folder
     placement = Placement(graph, os.path.join(folder, "model.onnx"), parameters, embedded=embedded)
     if placement.outside:
         hint = "write the model first: its data is then beside it"
@@ -124,9 +123,9 @@ def stage_onnx(
     if target == "-" and placement.outside:
         hint = "name a file with `out`; the data goes beside it"
         raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
-    if placement.files and isinstance(graph.source, OnnxSource):
+    if placement.files:
         hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placement.files}
-        graph = msgspec.structs.replace(graph, source=add_metadata(graph.source, hashes))
+        graph = msgspec.structs.replace(graph, source=add_metadata(source_of(graph), hashes))
     with placement.open_records() as reader:
         data = encode_graph_file(graph, placement.make_encoder(reader), find_head_types(graph))
         if data.size > LARGEST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from graphshare.errors import InputError
-from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
+from graphshare.formats.onnx.decode import OVERLOAD, Function, name_domain, read_function
 from graphshare.formats.onnx.stored import (
     FUNCTION,
     NamedMessage,
@@ -15,6 +15,7 @@ from graphshare.formats.onnx.stored import (
     TakenNames,
     find_stored,
     outputs_of,
+    source_of,
 )
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight
 from graphshare.formats.onnx.types import read_any_type
@@ -35,7 +36,7 @@ def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = Fa
     if not isinstance(source, OnnxSource) or not isinstance(other, OnnxSource):
         return
     pairs = list(pairs)
-    functions, others = list_functions(source), list_functions(other)
+    functions, others = list_functions(left), list_functions(right)
     domains, called = None, None
     if computed:
         domains, called = _list_uses([node for pair in pairs for node in pair], functions, others)
@@ -89,23 +90,23 @@ class StoredFunction:
 Functions = dict[FunctionKey, StoredFunction]
 
 
-def list_functions(source: OnnxSource) -> Functions:
+def list_functions(graph: Graph) -> Functions:
     """Return the functions of a model by domain, name and overload."""
-    return dict(read_functions(source))
+    return dict(read_functions(graph))
 
 
-def read_functions(source: OnnxSource) -> Iterator[tuple[FunctionKey, StoredFunction]]:
+def read_functions(graph: Graph) -> Iterator[tuple[FunctionKey, StoredFunction]]:
     """Yield the functions of a model with their keys, of which a damaged model may have one twice."""
-    for number, field in source.fields:
+    for number, field in source_of(graph).fields:
         if number == FUNCTION:
-            data = field.file.data
-            span = next(Span(field.file, start, end) for _, _, _, start, end in scan(data, field.start, field.end))
+            _, span = field.open_field()
+            data = span.file.data
             texts = {1: "", 10: "", 13: ""}
             try:
                 texts.update({part[0]: text_at(data, part) for part in scan(data, span.start, span.end) if part[0] in texts})
             except WireError:
                 texts[1] = texts[1] or "(damaged)"
-            yield ("" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]), StoredFunction(field, span)
+            yield (name_domain(texts[10]), texts[1], texts[13]), StoredFunction(field, span)
 
 
 def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> dict[str, Node]:
@@ -113,7 +114,7 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
 
     A function sees its inputs alone, so its weights stay in it, and all calls share them.
     """
-    functions = list_functions(graph.source) if isinstance(graph.source, OnnxSource) else {}
+    functions = list_functions(graph)
     called = functions.keys() if nodes is None or not functions else _list_uses(nodes, functions)[1]
     weights: dict[str, Node] = {}
     taken = TakenNames()
@@ -123,10 +124,8 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
             for node in body.nodes:
                 place = find_stored(node.details).place
                 if node.details.holds_value and (place is None or is_weight(place.shape, place.code)):
-                    name = f"{'.'.join(filter(None, key))}/{node.name}"
-                    free = taken.find_free(name)
-                    taken.add(free)
-                    weights[free] = node
+                    name = f"{name_function(key)}/{node.name}"
+                    weights[taken.take(name)] = node
                 pending.extend(node.subgraphs)
     return weights
 
@@ -163,10 +162,15 @@ def list_calls(nodes: Iterable[Node]) -> Iterator[FunctionKey]:
         pending += [inner for graph in node.subgraphs for inner in graph.nodes]
 
 
+def name_function(key: FunctionKey) -> str:
+    """Return the name of a function as messages have it."""
+    return ".".join(filter(None, key))
+
+
 def _compare_functions(
     key: FunctionKey, left: StoredFunction | None, right: StoredFunction | None, computed: bool
 ) -> Iterator[Change]:
-    name = ".".join(filter(None, key))
+    name = name_function(key)
     if left is None or right is None:
         texts = [None if function is None else function.describe() for function in (left, right)]
         yield Change("function", name, *texts)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.files.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.files.open_source import reopen_source
@@ -95,6 +96,11 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
     def read(self) -> bytes:
         """Return all bytes."""
         return self.file.data[self.start : self.end]
+
+    def open_field(self) -> tuple[int, Span]:
+        """Return the number and the value of the field that these bytes are, with its tag."""
+        ((number, _, _, start, end),) = scan(self.file.data, self.start, self.end)
+        return number, Span(self.file, start, end)
 
 
 class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -205,6 +211,12 @@ class TakenNames:
         """Take a name."""
         self._names.add(name)
 
+    def take(self, name: str) -> str:
+        """Take ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on, and return it."""
+        free = self.find_free(name)
+        self.add(free)
+        return free
+
     def find_free(self, name: str) -> str:
         """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
         number = self._numbers.get(name, 0)  # all below are taken
@@ -269,7 +281,7 @@ class OnnxSource(Source, frozen=True, eq=False):
             metadata = {read_metadata(span)[0]: span for span in _list_metadata(other)}
             fields += [(METADATA, span) for key, span in metadata.items() if key not in keys]
             keys.update(metadata)
-        return msgspec.structs.replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
+        return replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""
@@ -329,9 +341,8 @@ def _list_metadata(source: Source) -> list[Span]:
 
 def read_metadata(span: Span) -> tuple[str, str]:
     """Return key and value of a field with metadata, from its tag on."""
-    data = span.file.data
-    ((_, _, _, start, end),) = scan(data, span.start, span.end)
-    texts = {field[0]: text_at(data, field) for field in scan(data, start, end) if field[0] in (1, 2)}
+    data, (_, pair) = span.file.data, span.open_field()
+    texts = {field[0]: text_at(data, field) for field in scan(data, pair.start, pair.end) if field[0] in (1, 2)}
     return texts.get(1, ""), texts.get(2, "")
 
 
@@ -342,3 +353,18 @@ def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
 def find_stored(details: NodeDetails) -> Stored:
     """Return what a file holds of a node; nothing for a node that no file had."""
     return details.stored if isinstance(details.stored, Stored) else Stored()
+
+
+def replace_stored(node: Node, /, **changes: Any) -> Node:
+    """Return a node of which the file holds something else."""
+    stored = replace(find_stored(node.details), **changes)
+    return replace(node, details=replace(node.details, stored=stored))
+
+
+_NOTHING = MemoryFile(b"")
+NO_SOURCE = OnnxSource(_NOTHING, Span(_NOTHING, 0, 0))
+
+
+def source_of(graph: Graph) -> OnnxSource:
+    """Return the source of ``graph``; an empty one for a graph that comes from no ONNX file."""
+    return graph.source if isinstance(graph.source, OnnxSource) else NO_SOURCE

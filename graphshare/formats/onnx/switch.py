@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from graphshare.formats.model_format import StaticType
 from graphshare.formats.onnx.compose import make_input, make_operator, make_typed_input
 from graphshare.formats.onnx.messages import describe_type
-from graphshare.formats.onnx.stored import OnnxSource, ValueMessages, find_stored
+from graphshare.formats.onnx.stored import OnnxSource, ValueMessages, find_stored, replace_stored, source_of
 from graphshare.formats.onnx.types import TensorType, is_complete
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import Body, list_bodies
@@ -29,19 +29,15 @@ def make_switch(
         declared = find_stored(make_typed_input(output, data).details).input if data else None
         if declared is not None:
             results[index] = declared
-    stored = replace(find_stored(operator.details), values=ValueMessages(results=results))
-    return make_input(name, "bool", (1,)), replace(operator, details=replace(operator.details, stored=stored))
+    return make_input(name, "bool", (1,)), replace_stored(operator, values=ValueMessages(results=results))
 
 
 def open_input(node: Node, types: Sequence[StaticType | None]) -> Node:
     """Return an input whose sizes are those that all types have; the same node where that is all of them."""
     if all(other == types[0] for other in types):
         return node
-    data, stored = _encode_common_type(types), find_stored(node.details)
-    if not data:
-        return node
-    declared = find_stored(make_typed_input(node.name, data).details).input
-    return replace(node, details=replace(node.details, stored=replace(stored, input=declared)))
+    data = _encode_common_type(types)
+    return replace_stored(node, input=find_stored(make_typed_input(node.name, data).details).input) if data else node
 
 
 def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
@@ -54,8 +50,7 @@ def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
 
 def _enclose(body: Graph) -> OnnxSource:
     """Return the source of the main graph of a model as that of a body: without fields of the model, and not as it was read."""
-    assert isinstance(body.source, OnnxSource)
-    return replace(body.source, fields=(), nodes=(), heads=())
+    return replace(source_of(body), fields=(), nodes=(), heads=())
 
 
 def _encode_common_type(types: Sequence[StaticType | None]) -> bytes:

@@ -92,8 +92,7 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     def change(node: Node) -> Node:
         if node not in ranks:
             return node
-        name = taken.find_free(f"{node.name}_columns")
-        taken.add(name)
+        name = taken.take(f"{node.name}_columns")
         return replace(make_operator("Gather", (name,), {"axis": 1}, label=node.details.label), inputs=node.inputs)
 
     def end(node: Node) -> Node:

@@ -16,10 +16,19 @@ from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError, RefusedError, install_command
 from graphshare.formats.onnx.compose import make_typed_input
-from graphshare.formats.onnx.inner_tensors import change_inner_tensors, list_functions
+from graphshare.formats.onnx.inner_tensors import change_inner_tensors
 from graphshare.formats.onnx.messages import add_external, describe_type
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import NO_MESSAGES, NamedMessage, OnnxFile, Span, find_stored, outputs_of
+from graphshare.formats.onnx.stored import (
+    FUNCTION,
+    NO_MESSAGES,
+    NamedMessage,
+    Span,
+    find_stored,
+    outputs_of,
+    replace_stored,
+    source_of,
+)
 from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, dtype_name, locate_tensor, read_elements
 from graphshare.formats.onnx.types import (
     NestedType,
@@ -237,7 +246,7 @@ def _list_typed(graph: Any, inferred: Any) -> list[Any]:
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
     """Return a model without large data, which is in the file ``location`` if that is given."""
     shrink = partial(_shrink_tensor, location=location)
-    functions = [span for span in list_functions(graph) if span.size > _LARGEST]
+    functions = [span for number, span in source_of(graph).fields if number == FUNCTION and span.size > _LARGEST]
     if functions or any(map(_is_large, graph.nodes)):
         graph = change_inner_tensors(graph, shrink, _is_large, functions, enters_bodies=True)
 
@@ -245,8 +254,7 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
         stored = find_stored(node.details)
         if stored.tensor is None or stored.is_sparse:
             return None
-        span = stored.tensor.span
-        return shrink(span.file, span.start, span.end, name, has_data=not stored.data_in_record)
+        return shrink(stored.tensor.span, name, has_data=not stored.data_in_record)
 
     return encode_model(graph, encode, find_head_types(graph) if location else EMPTY)
 
@@ -267,7 +275,7 @@ def _state_loops(graph: Graph) -> Graph:
                 declared = find_stored(make_typed_input(name, common).details).input
                 assert declared is not None
                 infos[index] = declared
-        return replace(node, details=replace(node.details, stored=replace(stored, values=replace(stored.values, infos=infos))))
+        return replace_stored(node, values=replace(stored.values, infos=infos))
 
     return rebuild_graph(graph, state)[0] if any(node.op == "Loop" for node in graph.nodes) else graph
 
@@ -303,25 +311,23 @@ def _is_large(node: Node) -> bool:
     return stored.node is not None and stored.node.size > _LARGEST
 
 
-def _shrink_tensor(
-    file: OnnxFile, start: int, end: int, name: str | None = None, *, location: str = "", has_data: bool = True
-) -> Message:
+def _shrink_tensor(span: Span, name: str | None = None, *, location: str = "", has_data: bool = True) -> Message:
     """Return a TensorProto, under another name if one is given; without its data if that is large, else with it inside.
 
     Data that is left out, or that the message does not have, is in the file ``location`` if that is given.
     """
     message, content = Message(), b""
     try:
-        place = locate_tensor(file, start, end)
+        place = locate_tensor(span.file, span.start, span.end)
         size = data_size(place)
         if place.path and size is not None and size <= _LARGEST:
-            content = b"".join(read_elements(Span(file, start, end), place))
-        keeps_data = has_data and not place.path and (end - start <= _LARGEST or bool(location and place.code == _TEXT))
+            content = b"".join(read_elements(span, place))
+        keeps_data = has_data and not place.path and (span.size <= _LARGEST or bool(location and place.code == _TEXT))
     except (InputError, WireError):  # the shape is known without data that is missing
         keeps_data = False
-    for number, _, begin, _, stop in scan(file.data, start, end):
+    for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
         if (number != _NAME or name is None) and (keeps_data or number not in DATA_FIELDS):
-            message.add_encoded(Span(file, begin, stop))
+            message.add_encoded(Span(span.file, begin, end))
     if name is not None:
         message.add_bytes(_NAME, encode_text(name))
     if content:
@@ -338,7 +344,7 @@ def _forget_types(graph: Graph) -> Graph:
         stored = find_stored(node.details)
         if not node.op or stored.values is NO_MESSAGES:
             return node
-        return replace(node, details=replace(node.details, stored=replace(stored, values=NO_MESSAGES)))
+        return replace_stored(node, values=NO_MESSAGES)
 
     return rebuild_graph(graph, forget)[0]
 

@@ -12,9 +12,25 @@ from typing import TypeVar
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
-from graphshare.formats.onnx.messages import describe_value, name_tensor, rename_annotation, rename_message, rename_sparse
+from graphshare.formats.onnx.messages import (
+    describe_value,
+    name_tensor,
+    rename_annotation,
+    rename_message,
+    rename_sparse,
+    rewrite_message,
+)
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.stored import FIRST_CONSTANTS, OnnxSource, Span, Stored, TakenNames, find_stored, outputs_of
+from graphshare.formats.onnx.stored import (
+    FIRST_CONSTANTS,
+    OnnxSource,
+    Span,
+    Stored,
+    TakenNames,
+    find_stored,
+    outputs_of,
+    source_of,
+)
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_bodies
@@ -63,8 +79,7 @@ class _EncodedFile:
 
 def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Message:
     """Return the ModelProto of ``graph``, each part from its own bytes where these still hold."""
-    source = graph.source
-    assert isinstance(source, OnnxSource)
+    source = source_of(graph)
     message = Message()
     fields = sorted(source.fields, key=lambda field: field[0])
     for number, span in fields:
@@ -124,7 +139,7 @@ def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
     """Yield the weights that bodies of an operator capture, and that were read from them."""
     pending = [(body, {v: e.node for v, e in body.captured.items() if e.node in lifted}) for body in list_bodies(node).values()]
     for body, weights in pending:
-        home = _source(body.graph).span
+        home = source_of(body.graph).span
         yield from (weight for weight in weights.values() if find_stored(weight.details).home is home)
         for inner in [inner for node in body.graph.nodes for inner in list_bodies(node).values()] if weights else ():
             pending.append((inner, {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights}))
@@ -139,7 +154,7 @@ def _is_constant(node: Node, graph: Graph) -> bool:
     stored = find_stored(node.details)
     if node.op or stored.node is None:
         return False
-    return stored.home is None or stored.is_sparse or _source(graph).ir_version < FIRST_CONSTANTS
+    return stored.home is None or stored.is_sparse or source_of(graph).ir_version < FIRST_CONSTANTS
 
 
 def _rank_tensor(stored: Stored) -> int:
@@ -184,7 +199,7 @@ class _GraphWriter:
         self._types = types
         self._at_home = at_home if around else find_at_home(graph)
         self._lifted: Mapping[Node, Node] = lifted if around else {node: node for node in self._at_home}
-        home = _source(graph).span
+        home = source_of(graph).span
         self._own = {variable: node for variable, node in lifted.items() if find_stored(node.details).home is home}
         self._weights = set(self._own.values())
         self._nodes = [node for node in graph.nodes if node not in captured and node not in self._lifted]
@@ -215,7 +230,7 @@ class _GraphWriter:
         items += [(INPUT, self._encode_input(node)) for node in variables if _is_input(node)]
         items += [(OUTPUT, self._encode_output(head)) for head in self._graph.heads]
         items += _order(self._list_infos())
-        items += [(-number, span) for number, span in _source(self._graph).rest]
+        items += [(-number, span) for number, span in source_of(self._graph).rest]
         message = Message()
         for number, item in sorted(items, key=lambda item: abs(item[0])):
             if isinstance(item, Message):
@@ -292,11 +307,12 @@ class _GraphWriter:
         for number, names in ((1, inputs), (2, outputs), (3, (details.label,) if details.label else ())):
             for name in names:
                 message.add_bytes(number, encode_text(name))
-        remaining = iter(bodies)
+        encoded = map(_GraphWriter.encode, bodies)
+        graphs = dict.fromkeys((GRAPH, GRAPHS), lambda _: next(encoded))
         for number, _, begin, start, end in scan(stored.node.file.data, stored.node.start, stored.node.end):
             span = Span(stored.node.file, begin, end)
             if number == 5 and changed:
-                message.add_message(5, _encode_attribute(Span(stored.node.file, start, end), remaining))
+                message.add_message(5, rewrite_message(Span(stored.node.file, start, end), graphs))
             elif number > 3:
                 message.add_encoded(span)
         return message
@@ -310,13 +326,8 @@ class _GraphWriter:
         message.add_text(3, label)
         for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
             if number == 5 and tensor is not None:
-                attribute = Message()
-                for inner in scan(span.file.data, start, end):
-                    if inner[0] == TENSOR:
-                        attribute.add_message(TENSOR, tensor)
-                    else:
-                        attribute.add_encoded(Span(span.file, inner[2], inner[4]))
-                message.add_message(5, attribute)
+                attribute = Span(span.file, start, end)
+                message.add_message(5, rewrite_message(attribute, {TENSOR: lambda _: tensor}))
             elif number > 3:
                 message.add_encoded(Span(span.file, begin, end))
         return message
@@ -360,7 +371,7 @@ class _GraphWriter:
                     yield VALUE_INFO, _LAST, rename_message(message, names[index])
             for index, message in stored.values.annotations.items():
                 yield ANNOTATION, message.rank, rename_annotation(message, names[index], self._new_names())
-        for number, message in _source(self._graph).orphans:
+        for number, message in source_of(self._graph).orphans:
             if not any(message.name in names for names in self._around):
                 yield number, message.rank, message.span
 
@@ -379,11 +390,6 @@ class _GraphWriter:
 _LAST = 1 << 62
 
 
-def _source(graph: Graph) -> OnnxSource:
-    assert isinstance(graph.source, OnnxSource)
-    return graph.source
-
-
 def _is_input(node: Node) -> bool:
     stored = find_stored(node.details)
     return stored.input is not None or stored.tensor is None
@@ -398,14 +404,3 @@ def _find_free_names(names: Set[str], around: tuple[Set[str], ...]) -> dict[str,
             number += 1
         renamed[name] = free
     return renamed
-
-
-def _encode_attribute(span: Span, bodies: Iterator[_GraphWriter]) -> Message:
-    """Return an AttributeProto with its graphs as ``bodies`` encode them; all else as it was read."""
-    message = Message()
-    for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
-        if number in (GRAPH, GRAPHS):
-            message.add_message(number, next(bodies).encode())
-        else:
-            message.add_encoded(Span(span.file, begin, end))
-    return message

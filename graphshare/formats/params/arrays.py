@@ -130,7 +130,7 @@ class ArrayReader:
     def read(self, record: Record) -> Array:
         """Return the array in dense form. bfloat16 becomes float32 with the same values; others keep their dtype."""
         reader, record = self._locate(record)
-        array = _by_value(reader._raw(record), record.dtype)
+        array = widen_bfloat16(reader._raw(record), record.dtype)
         self._taken += 0 if record.data_offset is not None and record.storage == "default" else array.nbytes
         return array
 
@@ -143,13 +143,13 @@ class ArrayReader:
         if reader is not self:
             return reader.read_sparse(record)
         record.shape_and_dtype()
-        values = self._view(record.data_offset, record.storage_shape, _storage_dtype(record), record)
+        values = self._view(record.data_offset, record.storage_shape, storage_dtype(record), record)
         parts = {part.role: self._view(part.offset, part.shape, part.dtype, record) for part in record.parts}
         array = SparseArray(record.storage, record.shape or (), values, parts["indices"], parts.get("indptr"))
         misfit = _find_misfit(array)
         if misfit:
             raise self._fault(misfit, record)
-        return msgspec.structs.replace(array, values=_by_value(values, record.dtype))
+        return msgspec.structs.replace(array, values=widen_bfloat16(values, record.dtype))
 
     def chunks(self, record: Record) -> Iterable[bytes | memoryview]:
         """Return the array's bytes in dense C order, little endian, in the file's dtype, in pieces of at most 1 MiB.
@@ -163,7 +163,7 @@ class ArrayReader:
             return self._chunks(record)
         import numpy as np  # start-up: headers are read without numpy
 
-        little = self._raw(record).astype(np.dtype(_storage_dtype(record)).newbyteorder("<"), order="C", copy=False)
+        little = self._raw(record).astype(np.dtype(storage_dtype(record)).newbyteorder("<"), order="C", copy=False)
         return _split(little.reshape(-1).view(np.uint8).data)
 
     def _raw(self, record: Record) -> Array:
@@ -176,7 +176,7 @@ class ArrayReader:
             if record.storage != "default" or record.data_offset is None:
                 self._require_memory(record)
                 return self._decode(record) if record.storage == "default" else self._dense(record)
-            return self._view(record.data_offset, record.shape, _storage_dtype(record), record)
+            return self._view(record.data_offset, record.shape, storage_dtype(record), record)
         except (MemoryError, ValueError) as error:
             raise self._fault(f"cannot be held in memory as {record.shape}: {error}", record) from error
 
@@ -194,7 +194,7 @@ class ArrayReader:
     def _dense(self, record: Record) -> Array:
         import numpy as np  # start-up: headers are read without numpy
 
-        sparse = self.read_sparse(msgspec.structs.replace(record, dtype=_storage_dtype(record)))
+        sparse = self.read_sparse(msgspec.structs.replace(record, dtype=storage_dtype(record)))
         dense = np.zeros(sparse.shape, sparse.values.dtype)
         if sparse.indptr is None:
             dense[sparse.indices] = sparse.values
@@ -296,12 +296,12 @@ def _split(data: memoryview) -> Iterator[memoryview]:
     return (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
 
 
-def _storage_dtype(record: Record) -> str:
+def storage_dtype(record: Record) -> str:
     """Return the numpy dtype that holds the record's bytes."""
     return "uint16" if record.dtype == "bfloat16" else record.dtype or "float32"
 
 
-def _by_value(array: Array, dtype: str | None) -> Array:
+def widen_bfloat16(array: Array, dtype: str | None) -> Array:
     """Return bfloat16 bits as float32: they are the upper half of the float32 of the same value."""
     if dtype != "bfloat16":
         return array

@@ -25,7 +25,7 @@ from graphshare.formats.params.registry import MODELS, find_format, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 FLOATS = ("float16", "float32", "float64")
 """What arrays can be converted to."""

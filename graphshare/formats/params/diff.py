@@ -13,9 +13,8 @@ from graphshare.formats.params.records import PRECISIONS, ParameterFile, Record,
 from graphshare.formats.params.registry import MODELS
 from graphshare.progress import task
 from graphshare.text.format import format_dims
-from graphshare.text.html import Table, format_html
 from graphshare.text.names import join_key, split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr, Table, format_html
 
 if TYPE_CHECKING:
     from graphshare.formats.params.comparison import Distance

@@ -44,13 +44,15 @@ Limits beyond the format, so that a small hostile file stays cheap: rank 255, na
 
 from __future__ import annotations
 
+from itertools import repeat
 from struct import Struct
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from graphshare.errors import InputError
 from graphshare.files.byte_source import ByteSource
 from graphshare.formats.params.cursor import DAMAGED, Cursor
 from graphshare.formats.params.records import (
+    DTYPES,
     ITEM_SIZES,
     MAX_RANK,
     MAX_RECORDS,
@@ -65,25 +67,10 @@ from graphshare.text.format import format_count
 
 MAGIC = 0x112
 MAGIC_V1, MAGIC_V2, MAGIC_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-HEADER_SIZE = 24
 MAX_NAME_SIZE = 1 << 20
 SMALLEST_RECORD = 4  # bytes: V0 of rank 0 in its bare form
 
-TYPE_FLAGS = {
-    0: "float32",
-    1: "float64",
-    2: "float16",
-    3: "uint8",
-    4: "int32",
-    5: "int8",
-    6: "int64",
-    7: "bool",
-    8: "int16",
-    9: "uint16",
-    10: "uint32",
-    11: "uint64",
-    12: "bfloat16",
-}
+_DTYPES = {codes.mxnet: dtype for dtype, codes in DTYPES.items()}
 #: Numbered, but neither saved nor loaded by MXNet 1.9.1.
 UNLOADABLE_DTYPES = frozenset({"int16", "uint16", "uint32", "uint64"})
 
@@ -99,6 +86,8 @@ _CONTEXT_AND_TYPE = Struct("<iii")
 _HEADER = Struct("<QQQ")
 _DIMS = tuple(Struct(f"<{rank}q") for rank in range(MAX_RANK + 1))
 _DIMS_V0 = tuple(Struct(f"<{rank}I") for rank in range(MAX_RANK + 1))
+
+_Array = tuple[Any, ...]
 
 
 def index_params(source: ByteSource) -> ParameterFile:
@@ -132,12 +121,10 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
         )
     if count > MAX_RECORDS:
         cursor.fail(f"claims {format_count(count, 'array')}; graphshare reads up to {MAX_RECORDS:,}", at=16)
-    anonymous = [_read_record(cursor, number, bare) for number in range(count)]
+    arrays = [_read_array(cursor, number, bare) for number in range(count)]
     cursor.record = -1
     names = _read_names(cursor, count)
-    records = tuple(anonymous)
-    if names:
-        records = tuple(_add_key(record, name) for record, name in zip(anonymous, names, strict=True))
+    records = tuple([Record(name, *array) for name, array in zip(names or repeat(None), arrays, strict=False)])
     return ParameterFile(
         path=cursor.source.name,
         identity=cursor.source.identity,
@@ -147,23 +134,6 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
         named=bool(names),
         reserved=reserved,
         trailing=cursor.size - cursor.position,
-    )
-
-
-def _add_key(record: Record, key: str) -> Record:
-    # Field by field: msgspec.structs.replace takes four times as long, and there may be 100,000 records.
-    return Record(
-        key,
-        record.shape,
-        record.dtype,
-        record.layout,
-        record.offset,
-        record.size,
-        record.data_offset,
-        record.data_size,
-        record.storage,
-        record.storage_shape,
-        record.parts,
     )
 
 
@@ -186,7 +156,8 @@ def _read_names(cursor: Cursor, count: int) -> list[str]:
     return names
 
 
-def _read_record(cursor: Cursor, number: int, bare: bool) -> Record:
+def _read_array(cursor: Cursor, number: int, bare: bool) -> _Array:
+    """Return the fields of a record behind its key, which the file has at its end."""
     cursor.record = number
     offset = cursor.position
     (word,) = cursor.unpack(_U32, "a record's first word")
@@ -205,7 +176,7 @@ def _read_record(cursor: Cursor, number: int, bare: bool) -> Record:
     return _read_legacy(cursor, offset, "V0", cursor.unpack(_DIMS_V0[word], "the dimensions"), bare)
 
 
-def _read_legacy(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...] | None, bare: bool) -> Record:
+def _read_legacy(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...] | None, bare: bool) -> _Array:
     if shape == ():
         cursor.ambiguous = True
     if shape is None or (bare and shape == ()):
@@ -213,7 +184,7 @@ def _read_legacy(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...
     return _read_dense(cursor, offset, layout, shape)
 
 
-def _read_modern(cursor: Cursor, offset: int, layout: str) -> Record:
+def _read_modern(cursor: Cursor, offset: int, layout: str) -> _Array:
     (flag,) = cursor.unpack(_I32, "the storage type")
     storage = _STORAGES.get(flag)
     if storage is None:
@@ -253,21 +224,21 @@ def _require_shape(shape: tuple[int, ...] | None) -> tuple[int, ...]:
     return shape
 
 
-def _empty_record(cursor: Cursor, offset: int, layout: str, storage: Storage = "default") -> Record:
+def _empty_record(cursor: Cursor, offset: int, layout: str, storage: Storage = "default") -> _Array:
     end = cursor.position
-    return Record(None, None, None, layout, offset, end - offset, end, 0, storage)
+    return (None, None, layout, offset, end - offset, end, 0, storage)
 
 
-def _read_dense(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...]) -> Record:
+def _read_dense(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...]) -> _Array:
     dtype = _read_dtype(cursor)
     size = element_count(shape) * ITEM_SIZES[dtype]
     data_offset = cursor.skip(size, "the data")
-    return Record(None, shape, dtype, layout, offset, cursor.position - offset, data_offset, size)
+    return (shape, dtype, layout, offset, cursor.position - offset, data_offset, size)
 
 
 def _read_dtype(cursor: Cursor) -> str:
     _, _, flag = cursor.unpack(_CONTEXT_AND_TYPE, "the context and the type")
-    return TYPE_FLAGS.get(flag) or _unknown_type(cursor, flag)
+    return _DTYPES.get(flag) or _unknown_type(cursor, flag)
 
 
 def _unknown_type(cursor: Cursor, flag: int) -> NoReturn:
@@ -281,12 +252,12 @@ def _read_sparse(
     storage: Storage,
     storage_shape: tuple[int, ...],
     shape: tuple[int, ...],
-) -> Record:
+) -> _Array:
     dtype = _read_dtype(cursor)
     heads: list[tuple[Literal["indices", "indptr"], str, tuple[int, ...]]] = []
     for role in _SPARSE_ROLES[storage]:
         (flag,) = cursor.unpack(_I32, f"the type of the {role}")
-        aux_dtype = TYPE_FLAGS.get(flag) or _unknown_type(cursor, flag)
+        aux_dtype = _DTYPES.get(flag) or _unknown_type(cursor, flag)
         heads.append((role, aux_dtype, _require_shape(_read_shape(cursor, f"the shape of the {role}"))))
     size = element_count(storage_shape) * ITEM_SIZES[dtype]
     data_offset = cursor.skip(size, "the stored values")
@@ -295,4 +266,4 @@ def _read_sparse(
         aux_size = element_count(aux_shape) * ITEM_SIZES[aux_dtype]
         parts.append(SparsePart(role, aux_dtype, aux_shape, cursor.skip(aux_size, f"the {role}"), aux_size))
     whole = cursor.position - offset
-    return Record(None, shape, dtype, layout, offset, whole, data_offset, size, storage, storage_shape, tuple(parts))
+    return (shape, dtype, layout, offset, whole, data_offset, size, storage, storage_shape, tuple(parts))

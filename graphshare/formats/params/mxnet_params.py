@@ -25,15 +25,12 @@ from graphshare.formats.params.mxnet_index import (
     MAGIC_V2,
     MAGIC_V3,
     MAX_NAME_SIZE,
-    TYPE_FLAGS,
     UNLOADABLE_DTYPES,
     index_params,
 )
-from graphshare.formats.params.records import MAX_RANK, MAX_RECORDS, ParameterFile, Record, encode_key, format_record
+from graphshare.formats.params.records import DTYPES, MAX_RANK, MAX_RECORDS, ParameterFile, Record, encode_key, format_record
 from graphshare.progress import task
 from graphshare.text.format import format_count
-
-_FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
 
 
 class MxnetParams(ParameterFormat):
@@ -136,7 +133,7 @@ def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -
     if len(shape) > MAX_RANK:
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
     magic = MAGIC_V3 if np_shape else MAGIC_V2
-    return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, _FLAGS[dtype])
+    return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, DTYPES[dtype].mxnet)
 
 
 def write_dense_records(plan: Plan, out: BinaryIO, chunks: Chunks, *, np_shape: bool) -> None:

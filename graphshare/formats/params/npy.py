@@ -17,28 +17,14 @@ from typing import IO
 import msgspec
 
 from graphshare.errors import InputError
-from graphshare.formats.params.records import ITEM_SIZES, MAX_RANK
+from graphshare.formats.params.records import DTYPES, ITEM_SIZES, MAX_RANK
 from graphshare.text.format import format_count, shorten
 
 MAX_HEADER_SIZE = 10_000  # numpy's own limit
 MAGIC = b"\x93NUMPY"
 _LONG_LITERAL = re.compile(r"(\d)L\b")  # Python 2 wrote shapes as (3L, 4L)
 
-DESCRS = {
-    "float32": "<f4",
-    "float64": "<f8",
-    "float16": "<f2",
-    "bool": "|b1",
-    "int8": "|i1",
-    "uint8": "|u1",
-    "int16": "<i2",
-    "uint16": "<u2",
-    "int32": "<i4",
-    "uint32": "<u4",
-    "int64": "<i8",
-    "uint64": "<u8",
-}
-_DTYPES = {descr[1:]: dtype for dtype, descr in DESCRS.items()}
+_DTYPES = {codes.npy[1:]: dtype for dtype, codes in DTYPES.items() if codes.npy}
 
 
 class NpyHeader(msgspec.Struct, frozen=True):
@@ -111,7 +97,7 @@ def encode_npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
     """Return the header of a little-endian C-order array, padded so that the data starts at a multiple of 64 bytes."""
     dims = "".join(f"{size}, " for size in shape)
     dims = dims.rstrip() if len(shape) == 1 else dims.removesuffix(", ")
-    text = f"{{'descr': '{DESCRS[dtype]}', 'fortran_order': False, 'shape': ({dims}), }}"
+    text = f"{{'descr': '{DTYPES[dtype].npy}', 'fortran_order': False, 'shape': ({dims}), }}"
     padding = -(len(text) + 11) % 64
     length = len(text) + padding + 1
     return MAGIC + b"\x01\x00" + length.to_bytes(2, "little") + text.encode("ascii") + b" " * padding + b"\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from graphshare.errors import Fault
@@ -44,14 +44,11 @@ class OnnxModel(ParameterFormat):
         in_place = super().read(source)
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            return in_place(record) if record.data_offset is not None else self._decode(source, record)
+            from graphshare.formats.onnx.parameters import decode_values  # start-up: only such files need it
+
+            return in_place(record) if record.data_offset is not None else decode_values(source, record)
 
         return chunks
-
-    def _decode(self, source: ByteSource, record: Record) -> Iterator[bytes]:
-        from graphshare.formats.onnx.parameters import decode_values  # start-up: only such files need it
-
-        return decode_values(source, record)
 
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
         raise NotImplementedError

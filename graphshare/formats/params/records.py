@@ -6,14 +6,14 @@ A parameter file is read as an index: names, shapes, dtypes and where the bytes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from graphshare.errors import RefusedError
 from graphshare.files.byte_source import Identity
 from graphshare.text.format import escape_surrogates, format_count, shorten
-from graphshare.text.short_repr import ShortRepr, quote_name
+from graphshare.text.summary import ShortRepr, quote_name
 from graphshare.text.urls import redact
 
 if TYPE_CHECKING:
@@ -25,22 +25,33 @@ Storage = Literal["default", "row_sparse", "csr"]
 MAX_RANK = 255
 MAX_RECORDS = 1 << 20
 
-#: Size in bytes of one element, by dtype name. The names are numpy's, and ``bfloat16``.
-ITEM_SIZES = {
-    "float32": 4,
-    "float64": 8,
-    "float16": 2,
-    "bfloat16": 2,
-    "bool": 1,
-    "int8": 1,
-    "uint8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "int64": 8,
-    "uint64": 8,
+
+class DtypeCodes(NamedTuple):
+    """How files write a dtype: ``size`` bytes an element, and what the formats call it."""
+
+    size: int
+    npy: str
+    safetensors: str
+    mxnet: int
+
+
+#: By name; the names are numpy's, and ``bfloat16``, which numpy does not have.
+DTYPES = {
+    "float32": DtypeCodes(4, "<f4", "F32", 0),
+    "float64": DtypeCodes(8, "<f8", "F64", 1),
+    "float16": DtypeCodes(2, "<f2", "F16", 2),
+    "uint8": DtypeCodes(1, "|u1", "U8", 3),
+    "int32": DtypeCodes(4, "<i4", "I32", 4),
+    "int8": DtypeCodes(1, "|i1", "I8", 5),
+    "int64": DtypeCodes(8, "<i8", "I64", 6),
+    "bool": DtypeCodes(1, "|b1", "BOOL", 7),
+    "int16": DtypeCodes(2, "<i2", "I16", 8),
+    "uint16": DtypeCodes(2, "<u2", "U16", 9),
+    "uint32": DtypeCodes(4, "<u4", "U32", 10),
+    "uint64": DtypeCodes(8, "<u8", "U64", 11),
+    "bfloat16": DtypeCodes(2, "", "BF16", 12),
 }
+ITEM_SIZES = {dtype: codes.size for dtype, codes in DTYPES.items()}
 STEPS = {"bfloat16": (2.0**-133, 2.0**-7), "float16": (2.0**-24, 2.0**-10), "float32": (2.0**-149, 2.0**-23)}
 """How far apart the numbers of a dtype are, near zero and relative to themselves; the least precise dtype comes first."""
 PRECISIONS = (*STEPS, "float64")

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import SAMPLE, ByteSource, HeldBytes
-from graphshare.files.gzip_file import MAGIC as GZIP
-from graphshare.files.gzip_file import MAX_UNPACKED, unpack, unpack_start
-from graphshare.files.open_source import open_source
+from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack_gzip, unpack_gzip_start
 from graphshare.files.paths import base_name
 from graphshare.formats.params.cursor import DAMAGED
 from graphshare.formats.params.format import ParameterFormat
@@ -58,10 +56,10 @@ def _unpack_model(source: ByteSource) -> ByteSource:
     """Return the content of a model that gzip packed, and any other file as it is: arrays are read in place."""
     if source.read_at(0, min(len(GZIP), source.size)) != GZIP:
         return source
-    start = HeldBytes(source.name, unpack_start(source.read_at(0, min(SAMPLE, source.size)), SAMPLE))
+    start = HeldBytes(source.name, unpack_gzip_start(source.read_at(0, min(SAMPLE, source.size)), SAMPLE))
     if not any(format_.sniff(start.content) and format_.may_hold_arrays(start) for format_ in MODELS.values()):
         return source
-    return HeldBytes(source.name, unpack(source.read_at(0, min(source.size, MAX_UNPACKED)), where=source.name))
+    return HeldBytes(source.name, unpack_gzip(source.read_at(0, min(source.size, MAX_UNPACKED)), where=source.name))
 
 
 def _begins_like_parameters(start: bytes) -> bool:

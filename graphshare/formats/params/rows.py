@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.arrays import ArrayReader, storage_dtype, widen_bfloat16
 from graphshare.formats.params.records import ITEM_SIZES, Record
 from graphshare.progress import Advance, noop_progress
 
@@ -20,7 +20,7 @@ def read_rows(reader: ArrayReader, record: Record, advance: Advance = noop_progr
 
     A sparse array is densified for it, one array at a time. ``advance`` receives the numbers of bytes.
     """
-    stored = np.dtype("uint16" if record.dtype == "bfloat16" else record.dtype).newbyteorder("<")
+    stored = np.dtype(storage_dtype(record)).newbyteorder("<")
     size = ITEM_SIZES[record.dtype or "float32"]
     rest = b""
     for chunk in reader.chunks(record):
@@ -30,14 +30,7 @@ def read_rows(reader: ArrayReader, record: Record, advance: Advance = noop_progr
             whole = len(chunk) - len(chunk) % size
             chunk, rest = chunk[:whole], chunk[whole:]
         if len(chunk):
-            yield _by_value(np.frombuffer(chunk, stored), record.dtype)
-
-
-def _by_value(row: Array, dtype: str | None) -> Array:
-    if dtype != "bfloat16":
-        return row
-    bits: NDArray[np.uint32] = row.astype(np.uint32) << np.uint32(16)
-    return bits.view(np.float32)
+            yield widen_bfloat16(np.frombuffer(chunk, stored), record.dtype)
 
 
 def align_rows(left: Iterator[Array], right: Iterator[Array]) -> Iterator[tuple[Array, Array]]:

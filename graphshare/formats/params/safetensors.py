@@ -26,30 +26,13 @@ from graphshare.files.byte_source import ByteSource
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.cursor import DAMAGED, Cursor
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
-from graphshare.formats.params.records import ITEM_SIZES, MAX_RANK, ParameterFile, Record, element_count, format_record
+from graphshare.formats.params.records import DTYPES, ITEM_SIZES, MAX_RANK, ParameterFile, Record, element_count, format_record
 from graphshare.text.format import format_count
 
 MAX_HEADER_SIZE = 100_000_000  # bytes; the limit of the format's own library
 METADATA = "__metadata__"
 
-_CODES = {
-    "float32": "F32",
-    "float64": "F64",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "bool": "BOOL",
-    "int8": "I8",
-    "uint8": "U8",
-    "int16": "I16",
-    "uint16": "U16",
-    "int32": "I32",
-    "uint32": "U32",
-    "int64": "I64",
-    "uint64": "U64",
-}
-_DTYPES = {code: dtype for dtype, code in _CODES.items()}
-
-
+_DTYPES = {codes.safetensors: dtype for dtype, codes in DTYPES.items()}
 _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
@@ -109,7 +92,7 @@ class Safetensors(ParameterFormat):
         header: dict[str, object] = {METADATA: metadata} if metadata else {}
         for record, key in arrays:
             shape, dtype = record.shape_and_dtype()
-            header[key] = _Entry(_CODES[dtype], shape, offsets[key])
+            header[key] = _Entry(DTYPES[dtype].safetensors, shape, offsets[key])
         encoded = msgspec.json.encode(header)
         encoded += b" " * (-len(encoded) % 8)
         write_all(out, len(encoded).to_bytes(8, "little") + encoded)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from graphshare.ops.batch_axis import Outcome, Rule, Use, along_axis_rule, default_rule
-from graphshare.ops.signature import define
+from graphshare.ops.signature import define, elementwise
 
 ACTIVATION = "act_type:{relu/sigmoid/softrelu/softsign/tanh}=!"
+SOFTMAX = "axis:int=-1; temperature:double?=None; dtype:{None/float16/float32/float64}=None; use_length:bool?=False"
 
 OPERATORS = (
-    *define(
-        "relu(_sparse_relu) sigmoid(_sparse_sigmoid) softsign", "data", registers_inputs=False, couples_batch="elementwise"
-    ),
-    *define("Activation(_npx_activation)", "data", ACTIVATION, registers_inputs=False, couples_batch="elementwise"),
+    *elementwise("relu(_sparse_relu) sigmoid(_sparse_sigmoid) softsign", "data"),
+    *elementwise("Activation(_npx_activation)", "data", ACTIVATION),
     *define(
         "LeakyReLU(_npx_leaky_relu)",
         "data gamma[act_type=prelu]",
@@ -21,27 +20,11 @@ OPERATORS = (
         initializers={1: '["Constant", {"value": 0.25}]'},
         couples_batch="never",
     ),
-    *define("tanh(_sparse_tanh)", "data", registers_inputs=False, couples_batch="elementwise"),
-    *define(
-        "log_softmax(_npx_log_softmax)",
-        "data",
-        "axis:int=-1; temperature:double?=None; dtype:{None/float16/float32/float64}=None; use_length:bool?=False",
-        couples_batch="axis",
-    ),
-    *define(
-        "softmax(_npx_softmax)",
-        "data length[use_length]",
-        "axis:int=-1; temperature:double?=None; dtype:{None/float16/float32/float64}=None; use_length:bool?=False",
-        couples_batch="axis",
-    ),
+    *elementwise("tanh(_sparse_tanh)", "data"),
+    *define("log_softmax(_npx_log_softmax)", "data", SOFTMAX, couples_batch="axis"),
+    *define("softmax(_npx_softmax)", "data length[use_length]", SOFTMAX, couples_batch="axis"),
     *define("SoftmaxActivation", "data", "mode:{channel/instance}=instance", registers_inputs=False, couples_batch="never"),
-    *define(
-        "softmin",
-        "data",
-        "axis:int=-1; temperature:double?=None; dtype:{None/float16/float32/float64}=None; use_length:bool?=False",
-        registers_inputs=False,
-        couples_batch="axis",
-    ),
+    *define("softmin", "data", SOFTMAX, registers_inputs=False, couples_batch="axis"),
 )
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import Translation, Translator
-from graphshare.ops.unary.onnx_double import expm1, softplus, softsign
-from graphshare.ops.unary.onnx_special import erf
+from graphshare.ops.unary.onnx_special import erf, expm1, softplus, softsign
 from graphshare.ops.unary.to_onnx import fill_like
 from graphshare.ops.unification import axis_of
 

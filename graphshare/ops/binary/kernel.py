@@ -250,7 +250,7 @@ KERNELS = with_limits(
     *(scalar_kernel(f"_r{_WORDS.get(name, name)}_scalar", name, True) for name in ("sub", "div", "mod", "power")),
 )
 
-Rule = Callable[[Array, Array, Array, Array], "Array | None"]
+Rule = Callable[[Array, Array, Array, Array], Array]
 """Computes the gradient of one side from x, y, the result and its gradient."""
 
 
@@ -285,14 +285,15 @@ RULES: dict[str, tuple[Rule, Rule]] = {
 _COMPARISONS = "equal not_equal greater greater_equal lesser lesser_equal logical_and logical_or logical_xor".split()
 
 
-def _apply(word: str, side: int, x: Array, y: Array, z: Array, dz: Array) -> Array | None:
+def _apply(word: str, side: int, x: Array, y: Array, z: Array, dz: Array) -> Array:
     """Return the gradient of a side; the slopes of float16 are computed in float32 where squares would leave the range."""
     rule = RULES[word][side]
     if dz.dtype != np.float16 or word not in ("div", "hypot"):
         return rule(x, y, z, dz)
     x, y = x.astype(np.float32), y.astype(np.float32)
     slope = rule(x, y, np.hypot(x, y) if word == "hypot" else z, np.ones((), np.float32))
-    return None if slope is None else dz * slope.astype(np.float16)
+    result: Array = dz * slope.astype(np.float16)
+    return result
 
 
 def _binary_vjp(word: str) -> Vjp:
@@ -307,9 +308,9 @@ def _binary_vjp(word: str) -> Vjp:
     return vjp
 
 
-def fit_to(gradient: Array | None, side: Array) -> Array | None:
-    """Return ``gradient`` in the shape and dtype of an input that was broadcast; None stays None."""
-    return None if gradient is None else sum_to_shape(gradient, side.shape).astype(side.dtype, copy=False)
+def fit_to(gradient: Array, side: Array) -> Array:
+    """Return ``gradient`` in the shape and dtype of an input that was broadcast."""
+    return sum_to_shape(np.asarray(gradient), side.shape).astype(side.dtype, copy=False)
 
 
 def _scalar_vjp(word: str, *, reverse: bool) -> Vjp:
@@ -339,15 +340,12 @@ def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradi
     return Gradient(operator, _scalar_vjp(word, reverse=reverse), reads_outputs=True)
 
 
-_SHORT = {"add": "plus", "sub": "minus"}
-
-
 GRADIENTS = (
     *(binary_gradient(f"elemwise_{word}", word) for word in ("add", "sub", "mul", "div")),
     *(binary_gradient(f"_{word}", word) for word in ("mod", "power", "hypot", "maximum", "minimum")),
     *(binary_gradient(f"broadcast_{word}", word) for word in RULES if word != "arctan2"),
-    *(scalar_gradient(f"_{_SHORT.get(word, word)}_scalar", word) for word in RULES if word != "arctan2"),
-    *(scalar_gradient(f"_r{_SHORT.get(word, word)}_scalar", word, reverse=True) for word in ("sub", "div", "mod", "power")),
+    *(scalar_gradient(f"_{_WORDS.get(word, word)}_scalar", word) for word in RULES if word != "arctan2"),
+    *(scalar_gradient(f"_r{_WORDS.get(word, word)}_scalar", word, reverse=True) for word in ("sub", "div", "mod", "power")),
     binary_gradient("_grad_add", "add"),
     Gradient("add_n", add_n_gradient, reads_inputs=False, reads_outputs=False),
     Gradient("_identity_with_attr_like_rhs", lambda entry, dy: dy, reads_inputs=False, reads_outputs=False),

@@ -105,8 +105,7 @@ def _to_shape(attrs: Attrs, x: Dims) -> Dims:
 
 def _along_axes(attrs: Attrs, x: Dims) -> Dims:
     axes, sizes = attrs["axis"] or (), attrs["size"] or ()
-    if len(axes) != len(sizes):
-        raise KernelError(f"axis {axes} and size {sizes} differ in length")
+    require(len(axes) == len(sizes), f"axis {axes} and size {sizes} differ in length")
     shape = list(x)
     for axis, size in zip(axes, sizes, strict=True):
         at = axis_of(axis, len(x))

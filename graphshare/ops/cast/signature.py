@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from graphshare.ops.signature import define
+from graphshare.ops.signature import define, elementwise
 from graphshare.ops.slot_rules import outputs_by_attribute
 
 OPERATORS = (
-    *define(
-        "amp_cast",
-        "data",
-        "dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=!",
-        registers_inputs=False,
-        couples_batch="elementwise",
-    ),
+    *elementwise("amp_cast", "data", "dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=!"),
     *define(
         "amp_multicast",
         "data_*num_outputs",
@@ -20,11 +14,7 @@ OPERATORS = (
         results=outputs_by_attribute("num_outputs"),
         couples_batch="elementwise",
     ),
-    *define(
-        "Cast(_npi_cast,_npx_cast,cast)",
-        "data",
-        "dtype:{bfloat16/bool/float16/float32/float64/int32/int64/int8/uint8}=!",
-        registers_inputs=False,
-        couples_batch="elementwise",
+    *elementwise(
+        "Cast(_npi_cast,_npx_cast,cast)", "data", "dtype:{bfloat16/bool/float16/float32/float64/int32/int64/int8/uint8}=!"
     ),
 )

@@ -108,8 +108,7 @@ def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
     if size == 0:
         return [(0, 0)] * len(attrs["indices"])
     bounds = [*attrs["indices"], size]
-    if bounds[0] != 0:
-        raise KernelError(f"indices {attrs['indices']} must begin with 0: the parts together are the axis")
+    require(bounds[0] == 0, f"indices {attrs['indices']} must begin with 0: the parts together are the axis")
     spans = list(itertools.pairwise(bounds))
     if any(not 0 <= begin < end for begin, end in spans):
         raise KernelError(f"indices {attrs['indices']} must be ascending and less than the size of the axis, {size}")
@@ -180,10 +179,6 @@ def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
     return None if not parts or parts[-1] is None else attrs["indices"][-1] + parts[-1]
 
 
-def _infer_slice_channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return split_shapes(equal_parts(attrs), inputs, outputs)
-
-
 def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
     """Return the shape of the crop: height and width of the second input, or ``h_w``."""
     n, c, height, width = dims_of_rank(shapes[0], 4)
@@ -235,7 +230,7 @@ KERNELS = (
     Kernel("_rnn_param_concat", concat, _infer_parameter_shapes, same_dtypes),
     Kernel("_npi_concatenate", concatenate, concatenate_shapes, same_dtypes),
     Kernel("stack", stack, stack_shapes, same_dtypes),
-    Kernel("SliceChannel", slice_channel, _infer_slice_channel_shapes, same_dtypes),
+    Kernel("SliceChannel", slice_channel, lambda attrs, *known: split_shapes(equal_parts(attrs), *known), same_dtypes),
     Kernel("_split_v2", split, split_shapes, same_dtypes),
     Kernel("Crop", crop, _infer_crop_shapes, same_dtypes),
 )

@@ -68,8 +68,7 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
 
 def with_split_axis(attrs: Attrs, rank: int) -> Attrs:
     """Return the attributes of hsplit as those of _split_v2."""
-    if not rank:
-        raise KernelError("an array without axes cannot be split")
+    require(rank, "an array without axes cannot be split")
     return {**attrs, "axis": 0 if rank == 1 else 1}
 
 
@@ -200,8 +199,7 @@ def _count(attrs: Attrs, size: int) -> int:
     require(attrs["step"] != 0, "step must not be 0")
     places = positions(attrs)
     if isinstance(places, int):
-        if not -size <= places <= size:
-            raise KernelError(f"position {places} is outside an axis of size {size}")
+        require(-size <= places <= size, f"position {places} is outside an axis of size {size}")
         return 1
     return len(range(*places.indices(size)))
 

@@ -22,6 +22,7 @@ def slice_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     return OutputList(count, count, ())
 
 
+_INSERTED = "val:double?=None; start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None"
 OPERATORS = (
     *define(
         "Crop",
@@ -52,16 +53,8 @@ OPERATORS = (
     *define("_npi_dsplit", "data", SPLIT, results=split, no_kernel="MXNet 1.9.1 writes beyond its results"),
     *define("_npi_hsplit", "data", SPLIT, results=split),
     *define("_npi_dstack _npi_hstack", "data*num_args", "num_args:int[1:]=!; dim:int=1", results="out"),
-    *define(
-        "_npi_insert_scalar _npi_insert_slice",
-        "arr values[val=None]",
-        "val:double?=None; start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None",
-    ),
-    *define(
-        "_npi_insert_tensor",
-        "arr values[val=None] obj",
-        "val:double?=None; start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None",
-    ),
+    *define("_npi_insert_scalar _npi_insert_slice", "arr values[val=None]", _INSERTED),
+    *define("_npi_insert_tensor", "arr values[val=None] obj", _INSERTED),
     *define(
         "_npi_pad",
         "data",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import define
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, InputRule, Signature
 
 NO_KERNEL = "it belongs to a running MXNet process"
-NO_KERNEL_2 = "it is code of the user's own, which the graph only names"
 
 
 def not_knowable(signature: Signature, attrs: Attributes) -> None:
@@ -31,25 +31,22 @@ def body_inputs(*bodies: str) -> InputRule:
     return rule
 
 
+_opaque = partial(define, results=not_knowable, registers_inputs=False, no_kernel=NO_KERNEL)
+_foreign_code = partial(define, results=not_knowable, no_kernel="it is code of the user's own, which the graph only names")
+
 OPERATORS = (
-    *define(
+    *_opaque(
         "_CachedOp",
         "data",
         "static_alloc:bool=False; static_shape:bool=False; inline_limit:uint=2; forward_bulk_size:uint=15; "
         "backward_bulk_size:uint=15; data_indices:tuple_uint=[]; param_indices:tuple_uint=[]; subgraph:string=; "
         "is_dynamic:bool=False",
-        results=not_knowable,
-        registers_inputs=False,
-        no_kernel=NO_KERNEL,
     ),
-    *define(
+    *_opaque(
         "_CachedOpThreadSafe",
         "data",
         "static_alloc:bool=False; static_shape:bool=False; forward_bulk_size:uint=15; data_indices:tuple_uint=[]; "
         "param_indices:tuple_uint=[]",
-        results=not_knowable,
-        registers_inputs=False,
-        no_kernel=NO_KERNEL,
     ),
     *define(
         "_cond",
@@ -59,7 +56,7 @@ OPERATORS = (
         results=outputs_by_attribute("num_outputs"),
         num_subgraphs=3,
     ),
-    *define("_CustomFunction", "", results=not_knowable, no_kernel=NO_KERNEL_2),
+    *_foreign_code("_CustomFunction", ""),
     *define(
         "_foreach",
         body_inputs("fn"),
@@ -68,15 +65,8 @@ OPERATORS = (
         results=outputs_by_attribute("num_outputs"),
         num_subgraphs=1,
     ),
-    *define(
-        "_Native",
-        "data",
-        "info:ptr=!; need_top_grad:bool=True",
-        results=not_knowable,
-        registers_inputs=False,
-        no_kernel=NO_KERNEL,
-    ),
-    *define("_NDArray", "data", "info:ptr=!", results=not_knowable, registers_inputs=False, no_kernel=NO_KERNEL),
+    *_opaque("_Native", "data", "info:ptr=!; need_top_grad:bool=True"),
+    *_opaque("_NDArray", "data", "info:ptr=!"),
     *define("_NoGradient _set_value", no_kernel=NO_KERNEL),
     *define(
         "_while_loop",
@@ -86,7 +76,5 @@ OPERATORS = (
         results=outputs_by_attribute("num_outputs"),
         num_subgraphs=2,
     ),
-    *define(
-        "Custom(_npi_Custom)", "*", "op_type:string=!", results=not_knowable, checks_attributes=False, no_kernel=NO_KERNEL_2
-    ),
+    *_foreign_code("Custom(_npi_Custom)", "*", "op_type:string=!", checks_attributes=False),
 )

@@ -15,8 +15,7 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.convolution.depthwise import depthwise
-from graphshare.ops.convolution.epilogue import Epilogue
-from graphshare.ops.convolution.grid import Empty, Grid, grid_of, phases_of
+from graphshare.ops.convolution.grid import Empty, Epilogue, Grid, grid_of, phases_of
 from graphshare.ops.kernel import Array, Attrs, Context
 from graphshare.ops.windows import Window, is_channels_last, to_compute_dtype, window_of
 

@@ -12,8 +12,7 @@ from math import isfinite, prod
 
 import numpy as np
 
-from graphshare.ops.convolution.epilogue import Epilogue
-from graphshare.ops.convolution.grid import Empty, Grid, phases_of
+from graphshare.ops.convolution.grid import Empty, Epilogue, Grid, phases_of
 from graphshare.ops.kernel import Array
 
 _STRIP = 16

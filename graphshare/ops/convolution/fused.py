@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.activation.kernel import relu
 from graphshare.ops.convolution.correlation import convolution, correlate
-from graphshare.ops.convolution.epilogue import Epilogue
+from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.kernel import Add, Array, Attrs, Clip, Context, Kernel, Operation
 from graphshare.ops.normalization.batch_norm import batch_norm, plain_scaling
 from graphshare.ops.unification import infer_nothing, same_dtypes

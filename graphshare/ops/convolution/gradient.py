@@ -6,7 +6,7 @@ gradient with the windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.convolution.correlation import correlate
-from graphshare.ops.convolution.epilogue import Epilogue
-from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array
+from graphshare.ops.convolution.grid import Epilogue
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
+from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.limits import require
 from graphshare.ops.windows import Window, is_channels_last, to_compute_dtype, window_of
 
@@ -27,21 +27,37 @@ _SMALL = 512
 """Up to this number of cells in an image, several images are processed at once."""
 
 
-def convolution(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
-    """Return the gradients of data, weight and bias."""
-    x, weight = to_compute_dtype(entry.inputs[0]), to_compute_dtype(entry.inputs[1])
-    dtype, dy = entry.inputs[0].dtype, to_compute_dtype(dy)
-    last, groups, window = is_channels_last(entry.attrs["layout"]), entry.attrs["num_group"], window_of(entry.attrs)
+Of = Callable[[Array, Array, Array], Array]
+"""Computes one gradient from data, weight and the output's gradient, which have the channels first."""
+
+
+def layer_gradients(attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_weight: Of) -> Gradients:
+    """Return the gradients of data, weight and bias of a layer in any layout."""
+    dtype, last = entry.inputs[0].dtype, is_channels_last(attrs["layout"])
+    x, weight, dy = (to_compute_dtype(a) for a in (*entry.inputs[:2], dy))
     if last:
         x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
-    dx = data_gradient(dy, weight, x.shape, window, groups) if entry.requested[0] else None
-    dw = weight_gradient(x, dy, weight.shape, window, groups) if entry.requested[1] else None
-    if last:
-        dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
-    result = [None if a is None else np.ascontiguousarray(a, dtype=dtype) for a in (dx, dw)]
+    gradients: list[Array | None] = []
+    for function, requested in ((of_data, entry.requested[0]), (of_weight, entry.requested[1])):
+        gradient = function(x, weight, dy) if requested else None
+        if gradient is not None:
+            gradient = np.ascontiguousarray(np.moveaxis(gradient, 1, -1) if last else gradient, dtype=dtype)
+        gradients.append(gradient)
     if len(entry.inputs) > 2:
-        result.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(dtype, copy=False))
-    return tuple(result)
+        gradients.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(dtype, copy=False))
+    return gradients
+
+
+def convolution(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of data, weight and bias."""
+    groups, window = entry.attrs["num_group"], window_of(entry.attrs)
+    return layer_gradients(
+        entry.attrs,
+        entry,
+        dy,
+        lambda x, weight, dy: data_gradient(dy, weight, x.shape, window, groups),
+        lambda x, weight, dy: weight_gradient(x, dy, weight.shape, window, groups),
+    )
 
 
 def data_gradient(dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
@@ -69,7 +85,7 @@ def _scatter_taps(dy: Array, weight: Array, shape: tuple[int, ...], window: Wind
     count, filters, *out = dy.shape
     channels, cells = shape[1], prod(out)
     matrix = weight.reshape(filters, -1).T
-    taps = _taps(window, out)
+    taps = tap_slices(window, out)
     canvas = np.zeros((count, channels, *(n + 2 * p for n, p in zip(shape[2:], window.pad, strict=True))), dy.dtype)
     for part in _portions(count, channels * len(taps) * cells):
         rows = np.ascontiguousarray(dy[part].swapaxes(0, 1)).reshape(filters, -1)
@@ -138,7 +154,7 @@ def weight_gradient(x: Array, dy: Array, shape: tuple[int, ...], window: Window,
         require(min(window.pad) >= 0, "the gradient of the weight is not supported for negative padding")
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     out = dy.shape[2:]
-    taps = _taps(window, out)
+    taps = tap_slices(window, out)
     if len(taps) == 1 and groups == 1:
         return _pointwise_weight_gradient(x[taps[0]], dy, shape)
     total = np.zeros((groups, filters // groups, share * len(taps)), x.dtype)
@@ -160,7 +176,7 @@ def _pointwise_weight_gradient(x: Array, dy: Array, shape: tuple[int, ...]) -> A
     return total.reshape(shape)
 
 
-def _taps(window: Window, out: Sequence[int]) -> list[tuple[slice, ...]]:
+def tap_slices(window: Window, out: Sequence[int]) -> list[tuple[slice, ...]]:
     """Return for each tap its cells of the padded images at all positions."""
     cells = []
     for tap in product(*map(range, window.kernel)):

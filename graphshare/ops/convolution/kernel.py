@@ -1,23 +1,24 @@
-"""The operators Convolution, ``im2col`` and ``col2im``: rules for shapes and dtypes, cost, and kernels.
+"""The operators Convolution, Deconvolution, ``im2col`` and ``col2im``: rules for shapes, costs, and kernels.
 
-The columns of ``im2col`` are the windows of an image; ``col2im`` adds columns at their windows, for one to three spatial axes.
+A transposed convolution multiplies each cell of the image by all taps of the filters in one matrix product and adds the results
+of a tap to the output at distances of ``stride``: what gives a convolution the gradient of its data. The columns of ``im2col``
+are the windows of an image; ``col2im`` adds columns at their windows, for one to three spatial axes.
 """
 
 from __future__ import annotations
 
-from itertools import product
 from math import prod
 
 import numpy as np
 
-from graphshare.ops.convolution.correlation import convolution
-from graphshare.ops.convolution.deconvolution import GRADIENTS as DECONVOLUTION_GRADIENTS
-from graphshare.ops.convolution.deconvolution import KERNELS as DECONVOLUTION_KERNELS
+from graphshare.ops.convolution.correlation import convolution, correlate
 from graphshare.ops.convolution.fused import begin_chain
-from graphshare.ops.folding import LinearLayer, scale_filters
-from graphshare.ops.gradient import Gradient, TapeEntry
+from graphshare.ops.convolution.gradient import layer_gradients, tap_slices, transpose_convolve, weight_gradient
+from graphshare.ops.convolution.grid import Epilogue
+from graphshare.ops.folding import LinearLayer, misfit, scale_filters
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
-from graphshare.ops.limits import Limits, check_filters, with_limits
+from graphshare.ops.limits import Limits, check_filters, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.ops.windows import (
@@ -28,6 +29,7 @@ from graphshare.ops.windows import (
     is_channels_last,
     output_size,
     to_channels_first,
+    to_compute_dtype,
     to_layout,
     unify_dims,
     window_of,
@@ -35,19 +37,136 @@ from graphshare.ops.windows import (
 from graphshare.text.format import format_count
 
 
+def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """Return the transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter / num_group, kernel)."""
+    last = is_channels_last(attrs["layout"])
+    data, weight = to_compute_dtype(x), to_compute_dtype(weight)
+    if last:
+        data, weight = np.moveaxis(data, -1, 1), np.moveaxis(weight, -1, 1)
+    window, extra = fit_window(attrs, data.shape[2:])
+    out = transpose_convolve(data, weight, window, extra, attrs["num_group"])
+    if bias is not None:
+        out += bias.reshape(-1, *(1,) * len(window.kernel))
+    if last:
+        out = np.moveaxis(out, 1, -1)
+    return np.ascontiguousarray(out, dtype=x.dtype)
+
+
+def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
+    """Return the window and the cells to add at the end; ``target_shape`` determines both padding and added cells."""
+    window, rank = window_of(attrs), len(attrs["kernel"])
+    extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
+    target: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
+    if len(target) != rank:
+        raise KernelError(
+            f"target_shape {target} has {format_count(len(target), 'number')}, but kernel {window.kernel} has {rank}"
+        )
+    if not any(target):
+        if any(e >= s for e, s in zip(extra, window.stride, strict=True)):
+            raise KernelError(f"adj {extra} must be smaller than stride {window.stride} on every axis")
+        return window, extra
+    if None in size:
+        return window, extra
+    sizes = [n for n in size if n is not None]
+    largest = tuple(s * (n - 1) + e for s, n, e in zip(window.stride, sizes, window.extent, strict=True))
+    surplus = [n - t for n, t in zip(largest, target, strict=True)]
+    if min(surplus) < 0:
+        raise KernelError(f"target_shape {target} is too large for kernel and stride, expected at most {largest}")
+    return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
+
+
+def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[tuple[Dim, ...]]:
+    """Return data, weight and output of a layer, each with channels first and as many axes as the kernel asks for."""
+    last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"]) + 2
+    check_layout(attrs["layout"], rank)
+    named = ((inputs[0], "data"), (inputs[1], "weight"), (outputs[0], "the output"))
+    shapes = [to_channels_first(dims_of_rank(shape, rank, what), last) for shape, what in named]
+    check_filters(attrs["num_filter"], attrs["num_group"])
+    return shapes
+
+
+def _in_layout(
+    attrs: Attrs, data: tuple[Dim, ...], weight: tuple[Dim, ...], biases: Shapes, out: tuple[Dim, ...], what: str = ""
+) -> tuple[Shapes, Shapes]:
+    """Return the shapes of a layer in its layout; a bias has one number for each filter."""
+    last, filters = is_channels_last(attrs["layout"]), attrs["num_filter"]
+    lengths = [(unify_dims(dims_of_rank(x, 1, what)[0], filters, "length of bias against num_filter"),) for x in biases[:1]]
+    output = (out[0], unify_dims(out[1], filters, "channels of the output against num_filter"), *out[2:])
+    return [to_layout(data, last), to_layout(weight, last), *lengths], [to_layout(output, last)]
+
+
+def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer weight, bias and output from the data, and batch, channels and size of the data from them."""
+    groups, filters = attrs["num_group"], attrs["num_filter"]
+    data, weight, out = _with_channels_first(attrs, inputs, outputs)
+    window, extra = fit_window(attrs, data[2:])
+    has_target = any(attrs.get("target_shape") or ())
+    channels = unify_dims(data[1], weight[0], "channels of data against axis 0 of weight")
+    if channels is not None and channels % groups:
+        raise KernelError(f"{format_count(channels, 'channel')} cannot be split into num_group {groups}")
+    share = unify_dims(weight[1], filters // groups, "axis 1 of weight against num_filter / num_group")
+    taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
+    size: list[Dim] = []
+    positions: list[Dim] = []
+    for i, (n, o) in enumerate(zip(data[2:], out[2:], strict=True)):
+        surplus = window.extent[i] + extra[i] - 2 * window.pad[i]
+        if n is None and o is not None and not has_target and (o - surplus) % window.stride[i] == 0:
+            n = (o - surplus) // window.stride[i] + 1
+        size.append(n)
+        expected = attrs["target_shape"][i] if has_target else None if n is None else (n - 1) * window.stride[i] + surplus
+        positions.append(unify_dims(o, expected, "spatial axis of the output"))
+    batch = unify_dims(data[0], out[0], "samples of data and output")
+    result = (batch, out[1], *positions)
+    return _in_layout(attrs, (batch, channels, *size), (channels, share, *taps), inputs[2:], result)
+
+
+def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
+    """Return ``weight`` (C, num_filter / num_group, kernel) times one number of ``factor`` for each filter.
+
+    The rows of the weight are in groups; those of group g compute its share of the filters.
+    """
+    groups, last = attrs["num_group"], is_channels_last(attrs["layout"])
+    channels_first = np.moveaxis(weight, -1, 1) if last else weight
+    if weight.ndim < 2 or groups < 1 or weight.shape[0] % groups or channels_first.shape[1] * groups != len(factor):
+        raise KernelError(misfit(weight, factor))
+    parts = channels_first.reshape(groups, -1, *channels_first.shape[1:])
+    tail = (1,) * (weight.ndim - 2)
+    scaled: Array = (parts * factor.reshape(groups, 1, -1, *tail)).reshape(channels_first.shape)
+    return np.moveaxis(scaled, 1, -1) if last else scaled
+
+
+def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count all taps of a filter for each input element."""
+    return prod(inputs[0]) * prod(inputs[1][1:])
+
+
+def deconvolution_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of data, weight and bias."""
+    return deconvolution_gradients(entry.attrs, entry, dy)
+
+
+def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of a transposed convolution with attributes that may differ from those of the node."""
+    groups = attrs["num_group"]
+
+    def of_data(x: Array, weight: Array, dy: Array) -> Array:
+        window, _ = fit_window(attrs, x.shape[2:])
+        whole = tuple(slice(0, n) for n in x.shape)
+        return correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
+
+    def of_weight(x: Array, weight: Array, dy: Array) -> Array:
+        return weight_gradient(dy, x, weight.shape, fit_window(attrs, x.shape[2:])[0], groups)
+
+    return layer_gradients(attrs, entry, dy, of_data, of_weight)
+
+
 def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer data, weight, bias and output from each other; sizes of the data from the output only for stride 1."""
-    window, last, groups, filters = window_of(attrs), is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
-    rank = len(window.kernel) + 2
-    check_layout(attrs["layout"], rank)
-    data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
-    weight = to_channels_first(dims_of_rank(inputs[1], rank, "weight"), last)
-    out = to_channels_first(dims_of_rank(outputs[0], rank, "the output"), last)
-    check_filters(filters, groups)
+    window, groups, filters = window_of(attrs), attrs["num_group"], attrs["num_filter"]
+    data, weight, out = _with_channels_first(attrs, inputs, outputs)
     batch = unify_dims(data[0], out[0], "samples of data and output")
     channels, share = unify_group_channels(data[1], weight[1], groups)
-    if channels == 0:
-        raise KernelError("data has no channels")
+    require(channels != 0, "data has no channels")
     taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
     first = unify_dims(weight[0], filters, "axis 0 of weight against num_filter")
     size: list[Dim] = []
@@ -56,14 +175,8 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
         n = input_size(o, e, s, p) if n is None else n
         size.append(n)
         positions.append(unify_dims(o, output_size(n, e, s, p), "spatial axis of the output"))
-    shapes: list[tuple[Dim, ...]] = [
-        to_layout((batch, channels, *size), last),
-        to_layout((first, share, *taps), last),
-    ]
-    if len(inputs) > 2:
-        shapes.append((unify_dims(dims_of_rank(inputs[2], 1, "bias")[0], filters, "length of bias against num_filter"),))
-    output = (batch, unify_dims(out[1], filters, "channels of the output against num_filter"), *positions)
-    return shapes, [to_layout(output, last)]
+    result = (batch, out[1], *positions)
+    return _in_layout(attrs, (batch, channels, *size), (first, share, *taps), inputs[2:], result, "bias")
 
 
 def _first_channels_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -90,21 +203,6 @@ def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 _LINEAR = LinearLayer(channel_axes, scale_filters)
 
 
-def _tap_slices(window: Window, positions: tuple[int, ...]) -> list[tuple[slice, ...]]:
-    """Return for each tap its cells of the padded image, one for each position."""
-    return [
-        (
-            slice(None),
-            slice(None),
-            *(
-                slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, d, s, n in zip(tap, window.dilate, window.stride, positions, strict=True)
-            ),
-        )
-        for tap in product(*map(range, window.kernel))
-    ]
-
-
 def _positions(window: Window, size: tuple[Dim, ...]) -> list[Dim]:
     return [output_size(n, e, s, p) for n, e, s, p in zip(size, window.extent, window.stride, window.pad, strict=True)]
 
@@ -114,7 +212,7 @@ def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
     window = window_of(attrs)
     positions = tuple(n or 0 for n in _positions(window, x.shape[2:]))
     padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
-    cells = np.stack([padded[part] for part in _tap_slices(window, positions)], axis=2)
+    cells = np.stack([padded[part] for part in tap_slices(window, positions)], axis=2)
     return cells.reshape(x.shape[0], -1, prod(positions))
 
 
@@ -125,7 +223,7 @@ def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
     taps = prod(window.kernel)
     columns = x.reshape(x.shape[0], x.shape[1] // taps, taps, *positions)
     padded = np.zeros((*columns.shape[:2], *(n + 2 * p for n, p in zip(size, window.pad, strict=True))), x.dtype)
-    for tap, part in enumerate(_tap_slices(window, positions)):
+    for tap, part in enumerate(tap_slices(window, positions)):
         padded[part] += columns[:, :, tap]
     inner = (slice(None), slice(None), *(slice(p, p + n) for n, p in zip(size, window.pad, strict=True)))
     return np.ascontiguousarray(padded[inner])
@@ -161,7 +259,17 @@ def _infer_col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 KERNELS = (
-    *DECONVOLUTION_KERNELS,
+    *with_limits(
+        Limits(elements=True, positive=("num_group", "num_filter", "kernel", "stride", "dilate"), not_negative=("pad", "adj")),
+        Kernel(
+            "Deconvolution",
+            deconvolution,
+            deconvolution_shapes,
+            same_dtypes,
+            cost=deconvolution_cost,
+            linear=LinearLayer(channel_axes, scale_shares),
+        ),
+    ),
     *with_limits(
         Limits(elements=True, positive=("num_group", "kernel", "stride", "dilate")),
         Kernel(
@@ -189,7 +297,7 @@ def col2im_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 GRADIENTS = (
-    *DECONVOLUTION_GRADIENTS,
+    Gradient("Deconvolution", deconvolution_gradient, reads_outputs=False),
     Gradient("col2im", col2im_gradient, reads_inputs=False, reads_outputs=False),
     Gradient("im2col", permutation_vjp("im2col"), reads_outputs=False),
 )

@@ -12,21 +12,24 @@ CONVOLUTION = (
     "cudnn_off:bool=False; layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC}=None"
 )
 
+WINDOW_CHECKS = (require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad"))
+_SIZES = (("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter"))
+
 OPERATORS = (
     *define(
         "col2im",
         "data",
         "output_size:shape=!; kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]",
-        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad")),
+        load_checks=WINDOW_CHECKS,
         couples_batch="never",
     ),
     *define(
         "Convolution(_npx_convolution)",
         "data weight bias[!no_bias]",
         CONVOLUTION,
-        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad")),
+        load_checks=WINDOW_CHECKS,
         couples_batch="never",
-        size_attributes=(("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
+        size_attributes=_SIZES,
     ),
     *define(
         "Convolution_v1",
@@ -42,7 +45,7 @@ OPERATORS = (
         "im2col",
         "data",
         "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]",
-        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad")),
+        load_checks=WINDOW_CHECKS,
         couples_batch="never",
     ),
     *define(
@@ -54,7 +57,7 @@ OPERATORS = (
         "layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC}=None",
         load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad", "adj")),
         couples_batch="never",
-        size_attributes=(("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
+        size_attributes=_SIZES,
     ),
 )
 

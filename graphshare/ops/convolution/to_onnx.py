@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from graphshare.ops.convolution.deconvolution import fit_window
+from graphshare.ops.convolution.kernel import fit_window
 from graphshare.ops.kernel import Attrs
 from graphshare.ops.onnx_windows import fold_columns, gather_columns, place_taps
 from graphshare.ops.translation import Translation, Translator
@@ -18,8 +18,7 @@ from graphshare.ops.windows import Window, is_channels_last, window_of
 def translate_convolution(t: Translation) -> str:
     """Emit ``Conv``, between transposes where the channels come last; for float64, which onnxruntime lacks, a product."""
     rank, last = len(t.attrs["kernel"]), is_channels_last(t.attrs["layout"])
-    if not t.inputs[0].dtype.startswith("float"):
-        t.refuse(f"its data is {t.inputs[0].dtype}")
+    t.require_floats()
     first = (0, rank + 1, *range(1, rank + 1))
     data, weight = (t.transpose(x, first) if last else x.name for x in t.inputs[:2])
     bias = [] if t.attrs["no_bias"] else [t.inputs[2].name]

@@ -46,7 +46,7 @@ def attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 
 
 ShapeOf = Callable[[Attrs], Shape]
-Values = Callable[[Attrs, tuple[int, ...]], Array]
+Values = Callable[[Attrs, tuple[int, ...], Any], Array]
 
 
 def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[int, ...]:
@@ -63,10 +63,10 @@ def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[i
 
 
 def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel:
-    """Return a kernel without inputs that computes ``values(attrs, shape)`` for the completed shape ``shape_of(attrs)``."""
+    """Return a kernel without inputs that computes ``values(attrs, shape, dtype)`` for the shape ``shape_of(attrs)``."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
-        return values(attrs, complete_shape(context, attrs, shape_of))
+        return values(attrs, complete_shape(context, attrs, shape_of), type_of(attrs))
 
     return Kernel(operator, forward, attribute_rule(shape_of), attribute_dtype)
 
@@ -81,28 +81,23 @@ def attribute_shape(attrs: Attrs) -> Shape:
     return tuple(d if d > 0 else None for d in attrs["shape"]) if attrs["shape"] else None
 
 
-def _zeros(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.zeros(shape, type_of(attrs))
-
-
 _FLAGS = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 
 
-def _name_dtype(attrs: Attrs) -> Attrs:
-    """Return the attributes with the name of the dtype in place of its number; -1 (undetermined) becomes float32."""
+def _name_dtype(attrs: Attrs) -> str:
+    """Return the name of the dtype with the number ``dtype``; -1 (undetermined) becomes float32."""
     flag = attrs["dtype"]
-    if not -1 <= flag < len(_FLAGS):
-        raise KernelError(f"dtype {flag} is not a number of a dtype, expected -1 to {len(_FLAGS) - 1}")
-    return {**attrs, "dtype": _FLAGS[max(flag, 0)]}
+    require(-1 <= flag < len(_FLAGS), f"dtype {flag} is not a number of a dtype, expected -1 to {len(_FLAGS) - 1}")
+    return _FLAGS[max(flag, 0)]
 
 
 def zeros_without_dtype(context: Context, attrs: Attrs) -> Array:
     """Return zeros, of float32 if the dtype is undetermined."""
-    return _zeros(_name_dtype(attrs), complete_shape(context, attrs, attribute_shape))
+    return np.zeros(complete_shape(context, attrs, attribute_shape), _name_dtype(attrs))
 
 
 def _infer_undetermined_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, outputs if attrs["dtype"] == -1 else [_name_dtype(attrs)["dtype"]]
+    return inputs, outputs if attrs["dtype"] == -1 else [_name_dtype(attrs)]
 
 
 _BLOCK = 1 << 22  # elements, at most 32 MB: a time limit ends the run between two blocks
@@ -115,15 +110,6 @@ def fill(shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
     for begin in range(0, flat.size, _BLOCK):
         flat[begin : begin + _BLOCK] = value
     return result
-
-
-def _ones(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return fill(shape, 1, type_of(attrs))
-
-
-def _full(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    dtype = type_of(attrs)
-    return fill(shape, np.asarray(attrs["value"]).astype(dtype), dtype)
 
 
 def _arange_shape(attrs: Attrs) -> Shape:
@@ -147,10 +133,10 @@ def _npi_arange_shape(attrs: Attrs) -> Shape:
     return _arange_shape(attrs)
 
 
-def _arange(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+def _arange(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
     """Return numbers from ``start`` by ``step``, each ``repeat`` times, computed in the output dtype as in MXNet."""
     start = 0.0 if attrs["stop"] is None and not attrs["infer_range"] else attrs["start"]
-    return _count_from(start, attrs["step"], attrs["repeat"], shape[0], type_of(attrs))
+    return _count_from(start, attrs["step"], attrs["repeat"], shape[0], dtype)
 
 
 def _count_from(start: float, step: float, repeat: int, count: int, dtype: Any) -> Array:
@@ -159,8 +145,33 @@ def _count_from(start: float, step: float, repeat: int, count: int, dtype: Any) 
     return result
 
 
-def _linspace_shape(attrs: Attrs) -> Shape:
-    return (attrs["num"],)
+def _zeros(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
+    return np.zeros(shape, dtype)
+
+
+def _ones(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
+    return fill(shape, 1, dtype)
+
+
+def _eye(operator: str) -> Kernel:
+    def values(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
+        return np.eye(shape[0], shape[1], k=attrs["k"], dtype=dtype)
+
+    return _creation_kernel(operator, lambda attrs: (attrs["N"], attrs["M"] or attrs["N"]), values)
+
+
+def _spaced(operator: str, function: Callable[[Attrs, Array], Array]) -> Kernel:
+    """Return the kernel of a function of evenly spaced numbers, in the dtype of the output."""
+
+    def values(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
+        return np.asarray(function(attrs, _even_steps(attrs, shape[0])).astype(dtype))
+
+    return _creation_kernel(operator, lambda attrs: (attrs["num"],), values)
+
+
+def _window(operator: str, function: Callable[[int], Any]) -> Kernel:
+    """Return the kernel for a window of ``M`` numbers, as used in signal processing."""
+    return _creation_kernel(operator, _window_shape, lambda attrs, shape, dtype: np.asarray(function(shape[0])).astype(dtype))
 
 
 def _even_steps(attrs: Attrs, count: int) -> Array:
@@ -171,53 +182,19 @@ def _even_steps(attrs: Attrs, count: int) -> Array:
         return np.asarray(attrs["start"] + step * np.arange(count))
 
 
-def _linspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return _even_steps(attrs, shape[0]).astype(type_of(attrs))
-
-
-def _eye_shape(attrs: Attrs) -> Shape:
-    return attrs["N"], attrs["M"] or attrs["N"]
-
-
-def _eye(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.eye(shape[0], shape[1], k=attrs["k"], dtype=type_of(attrs))
-
-
-def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+def _identity(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
+    result = np.zeros(shape, dtype)
     if 0 in shape:
-        return np.zeros(shape, type_of(attrs))
-    if len(shape) < 2:
-        raise KernelError(f"shape is {shape}, expected the rows and columns of a matrix")
-    result = np.zeros(shape, type_of(attrs))
+        return result
+    require(len(shape) >= 2, f"shape is {shape}, expected the rows and columns of a matrix")
     result.reshape(-1)[: shape[0] ** 2 : shape[0] + 1] = 1  # as in MXNet, also where the shape is not of a square matrix
     return result
-
-
-def _logspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.asarray(np.power(float(attrs["base"]), _even_steps(attrs, shape[0])).astype(type_of(attrs)))
-
-
-def _window(function: Callable[[int], Any]) -> Values:
-    """Return a function for a window of ``M`` numbers, as used in signal processing."""
-
-    def values(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-        return np.asarray(function(shape[0])).astype(type_of(attrs))
-
-    return values
 
 
 def _window_shape(attrs: Attrs) -> Shape:
     if attrs["M"] is None:
         raise KernelError("M is required: the number of points of the window")
     return (max(attrs["M"], 0),)
-
-
-def _indices_shape(attrs: Attrs) -> Shape:
-    return (len(attrs["dimensions"]), *attrs["dimensions"])
-
-
-def _indices(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.indices(shape[1:], dtype=type_of(attrs))
 
 
 def diagonal_indices(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -260,23 +237,28 @@ def _infer_full_like_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tupl
 
 KERNELS = with_limits(
     Limits(not_negative=("num", "N", "M", "dimensions", "shape")),
-    _creation_kernel("_zeros", attribute_shape, _zeros),
-    _creation_kernel("_ones", attribute_shape, _ones),
+    *(_creation_kernel(name, attribute_shape, _zeros) for name in ("_zeros", "_npi_zeros")),
+    *(_creation_kernel(name, attribute_shape, _ones) for name in ("_ones", "_npi_ones")),
     Kernel("_zeros_without_dtype", zeros_without_dtype, attribute_rule(attribute_shape), _infer_undetermined_dtypes),
-    _creation_kernel("_full", attribute_shape, _full),
+    _creation_kernel(
+        "_full",
+        attribute_shape,
+        lambda attrs, shape, dtype: fill(shape, np.asarray(attrs["value"]).astype(dtype), dtype),
+    ),
     _creation_kernel("_arange", _arange_shape, _arange),
-    _creation_kernel("_linspace", _linspace_shape, _linspace),
-    _creation_kernel("_eye", _eye_shape, _eye),
-    _creation_kernel("_npi_zeros", attribute_shape, _zeros),
-    _creation_kernel("_npi_ones", attribute_shape, _ones),
-    _creation_kernel("_npi_identity", attribute_shape, _identity),
     _creation_kernel("_npi_arange", _npi_arange_shape, _arange),
-    _creation_kernel("_npi_eye", _eye_shape, _eye),
-    _creation_kernel("_npi_logspace", _linspace_shape, _logspace),
-    _creation_kernel("_npi_blackman", _window_shape, _window(np.blackman)),
-    _creation_kernel("_npi_hamming", _window_shape, _window(np.hamming)),
-    _creation_kernel("_npi_hanning", _window_shape, _window(np.hanning)),
-    _creation_kernel("_npi_indices", _indices_shape, _indices),
+    _creation_kernel("_npi_identity", attribute_shape, _identity),
+    *map(_eye, ("_eye", "_npi_eye")),
+    _spaced("_linspace", lambda attrs, steps: steps),
+    _spaced("_npi_logspace", lambda attrs, steps: np.power(float(attrs["base"]), steps)),
+    _window("_npi_blackman", np.blackman),
+    _window("_npi_hamming", np.hamming),
+    _window("_npi_hanning", np.hanning),
+    _creation_kernel(
+        "_npi_indices",
+        lambda attrs: (len(attrs["dimensions"]), *attrs["dimensions"]),
+        lambda attrs, shape, dtype: np.indices(shape[1:], dtype=dtype),
+    ),
     Kernel("_npi_diag_indices_from", diagonal_indices, output_rule(_diagonal_shape), dtype_rule("int64")),
     Kernel("_contrib_arange_like", arange_like, _infer_arange_like_shapes, same_dtypes),
     Kernel("_npi_full_like", full_like, same_shapes, _infer_full_like_dtypes),
@@ -285,27 +267,12 @@ KERNELS = with_limits(
 GRADIENTS = (
     *no_gradient(
         "it has no floating-point inputs",
-        "_zeros",
-        "_ones",
-        "_full",
-        "_arange",
-        "_linspace",
-        "_eye",
-        "_npi_zeros",
-        "_npi_ones",
-        "_npi_identity",
-        "_npi_arange",
-        "_npi_eye",
+        *"_zeros _ones _full _arange _linspace _eye _npi_zeros _npi_ones _npi_identity _npi_arange _npi_eye".split(),
     ),
     *no_gradient("it reads only the shape of its input", "_contrib_arange_like", "_npi_full_like"),
     *no_gradient(
         "the result is counted, compared or constant",
-        "_npi_blackman",
-        "_npi_diag_indices_from",
-        "_npi_hamming",
-        "_npi_hanning",
-        "_npi_indices",
-        "_npi_logspace",
+        *"_npi_blackman _npi_diag_indices_from _npi_hamming _npi_hanning _npi_indices _npi_logspace".split(),
         "_zeros_without_dtype",
     ),
 )

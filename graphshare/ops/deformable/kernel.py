@@ -29,28 +29,28 @@ def _output_sizes(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(result)
 
 
-def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array) -> Array:
-    """Return a convolution whose taps are moved by ``offset`` ``(N, 2*G*kh*kw, h, w)``, (y, x) for each tap."""
-    return _convolve_deformed(attrs, x, offset, weight, bias)
-
-
-def modulated_deformable_convolution(
-    context: Context, attrs: Attrs, x: Array, offset: Array, mask: Array, weight: Array, *bias: Array
-) -> Array:
-    """Return :func:`deformable_convolution` with samples scaled by ``mask`` ``(N, G*kh*kw, h, w)``, and 0 outside of ``x``."""
-    return _convolve_deformed(attrs, x, offset, weight, bias, mask)
-
-
-def _convolve_deformed(
-    attrs: Attrs, x: Array, offset: Array, weight: Array, bias: tuple[Array, ...], mask: Array | None = None
-) -> Array:
+def _place_taps(attrs: Attrs, samples: int, offset: Array) -> tuple[Array, Array, Array]:
+    """Return the offsets ``(N, G, kh, kw, 2, h, w)``, and the rows and columns of the taps without them."""
     (kh, kw), stride, dilate, pad = window_pairs(attrs)
     h, w = offset.shape[2:]
-    n, channels = x.shape[:2]
-    shifts, groups = attrs["num_deformable_group"], attrs["num_group"]
-    places = offset.reshape(n, shifts, kh, kw, 2, h, w)
     rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
     columns = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
+    return offset.reshape(samples, attrs["num_deformable_group"], kh, kw, 2, h, w), rows, columns
+
+
+def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array) -> Array:
+    """Return a convolution whose taps are moved by ``offset`` ``(N, 2*G*kh*kw, h, w)``, (y, x) for each tap."""
+    return _convolve_deformed(attrs, x, offset, None, weight, *bias)
+
+
+def modulated_deformable_convolution(context: Context, attrs: Attrs, *inputs: Array) -> Array:
+    """Return :func:`deformable_convolution` with samples scaled by a mask ``(N, G*kh*kw, h, w)``, and 0 outside of the data."""
+    return _convolve_deformed(attrs, *inputs)
+
+
+def _convolve_deformed(attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, *bias: Array) -> Array:
+    places, rows, columns = _place_taps(attrs, len(x), offset)
+    (n, shifts, kh, kw, _, h, w), channels, groups = places.shape, x.shape[1], attrs["num_group"]
     require_memory(n * channels * kh * kw * h * w * x.itemsize)
     cells: Array = np.empty((n, channels, kh, kw, h, w), x.dtype)
     each = channels // shifts
@@ -69,8 +69,7 @@ def _convolve_deformed(
 
 
 def _infer_convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    if attrs["layout"] not in (None, "NCHW"):
-        raise KernelError(f"layout {attrs['layout']} is not supported, expected NCHW")
+    require(attrs["layout"] in (None, "NCHW"), f"layout {attrs['layout']} is not supported, expected NCHW")
     n, channels, *sizes = dims_of_rank(inputs[0], 4)
     kernel, filters, groups = tuple(attrs["kernel"]), attrs["num_filter"], attrs["num_group"]
     weight = dims_of_rank(inputs[2], 4)
@@ -102,14 +101,10 @@ def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     return [*rest[:2], mask, *rest[2:]], [output]
 
 
-def _cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count the taps of each output's filter; the weight follows the data and the offset."""
-    return prod(outputs[0]) * prod(inputs[2][1:])
-
-
-def _mask_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count the taps of each output's filter; the weight follows the data, the offset and the mask."""
-    return prod(outputs[0]) * prod(inputs[3][1:])
+def _count_taps(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count the taps of each output's filter; the weight is the last input with four axes."""
+    weight = next(shape for shape in reversed(inputs) if len(shape) == 4)
+    return prod(outputs[0]) * prod(weight[1:])
 
 
 class Bin(NamedTuple):
@@ -197,13 +192,13 @@ def _infer_pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, positive=("kernel", "stride", "dilate", "num_group", "num_deformable_group")),
-    Kernel("_contrib_DeformableConvolution", deformable_convolution, _infer_convolution_shapes, same_dtypes, cost=_cost),
+    Kernel("_contrib_DeformableConvolution", deformable_convolution, _infer_convolution_shapes, same_dtypes, cost=_count_taps),
     Kernel(
         "_contrib_ModulatedDeformableConvolution",
         modulated_deformable_convolution,
         _infer_mask_shapes,
         same_dtypes,
-        cost=_mask_cost,
+        cost=_count_taps,
     ),
     *with_limits(
         Limits(dtypes=FLOATS, elements=True, finite=True, positive=("pooled_size", "group_size", "output_dim")),
@@ -231,32 +226,23 @@ def deformable_ps_roi_pooling_gradient(entry: TapeEntry, dy: Array, dinside: Arr
 
 
 def deformable_convolution_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data, offsets, weight and bias. Offsets of positions clamped to the edge have none."""
-    x, offset, weight, *bias = entry.inputs
-    dx, doffset, _, dweight = _gradients(entry.attrs, (x, offset, weight), dy)
-    return [dx, doffset, dweight, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
+    """Return the gradients of data, offsets, mask, weight and bias. Offsets of positions clamped to the edge have none.
 
-
-def modulated_deformable_convolution_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data, offsets, mask, weight and bias, which MXNet computes on GPUs only."""
-    x, offset, mask, weight, *bias = entry.inputs
-    gradients = _gradients(entry.attrs, (x, offset, weight), dy, mask)
-    return [*gradients, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
+    With a mask MXNet computes them on GPUs only.
+    """
+    x, offset, *mask, weight = entry.inputs[: len(entry.inputs) - (not entry.attrs["no_bias"])]
+    dx, doffset, dmask, dweight = _gradients(entry.attrs, x, offset, mask[0] if mask else None, weight, dy)
+    bias = [] if entry.attrs["no_bias"] else [dy.sum(axis=(0, 2, 3))]
+    return [dx, doffset, *([dmask] if mask else []), dweight, *bias]
 
 
 def _gradients(
-    attrs: Attrs, inputs: tuple[Array, Array, Array], dy: Array, mask: Array | None = None
+    attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, dy: Array
 ) -> tuple[Array, Array, Array | None, Array]:
     """Return the gradients of data, offsets, mask and weight."""
-    x, offset, weight = inputs
-    (kh, kw), stride, dilate, pad = window_pairs(attrs)
-    n, channels = x.shape[:2]
-    h, w = offset.shape[2:]
-    shifts, groups = attrs["num_deformable_group"], attrs["num_group"]
-    places = offset.reshape(n, shifts, kh, kw, 2, h, w)
+    places, rows, columns = _place_taps(attrs, len(x), offset)
+    (n, shifts, kh, kw, _, h, w), channels, groups = places.shape, x.shape[1], attrs["num_group"]
     masks = None if mask is None else mask.reshape(n, shifts, kh, kw, h, w)
-    rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
-    columns = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
     kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
     gradient = dy.reshape(n, groups, kernels.shape[1], h * w)
     dcells = (kernels.swapaxes(1, 2) @ gradient).reshape(n, channels, kh, kw, h, w)
@@ -292,5 +278,5 @@ def _clamp_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[A
 GRADIENTS = (
     Gradient("_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling_gradient, reads_outputs=False),
     Gradient("_contrib_DeformableConvolution", deformable_convolution_gradient, reads_outputs=False),
-    Gradient("_contrib_ModulatedDeformableConvolution", modulated_deformable_convolution_gradient, reads_outputs=False),
+    Gradient("_contrib_ModulatedDeformableConvolution", deformable_convolution_gradient, reads_outputs=False),
 )

@@ -11,7 +11,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.onnx_terms import Term
 from graphshare.ops.spatial_transform.kernel import window_pairs
 from graphshare.ops.spatial_transform.to_onnx import clamp, is_within, sample_bilinear
-from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 
 
 def translate_deformable_convolution(t: Translation) -> str:
@@ -28,7 +28,7 @@ def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -
     x, offset = t.inputs[:2]
     if 0 in x.shape or x.dtype == "bool":
         t.refuse("its data is bool" if x.dtype == "bool" else "its data has no elements")
-    wide = "float32" if x.dtype == "float16" else x.dtype
+    wide = wide_dtype(x.dtype)
     count, channels, *_ = x.shape
     places, shifts, groups = offset.shape[2] * offset.shape[3], t.attrs["num_deformable_group"], t.attrs["num_group"]
     taps, filters = weight.shape[2] * weight.shape[3], weight.shape[0]
@@ -95,7 +95,7 @@ def translate_regions(t: Translation) -> list[str]:
         t.refuse("its data has no elements")
     if t.attrs["sample_per_part"] < 1:
         t.refuse(f"its sample_per_part is {t.attrs['sample_per_part']}")
-    wide = "float32" if x.dtype == "float16" else x.dtype
+    wide = wide_dtype(x.dtype)
     height, width = x.shape[2:]
     columns, rows = _points(t, wide)
     inside = t.emit(

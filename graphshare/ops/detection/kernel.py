@@ -17,8 +17,7 @@ import numpy as np
 
 from graphshare.ops.detection.boxes import GRADIENTS as BOX_GRADIENTS
 from graphshare.ops.detection.boxes import KERNELS as BOX_KERNELS
-from graphshare.ops.detection.geometry import decode_offsets, encode_offsets, to_centers
-from graphshare.ops.detection.suppression import overlaps, suppress_overlaps
+from graphshare.ops.detection.boxes import decode_offsets, encode_offsets, overlaps, suppress_overlaps, to_centers
 from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
@@ -189,8 +188,7 @@ def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -
     if count <= 0:
         return chosen
     candidates = np.flatnonzero(~positive & (best < best.dtype.type(attrs["negative_mining_thresh"])))
-    if len(candidates) < count:
-        raise KernelError(f"{count} negative samples are needed, but only {len(candidates)} anchors qualify")
+    require(len(candidates) >= count, f"{count} negative samples are needed, but only {len(candidates)} anchors qualify")
     powers = np.exp(scores - scores.max(axis=0))
     background = powers[0] / powers.sum(axis=0)
     chosen[candidates[np.argsort(background[candidates], kind="stable")[:count]]] = True
@@ -278,8 +276,7 @@ def proposals(context: Context, attrs: Attrs, scores: Array, deltas: Array, info
 
 def proposal(context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array) -> Array | tuple[Array, ...]:
     """Return :func:`proposals` of a single image."""
-    if len(scores) != 1:
-        raise KernelError(f"_contrib_Proposal takes one image, not {len(scores)}; _contrib_MultiProposal takes several")
+    require(len(scores) == 1, f"_contrib_Proposal takes one image, not {len(scores)}; _contrib_MultiProposal takes several")
     return proposals(context, attrs, scores, deltas, info)
 
 

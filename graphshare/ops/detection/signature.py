@@ -74,21 +74,9 @@ OPERATORS = (
         registers_inputs=False,
         couples_batch="never",
     ),
-    *define(
-        "_contrib_MultiBoxPrior(_npx_multibox_prior)",
-        "data",
-        PRIOR,
-        is_operator_property=True,
-    ),
+    *define("_contrib_MultiBoxPrior(_npx_multibox_prior)", "data", PRIOR, is_operator_property=True),
     *define("MultiBoxPrior", "data", PRIOR, **_OLD),
-    *define(
-        "MultiBoxTarget",
-        "anchor label cls_pred",
-        TARGET,
-        results=TARGETS,
-        couples_batch="never",
-        **_OLD,
-    ),
+    *define("MultiBoxTarget", "anchor label cls_pred", TARGET, results=TARGETS, couples_batch="never", **_OLD),
     *define("MultiBoxDetection", "cls_prob loc_pred anchor", DETECTION, couples_batch="never", **_OLD),
 )
 

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.detection.boxes import decode_offsets, encode_offsets, to_centers
 from graphshare.ops.detection.boxes_to_onnx import TRANSLATIONS as BOX_TRANSLATIONS
-from graphshare.ops.detection.boxes_to_onnx import emit_matches, refuse_integers
-from graphshare.ops.detection.geometry import decode_offsets, encode_offsets, to_centers
-from graphshare.ops.detection.kernel import PREFIXES, anchors_of, multi_box_prior, variances
-from graphshare.ops.detection.suppression_to_onnx import (
+from graphshare.ops.detection.boxes_to_onnx import (
     RankedBoxes,
     Suppression,
     emit_column,
     emit_columns,
     emit_compact_order,
+    emit_matches,
     emit_overlaps,
     emit_rows,
     emit_survivors,
+    refuse_integers,
 )
+from graphshare.ops.detection.kernel import PREFIXES, anchors_of, multi_box_prior, variances
 from graphshare.ops.kernel import Array, Context
 from graphshare.ops.onnx_terms import TERMS, Term, term
 from graphshare.ops.translation import Translation, Translator, Value

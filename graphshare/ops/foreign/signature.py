@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from graphshare.ops.convolution.signature import CONVOLUTION
 from graphshare.ops.signature import define
 
 _BIASED = "data weight bias[!no_bias]"
 
+_foreign = partial(define, registered=False, checks_attributes=False, couples_batch="never")
+
 OPERATORS = (
-    *define("ChannelwiseConvolution", _BIASED, CONVOLUTION, registered=False, checks_attributes=False, couples_batch="never"),
-    *define(
-        "QActivation",
-        "data",
-        "act_bit:int=1; backward_only:bool=False",
-        registered=False,
-        checks_attributes=False,
-        couples_batch="never",
-    ),
-    *define(
+    *_foreign("ChannelwiseConvolution", _BIASED, CONVOLUTION),
+    *_foreign("QActivation", "data", "act_bit:int=1; backward_only:bool=False"),
+    *_foreign(
         "QConvolution QConvolution_v1",
         _BIASED,
         CONVOLUTION + "; act_bit:int=1; binarized_weights_only:bool=False; scaling_factor:bool=False",
-        registered=False,
-        checks_attributes=False,
-        couples_batch="never",
     ),
-    *define(
+    *_foreign(
         "QFullyConnected",
         _BIASED,
         "num_hidden:int=!; no_bias:bool=False; flatten:bool=True; act_bit:int=1; binarized_weights_only:bool=False",
-        registered=False,
-        checks_attributes=False,
-        couples_batch="never",
     ),
     *define(
         "WarpCTC",

@@ -14,7 +14,7 @@ from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.unary.gradient import factor_vjp
+from graphshare.ops.unary.kernel import factor_vjp
 from graphshare.ops.unification import dtype_rule, output_rule, same_dtypes, same_shapes
 from graphshare.text.format import format_count, format_shape
 

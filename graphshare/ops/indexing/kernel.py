@@ -89,8 +89,7 @@ def _infer_batch_take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> t
 
 
 def _infer_batch_take_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    if inputs[1] not in (None, "int32"):
-        raise KernelError(f"indices are {inputs[1]}, expected int32")
+    require(inputs[1] in (None, "int32"), f"indices are {inputs[1]}, expected int32")
     dtype = inputs[0] or outputs[0]
     return [dtype, "int32"], [dtype]
 
@@ -134,10 +133,8 @@ def _infer_gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     data, indices = inputs
     if data is None or indices is None or indices[0] is None:
         return inputs, outputs
-    if len(indices) < 2:
-        raise KernelError(f"indices {format_shape(indices)} need at least two axes: coordinates, then elements")
-    if indices[0] > len(data):
-        raise KernelError(f"{indices[0]} coordinates for an array with {format_count(len(data), 'axis')}")
+    require(len(indices) >= 2, f"indices {format_shape(indices)} need at least two axes: coordinates, then elements")
+    require(indices[0] <= len(data), f"{indices[0]} coordinates for an array with {format_count(len(data), 'axis')}")
     return inputs, [unify((*indices[1:], *data[indices[0] :]) or (1,), outputs[0])]
 
 
@@ -155,8 +152,7 @@ def _infer_scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
         raise KernelError("expected indices of at least 2 axes: coordinates along the first")
     if indices is None or indices[0] is None or result is None:
         return inputs, [result]
-    if indices[0] > len(result):
-        raise KernelError(f"{indices[0]} coordinates for an array with {format_count(len(result), 'axis')}")
+    require(indices[0] <= len(result), f"{indices[0]} coordinates for an array with {format_count(len(result), 'axis')}")
     return [unify(inputs[0], (*indices[1:], *result[indices[0] :])), indices], [result]
 
 
@@ -208,8 +204,7 @@ def boolean_mask(context: Context, attrs: Attrs, data: Array, index: Array) -> A
 
 
 def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    if attrs["axis"] != 0:
-        raise KernelError(f"axis is {attrs['axis']}, but MXNet supports only axis 0")
+    require(attrs["axis"] == 0, f"axis is {attrs['axis']}, but MXNet supports only axis 0")
     data, index = inputs
     if data is None:
         return inputs, outputs

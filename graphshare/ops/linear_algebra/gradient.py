@@ -11,6 +11,7 @@ from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntr
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.limits import require
 from graphshare.ops.linear_algebra.kernel import triangular_factor
+from graphshare.ops.linear_algebra.numpy_kernel import multiplies_by_scalar, summed_axes
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import axis_of
 from graphshare.ops.windows import to_compute_dtype
@@ -164,8 +165,12 @@ def solve(entry: TapeEntry, dy: Array) -> Gradients:
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def _contraction_gradients(a: Array, b: Array, dy: Array, left: Sequence[int], right: Sequence[int]) -> Gradients:
-    """Return the gradients of both sides of a product summed over axes ``left`` of ``a`` and ``right`` of ``b``."""
+def contraction(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of both sides of a product that sums over axes; a scalar multiplies the other side."""
+    a, b = entry.inputs
+    if multiplies_by_scalar(entry.attrs, a.ndim, b.ndim):
+        return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
+    left, right = summed_axes(entry.attrs, a.ndim, b.ndim)
     first, second = [axis_of(i, a.ndim) for i in left], [axis_of(i, b.ndim) for i in right]
     rows, columns = [i for i in range(a.ndim) if i not in first], [i for i in range(b.ndim) if i not in second]
     gradient = to_compute_dtype(dy).reshape([a.shape[i] for i in rows] + [b.shape[i] for i in columns])
@@ -178,28 +183,6 @@ def _contraction_gradients(a: Array, b: Array, dy: Array, left: Sequence[int], r
         np.transpose(da, np.argsort(order_a)).astype(a.dtype, copy=False),
         np.transpose(db, np.argsort(order_b)).astype(b.dtype, copy=False),
     ]
-
-
-def dot(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides; a scalar multiplies the other side."""
-    a, b = entry.inputs
-    if not a.ndim or not b.ndim:
-        return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
-    return _contraction_gradients(a, b, dy, [-1], [-1 if b.ndim == 1 else -2])
-
-
-def tensordot(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides, summed over the axes of the attributes."""
-    a, b = entry.inputs
-    return _contraction_gradients(a, b, dy, entry.attrs["a_axes_summed"], entry.attrs["b_axes_summed"])
-
-
-def tensordot_by_count(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides, summed over the last ``axes`` of ``a`` and the first ``axes`` of ``b``."""
-    (a, b), count = entry.inputs, entry.attrs["axes"]
-    if not a.ndim or not b.ndim:
-        return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
-    return _contraction_gradients(a, b, dy, range(a.ndim - count, a.ndim), range(count))
 
 
 def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
@@ -303,9 +286,7 @@ GRADIENTS = (
         Gradient(name, permutation_vjp(name), reads_outputs=False)
         for name in ("_linalg_makediag", "_linalg_maketrian", "_linalg_extractdiag", "_linalg_extracttrian")
     ),
-    Gradient("_np_dot", dot, reads_outputs=False),
-    Gradient("_npi_tensordot", tensordot, reads_outputs=False),
-    Gradient("_npi_tensordot_int_axes", tensordot_by_count, reads_outputs=False),
+    *(Gradient(name, contraction, reads_outputs=False) for name in ("_np_dot", "_npi_tensordot", "_npi_tensordot_int_axes")),
     Gradient("_npi_einsum", einsum, reads_outputs=False),
     Gradient("_npi_cholesky", potrf, reads_inputs=False),
     Gradient("_npi_tensorinv", tensorinv, reads_inputs=False),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import LAPACK, Limits, with_limits
+from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count
@@ -68,8 +68,7 @@ def check_finite(a: Array) -> Array:
     Raises:
         KernelError: some number is not finite.
     """
-    if not np.isfinite(a).all():
-        raise KernelError("the matrix has numbers that are not finite")
+    require(np.isfinite(a).all(), "the matrix has numbers that are not finite")
     return a
 
 
@@ -179,8 +178,7 @@ def _square(shape: Shape) -> tuple[Dim, ...]:
         KernelError: they differ.
     """
     assert shape is not None
-    if len(shape) < 2:
-        raise KernelError(f"matrices have at least 2 axes, not {len(shape)}")
+    require(len(shape) >= 2, f"matrices have at least 2 axes, not {len(shape)}")
     side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
     return (*shape[:-2], side, side)
 

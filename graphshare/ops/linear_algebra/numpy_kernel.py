@@ -28,13 +28,33 @@ def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Cal
     return forward
 
 
-def _contraction_shapes(inputs: Shapes, outputs: Shapes, left: Sequence[int], right: Sequence[int]) -> tuple[Shapes, Shapes]:
-    """Infer the shape of a product summed over axes ``left`` of the first and ``right`` of the second."""
+def summed_axes(attrs: Attrs, a: int, b: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the axes of arrays with ``a`` and ``b`` axes that a product sums over.
+
+    They are those that the attributes name, the last ``axes`` of the first and the first of the second, or those of ``dot``.
+    """
+    if "a_axes_summed" in attrs:
+        return attrs["a_axes_summed"], attrs["b_axes_summed"]
+    if "axes" in attrs:
+        return range(a - attrs["axes"], a), range(attrs["axes"])
+    return [-1], [-1 if b == 1 else -2]
+
+
+def multiplies_by_scalar(attrs: Attrs, a: int, b: int) -> bool:
+    """Return whether a side without axes is a factor; a product over named axes sums even then."""
+    return not (a and b) and "a_axes_summed" not in attrs
+
+
+def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, b = inputs
+    if a is not None and b is not None and multiplies_by_scalar(attrs, len(a), len(b)):
+        return inputs, [unify((*a, *b), outputs[0])]
+    if a is not None and "axes" in attrs:
+        require(attrs["axes"] <= len(a), f"axes is {attrs['axes']}, of an array with {format_count(len(a), 'axis')}")
     if a is None or b is None:
         return inputs, outputs
-    if len(left) != len(right):
-        raise KernelError(f"axes {tuple(left)} and {tuple(right)} differ in number")
+    left, right = summed_axes(attrs, len(a), len(b))
+    require(len(left) == len(right), f"axes {tuple(left)} and {tuple(right)} differ in number")
     first, second = ([axis_of(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
     if len(set(first)) < len(first) or len(set(second)) < len(second):
         raise KernelError(f"axes {tuple(left)} and {tuple(right)} name an axis twice")
@@ -42,29 +62,6 @@ def _contraction_shapes(inputs: Shapes, outputs: Shapes, left: Sequence[int], ri
         unify_dims(a[i], b[j], "axes that are summed over")
     rest = [d for i, d in enumerate(a) if i not in first] + [d for i, d in enumerate(b) if i not in second]
     return inputs, [unify(tuple(rest), outputs[0])]
-
-
-def _tensordot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return _contraction_shapes(inputs, outputs, attrs["a_axes_summed"], attrs["b_axes_summed"])
-
-
-def _tensordot_count_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    count, (a, b) = attrs["axes"], inputs
-    if a is not None and b is not None and not (a and b):
-        return inputs, [unify((*a, *b), outputs[0])]
-    if a is None:
-        return inputs, outputs
-    require(count <= len(a), f"axes is {count}, of an array with {format_count(len(a), 'axis')}")
-    return _contraction_shapes(inputs, outputs, range(len(a) - count, len(a)), range(count))
-
-
-def _dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a, b = inputs
-    if a is None or b is None:
-        return inputs, outputs
-    if not a or not b:
-        return inputs, [unify((*a, *b), outputs[0])]
-    return _contraction_shapes(inputs, outputs, [-1], [-1 if len(b) == 1 else -2])
 
 
 def _matmul_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Shape:
@@ -192,8 +189,7 @@ def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
 def _square_shape(shape: Shape) -> Shape:
     if shape is None:
         return None
-    if len(shape) < 2:
-        raise KernelError(f"{format_count(len(shape), 'axis')}, expected matrices")
+    require(len(shape) >= 2, f"{format_count(len(shape), 'axis')}, expected matrices")
     side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
     return (*shape[:-2], side, side)
 
@@ -216,8 +212,7 @@ def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     a = inputs[0]
     if a is None:
         return inputs, outputs
-    if len(a) < 2:
-        raise KernelError(f"{format_count(len(a), 'axis')}, expected matrices")
+    require(len(a) >= 2, f"{format_count(len(a), 'axis')}, expected matrices")
     return inputs, [unify((*a[:-2], a[-1], a[-2]), outputs[0])]
 
 
@@ -261,8 +256,7 @@ def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
     Raises:
         KernelError: a side is float16, which LAPACK cannot take.
     """
-    if "float16" in inputs:
-        raise KernelError("LAPACK does not solve equations in float16")
+    require("float16" not in inputs, "LAPACK does not solve equations in float16")
     known = [dtype for dtype in inputs if dtype is not None]
     sides = [dtype or (known[0] if known else None) for dtype in inputs]
     solution = None if not known else "float32" if set(known) == {"float32"} else "float64"
@@ -271,8 +265,7 @@ def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 
 def _tensorsolve_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Shape:
     last = [axis_of(axis, len(a)) for axis in attrs["a_axes"] or ()]
-    if len(set(last)) < len(last):
-        raise KernelError(f"a_axes is {attrs['a_axes']}, which names an axis twice")
+    require(len(set(last)) == len(last), f"a_axes is {attrs['a_axes']}, which names an axis twice")
     order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
     rows, columns = size_of(tuple(order[: len(b)])), size_of(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:
@@ -282,15 +275,15 @@ def _tensorsolve_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> 
 
 KERNELS = with_limits(
     Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
-    Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _dot_shapes, same_dtypes),
+    Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _contraction_shapes, same_dtypes),
     Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), output_rule(_matmul_shape), same_dtypes),
     Kernel(
         "_npi_tensordot",
         _forward(lambda attrs, a, b: np.tensordot(a, b, (attrs["a_axes_summed"], attrs["b_axes_summed"]))),
-        _tensordot_shapes,
+        _contraction_shapes,
         same_dtypes,
     ),
-    Kernel("_npi_tensordot_int_axes", _forward(_tensordot_by_count), _tensordot_count_shapes, same_dtypes),
+    Kernel("_npi_tensordot_int_axes", _forward(_tensordot_by_count), _contraction_shapes, same_dtypes),
     Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_dtypes),
     Kernel("_npi_cholesky", _forward(_cholesky), _square_matrix_shapes, same_dtypes),
     Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),

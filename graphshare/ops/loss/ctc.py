@@ -7,7 +7,7 @@ import numpy as np
 from graphshare.ops.activation.softmax import log_softmax_along
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, unify
 from graphshare.text.format import format_count
@@ -98,12 +98,10 @@ def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     return [(steps, count, classes), (count, words), *[(count,)] * (len(inputs) - 2)], [(count,)]
 
 
-def _infer_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of the loss from the data; labels and lengths may have any."""
-    return inputs, [inputs[0]]
-
-
-KERNELS = with_limits(Limits(first=FLOATS, elements=True), Kernel("CTCLoss", ctc_loss, _infer_shapes, _infer_dtypes))
+KERNELS = with_limits(
+    Limits(first=FLOATS, elements=True),
+    Kernel("CTCLoss", ctc_loss, _infer_shapes, lambda attrs, inputs, _: (inputs, [inputs[0]])),
+)
 
 
 def ctc_loss_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:

@@ -21,11 +21,9 @@ OPERATORS = (
         couples_batch="always",
     ),
     *define(
-        (
-            "LinearRegressionOutput(_sparse_LinearRegressionOutput) "
-            "LogisticRegressionOutput(_sparse_LogisticRegressionOutput) "
-            "MAERegressionOutput(_sparse_MAERegressionOutput)"
-        ),
+        "LinearRegressionOutput(_sparse_LinearRegressionOutput) "
+        "LogisticRegressionOutput(_sparse_LogisticRegressionOutput) "
+        "MAERegressionOutput(_sparse_MAERegressionOutput)",
         "data label",
         "grad_scale:float=1",
         checks_attributes=False,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from math import prod, sqrt
 
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.kernel import Array, Attrs, Context, Cost, Dim, Forward, Kernel, KernelError, ShapeRule, Shapes, Sizes
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_floating_dtypes, unify
 from graphshare.ops.windows import unify_dims
@@ -20,40 +22,28 @@ def split_interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
     return [split[:, :, i].swapaxes(0, 1) for i in range(count)]
 
 
-def _scores(context: Context, queries: Array, keys: Array) -> Array:
+def _split_projections(attrs: Attrs, projections: Sequence[Array]) -> list[Array]:
+    """Return the parts of all projections: of one sequence queries, keys and values; queries of one, the others of another."""
+    counts = (3,) if len(projections) == 1 else (1, 2)
+    return [part for x, count in zip(projections, counts, strict=True) for part in split_interleaved(attrs, x, count)]
+
+
+def scores(context: Context, attrs: Attrs, *projections: Array) -> Array:
+    """Return the scaled products of queries and keys (batch * heads, queries, keys)."""
+    queries, keys, _ = _split_projections(attrs, projections)
     scaled = queries / queries.dtype.type(sqrt(queries.shape[-1]))
     out = context.empty((*queries.shape[:2], keys.shape[1]), np.result_type(scaled, keys))
     result: Array = np.matmul(scaled, keys.swapaxes(1, 2), out=out)
     return result
 
 
-def _apply_attention(context: Context, attrs: Attrs, attention: Array, values: Array) -> Array:
-    """Return the weighted values (queries, batch, heads * depth)."""
+def weigh_values(context: Context, attrs: Attrs, projected: Array, attention: Array, *, parts: int) -> Array:
+    """Return the weighted values (queries, batch, heads * depth), which are the last of the projections' ``parts``."""
+    values = split_interleaved(attrs, projected, parts)[-1]
     length, heads = attention.shape[1], len(values)
     out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
     np.matmul(attention, values, out=out.swapaxes(0, 1))
     return out.reshape(length, -1, attrs["heads"] * values.shape[-1])
-
-
-def self_scores(context: Context, attrs: Attrs, projected: Array) -> Array:
-    """Return the scaled products of queries and keys (batch * heads, length, length)."""
-    queries, keys, _ = split_interleaved(attrs, projected, 3)
-    return _scores(context, queries, keys)
-
-
-def self_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
-    """Return the attention applied to the values."""
-    return _apply_attention(context, attrs, attention, split_interleaved(attrs, projected, 3)[2])
-
-
-def cross_scores(context: Context, attrs: Attrs, queries: Array, projected: Array) -> Array:
-    """Return the scaled products of queries and keys of another sequence (batch * heads, queries, keys)."""
-    return _scores(context, split_interleaved(attrs, queries, 1)[0], split_interleaved(attrs, projected, 2)[0])
-
-
-def cross_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
-    """Return the attention applied to the values of another sequence."""
-    return _apply_attention(context, attrs, attention, split_interleaved(attrs, projected, 2)[1])
 
 
 def _multiply(size: Dim, factor: int) -> Dim:
@@ -121,24 +111,16 @@ def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * inputs[1][-1]
 
 
+def _kernel(name: str, forward: Forward, shapes: ShapeRule, cost: Cost) -> Kernel:
+    return Kernel(f"_contrib_interleaved_matmul_{name}", forward, shapes, same_floating_dtypes, cost=cost)
+
+
 KERNELS = with_limits(
     Limits(elements=True, positive=("heads",)),
-    Kernel(
-        "_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_floating_dtypes, cost=self_scores_cost
-    ),
-    Kernel(
-        "_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_floating_dtypes, cost=values_cost
-    ),
-    Kernel(
-        "_contrib_interleaved_matmul_encdec_qk",
-        cross_scores,
-        cross_scores_shapes,
-        same_floating_dtypes,
-        cost=_cross_scores_cost,
-    ),
-    Kernel(
-        "_contrib_interleaved_matmul_encdec_valatt", cross_values, cross_values_shapes, same_floating_dtypes, cost=values_cost
-    ),
+    _kernel("selfatt_qk", scores, self_scores_shapes, self_scores_cost),
+    _kernel("selfatt_valatt", partial(weigh_values, parts=3), self_values_shapes, values_cost),
+    _kernel("encdec_qk", scores, cross_scores_shapes, _cross_scores_cost),
+    _kernel("encdec_valatt", partial(weigh_values, parts=2), cross_values_shapes, values_cost),
 )
 
 
@@ -162,39 +144,26 @@ def _value_gradients(attention: Array, values: Array, heads: int, dy: Array) -> 
     return np.matmul(gradient, values.swapaxes(1, 2)), np.matmul(attention.swapaxes(1, 2), gradient)
 
 
-def self_scores_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of the projections, which is that of their queries and keys."""
-    (projected,), heads = entry.inputs, entry.attrs["heads"]
-    queries, keys, _ = split_interleaved(entry.attrs, projected, 3)
-    return _interleave(projected, heads, [*_score_gradients(queries, keys, dy), None])
+def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of the projections of one sequence, or of the queries and of the projections of the other."""
+    projections, heads = entry.inputs, entry.attrs["heads"]
+    queries, keys, _ = _split_projections(entry.attrs, projections)
+    dqueries, dkeys = _score_gradients(queries, keys, dy)
+    if len(projections) == 1:
+        return [_interleave(projections[0], heads, [dqueries, dkeys, None])]
+    return [_interleave(projections[0], heads, [dqueries]), _interleave(projections[1], heads, [dkeys, None])]
 
 
-def self_values_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the projections (of their values) and of the attention."""
+def values_gradient(entry: TapeEntry, dy: Array, *, parts: int) -> Gradients:
+    """Return the gradients of the projections, of whose ``parts`` the values are the last, and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
-    dattention, dvalues = _value_gradients(attention, split_interleaved(entry.attrs, projected, 3)[2], heads, dy)
-    return [_interleave(projected, heads, [None, None, dvalues]), dattention]
-
-
-def cross_scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the queries and of the projections of the other sequence."""
-    (queries, projected), heads = entry.inputs, entry.attrs["heads"]
-    dqueries, dkeys = _score_gradients(
-        split_interleaved(entry.attrs, queries, 1)[0], split_interleaved(entry.attrs, projected, 2)[0], dy
-    )
-    return [_interleave(queries, heads, [dqueries]), _interleave(projected, heads, [dkeys, None])]
-
-
-def cross_values_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the projections of the other sequence and of the attention."""
-    (projected, attention), heads = entry.inputs, entry.attrs["heads"]
-    dattention, dvalues = _value_gradients(attention, split_interleaved(entry.attrs, projected, 2)[1], heads, dy)
-    return [_interleave(projected, heads, [None, dvalues]), dattention]
+    dattention, dvalues = _value_gradients(attention, split_interleaved(entry.attrs, projected, parts)[-1], heads, dy)
+    return [_interleave(projected, heads, [*[None] * (parts - 1), dvalues]), dattention]
 
 
 GRADIENTS = (
-    Gradient("_contrib_interleaved_matmul_selfatt_qk", self_scores_gradient, reads_outputs=False),
-    Gradient("_contrib_interleaved_matmul_selfatt_valatt", self_values_gradient, reads_outputs=False),
-    Gradient("_contrib_interleaved_matmul_encdec_qk", cross_scores_gradient, reads_outputs=False),
-    Gradient("_contrib_interleaved_matmul_encdec_valatt", cross_values_gradient, reads_outputs=False),
+    Gradient("_contrib_interleaved_matmul_selfatt_qk", scores_gradient, reads_outputs=False),
+    Gradient("_contrib_interleaved_matmul_selfatt_valatt", partial(values_gradient, parts=3), reads_outputs=False),
+    Gradient("_contrib_interleaved_matmul_encdec_qk", scores_gradient, reads_outputs=False),
+    Gradient("_contrib_interleaved_matmul_encdec_valatt", partial(values_gradient, parts=2), reads_outputs=False),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from graphshare.ops.folding import LinearLayer, scale_filters
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
-from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.matmul.attention import GRADIENTS as ATTENTION_GRADIENTS
 from graphshare.ops.matmul.attention import KERNELS as ATTENTION_KERNELS
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, size_of, unify, with_dim
@@ -146,8 +146,7 @@ def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     if rank < 2:
         raise KernelError(f"{format_shape(known)} is not a matrix, expected at least two axes")
     row = axis_of(attrs.get("axis", -2), rank)
-    if row == rank - 1:
-        raise KernelError("axis (of the rows) cannot be the last axis")
+    require(row != rank - 1, "axis (of the rows) cannot be the last axis")
     a, b = dims_of_rank(inputs[0], rank), dims_of_rank(inputs[1], rank)
     inner_a, inner_b = (row if attrs["transpose_a"] else rank - 1), (rank - 1 if attrs["transpose_b"] else row)
     outer_a, outer_b = (rank - 1 if attrs["transpose_a"] else row), (row if attrs["transpose_b"] else rank - 1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from graphshare.ops.batch_axis import At, Outcome, Rule, Use, require_axes
-from graphshare.ops.signature import define
+from graphshare.ops.signature import define, elementwise
 
 FULLY_CONNECTED = "num_hidden:int[1:]=!; no_bias:bool=False; flatten:bool=True"
+
+_DOT = "transpose_a:bool=False; transpose_b:bool=False; forward_stype:{None/csr/default/row_sparse}=None"
 
 OPERATORS = (
     *define(
@@ -16,18 +18,8 @@ OPERATORS = (
     *define(
         "_linalg_gemm2(linalg_gemm2)", "A B", "transpose_a:bool=False; transpose_b:bool=False; alpha:double=1; axis:int=-2"
     ),
-    *define(
-        "batch_dot(_npx_batch_dot)",
-        "lhs rhs",
-        "transpose_a:bool=False; transpose_b:bool=False; forward_stype:{None/csr/default/row_sparse}=None",
-        couples_batch="never",
-    ),
-    *define(
-        "dot(_sparse_dot)",
-        "lhs rhs",
-        "transpose_a:bool=False; transpose_b:bool=False; forward_stype:{None/csr/default/row_sparse}=None",
-        couples_batch="always",
-    ),
+    *define("batch_dot(_npx_batch_dot)", "lhs rhs", _DOT, couples_batch="never"),
+    *define("dot(_sparse_dot)", "lhs rhs", _DOT, couples_batch="always"),
     *define(
         "FullyConnected(_npx_fully_connected,_sparse_FullyConnected)",
         "data weight bias[!no_bias]",
@@ -36,7 +28,7 @@ OPERATORS = (
         size_attributes=(("weight", "num_hidden"), ("bias", "num_hidden")),
     ),
     *define("khatri_rao", "arg*num_args", "num_args:int[1:]=!", couples_batch="always"),
-    *define("_contrib_div_sqrt_dim", "data", registers_inputs=False, couples_batch="elementwise"),
+    *elementwise("_contrib_div_sqrt_dim", "data"),
     *define("_contrib_interleaved_matmul_encdec_qk", "queries keys_values", "heads:int=!"),
     *define("_contrib_interleaved_matmul_encdec_valatt", "keys_values attention", "heads:int=!"),
     *define("_contrib_interleaved_matmul_selfatt_qk", "queries_keys_values", "heads:int=!"),

@@ -29,7 +29,7 @@ from graphshare.ops.kernel import (
     Types,
     result_buffer,
 )
-from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_shape
@@ -166,8 +166,7 @@ def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         channels = unify_dims(dims_of_rank(shape, 1)[0], channels, "numbers by channel")
     if data is not None:
         axis = attrs.get("axis", 1)
-        if not -len(data) <= axis < len(data):
-            raise KernelError(f"the channel axis is {axis}, but data is {format_shape(data)}")
+        require(-len(data) <= axis < len(data), f"the channel axis is {axis}, but data is {format_shape(data)}")
         axis %= len(data)
         channels = unify_dims(channels, data[axis], f"length of gamma, beta and statistics, compared with axis {axis} of data")
         data = with_dim(data, axis, channels)

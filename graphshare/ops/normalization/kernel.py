@@ -6,7 +6,7 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes, reuse_buffer
-from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.normalization.batch_norm import GRADIENTS as BATCH_NORM_GRADIENTS
 from graphshare.ops.normalization.batch_norm import KERNELS as BATCH_NORM_KERNELS
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
@@ -65,8 +65,7 @@ def sum_nearby_channels(x: Array, size: int) -> Array:
 
 def local_response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return x / (knorm + alpha / nsize * sum of squares of the nearby channels)^beta; channels are on axis 1."""
-    if x.dtype.kind != "f":
-        raise KernelError(f"{x.dtype} is not supported, expected floats")
+    require(x.dtype.kind == "f", f"{x.dtype} is not supported, expected floats")
     total = sum_nearby_channels(np.square(to_compute_dtype(x)), attrs["nsize"])
     total *= total.dtype.type(np.divide(attrs["alpha"], attrs["nsize"]))
     total += total.dtype.type(attrs["knorm"])
@@ -177,8 +176,7 @@ def infer_sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     data = unify(inputs[0], outputs[0])
     if data is None:
         return [data, inputs[1]], [data]
-    if len(data) < 2:
-        raise KernelError(f"data is {format_shape(data)}, expected at least two axes: samples and units")
+    require(len(data) >= 2, f"data is {format_shape(data)}, expected at least two axes: samples and units")
     return [data, unify((data[1],), inputs[1])], [data]
 
 

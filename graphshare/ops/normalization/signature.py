@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from graphshare.ops.batch_axis import Mixes, Outcome, Rule, Use, along_axis_rule, mixing_rule
 from graphshare.ops.signature import define
 
@@ -11,9 +13,23 @@ BATCH_NORM = (
 )
 
 
+_OLD_BATCH_NORM = (
+    "eps:float=0.00100000005; momentum:float=0.899999976; fix_gamma:bool=True; use_global_stats:bool=False; "
+    "output_mean_var:bool=False"
+)
 # A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
 BARRIER = ("_contrib_SyncBatchNorm", "key")
 BARRIER_KEYS = {BARRIER[0]: (BARRIER[1],)}
+
+_batch_norm = partial(
+    define,
+    inputs="data gamma beta moving_mean moving_var",
+    visible=1,
+    all_visible_if="output_mean_var",
+    mutable=(3, 4),
+    initializers={3: '["zero", {}]', 4: '["one", {}]'},
+    couples_batch="training",
+)
 
 OPERATORS = (
     *define(
@@ -77,58 +93,19 @@ OPERATORS = (
         visible=1,
         couples_batch="never",
     ),
-    *define(
-        "_contrib_BatchNormWithReLU",
-        "data gamma beta moving_mean moving_var",
-        BATCH_NORM,
-        results="output mean var workspace",
-        visible=1,
-        all_visible_if="output_mean_var",
-        mutable=(3, 4),
-        initializers={3: '["zero", {}]', 4: '["one", {}]'},
-        couples_batch="training",
-    ),
-    *define(
+    *_batch_norm("_contrib_BatchNormWithReLU", attributes=BATCH_NORM, results="output mean var workspace"),
+    *_batch_norm(
         "_contrib_SyncBatchNorm",
-        "data gamma beta moving_mean moving_var",
-        "eps:float=0.00100000005; momentum:float=0.899999976; fix_gamma:bool=True; use_global_stats:bool=False; "
-        "output_mean_var:bool=False; ndev:int=1; key:string=!",
+        attributes=f"{_OLD_BATCH_NORM}; ndev:int=1; key:string=!",
         results="output mean var",
-        visible=1,
-        all_visible_if="output_mean_var",
-        mutable=(3, 4),
-        initializers={3: '["zero", {}]', 4: '["one", {}]'},
-        couples_batch="training",
         is_operator_property=True,
     ),
-    *define(
-        "BatchNorm(_npx_batch_norm)",
-        "data gamma beta moving_mean moving_var",
-        BATCH_NORM,
-        results="output mean var",
-        visible=1,
-        all_visible_if="output_mean_var",
-        mutable=(3, 4),
-        initializers={3: '["zero", {}]', 4: '["one", {}]'},
-        couples_batch="training",
-    ),
-    *define(
-        "BatchNorm_v1",
-        "data gamma beta moving_mean moving_var",
-        "eps:float=0.00100000005; momentum:float=0.899999976; fix_gamma:bool=True; use_global_stats:bool=False; "
-        "output_mean_var:bool=False",
-        results="output mean var",
-        visible=1,
-        all_visible_if="output_mean_var",
-        mutable=(3, 4),
-        initializers={3: '["zero", {}]', 4: '["one", {}]'},
-        couples_batch="training",
-        is_operator_property=True,
-    ),
+    *_batch_norm("BatchNorm(_npx_batch_norm)", attributes=BATCH_NORM, results="output mean var"),
+    *_batch_norm("BatchNorm_v1", attributes=_OLD_BATCH_NORM, results="output mean var", is_operator_property=True),
 )
 
 
-def _batch_norm(use: Use) -> Outcome:
+def _batch_norm_rule(use: Use) -> Outcome:
     if any(use.input(slot) is not None for slot in range(1, len(use.inputs))):
         return "has a weight that depends on the batch"
     if use.signature.parameter("axis") is not None and use.first.is_axis(use.value("axis")):
@@ -141,5 +118,5 @@ def _batch_norm(use: Use) -> Outcome:
 RULES: dict[str, Rule] = {
     "LayerNorm": along_axis_rule,
     "IdentityAttachKLSparseReg": mixing_rule("keeps an average of the whole batch while training"),
-    **dict.fromkeys(("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"), _batch_norm),
+    **dict.fromkeys(("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"), _batch_norm_rule),
 }

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.normalization.batch_norm import plain_scaling
-from graphshare.ops.translation import Translation, Translator, Value, keep_input
+from graphshare.ops.translation import Translation, Translator, Value, keep_input, wide_dtype
 from graphshare.ops.unification import axis_of
 
 
@@ -38,7 +38,7 @@ def translate_layer_norm(t: Translation) -> list[str]:
     if axis == x.rank - 1 and t.opset >= 17 and not t.used - {0}:
         return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
     out, mean, deviation = _standardize(t, x, [axis])
-    wide = _compute_dtype(t)
+    wide = wide_dtype(t.inputs[0].dtype)
     return [_scale(t, out, x.rank - 1 - axis), *(t.cast(y, x.dtype, of=wide) for y in (mean, deviation))]
 
 
@@ -54,7 +54,7 @@ def translate_group_norm(t: Translation) -> list[str]:
     rows = t.reshape(x, (x.shape[0], groups, size // groups))
     split = Value(rows, (x.shape[0], groups, size // groups), x.dtype)
     out, mean, deviation = _standardize(t, split, [2])
-    wide = _compute_dtype(t)
+    wide = wide_dtype(t.inputs[0].dtype)
     results = [t.reshape(_scale(t, out, 1), x.shape)]
     for y in (mean, deviation):
         results.append(t.reshape(t.cast(y, x.dtype, of=wide), (x.shape[0], groups)))
@@ -69,7 +69,7 @@ def translate_local_response_norm(t: Translation) -> str:
     alpha, beta, bias = t.attrs["alpha"] / t.attrs["nsize"], t.attrs["beta"], t.attrs["knorm"]
     if x.dtype != "float64" and alpha > 0 and beta > 0:  # what onnxruntime demands
         return t.emit("LRN", x, size=size, alpha=float(alpha * size), beta=float(beta), bias=float(bias))
-    wide, reach = _compute_dtype(t), size // 2
+    wide, reach = wide_dtype(t.inputs[0].dtype), size // 2
     data = t.cast(x, wide)
     padded = t.pad(t.emit("Mul", data, data), (0, reach, 0, 0), (0, reach, 0, 0), 0, wide)
     total = padded
@@ -83,7 +83,7 @@ def translate_local_response_norm(t: Translation) -> str:
 def translate_l2_normalization(t: Translation) -> str:
     """Emit x / sqrt(sum of squares + eps) by sample, across its channels, or by channel."""
     t.require_floats()
-    x, wide = t.inputs[0], _compute_dtype(t)
+    x, wide = t.inputs[0], wide_dtype(t.inputs[0].dtype)
     axes = {"instance": range(1, x.rank), "channel": (1,), "spatial": range(2, x.rank)}[t.attrs["mode"]]
     data = t.cast(x, wide)
     total = t.reduce("ReduceSumSquare", data, list(axes), keepdims=True)
@@ -98,13 +98,9 @@ def translate_dropout(t: Translation) -> str:
     return t.inputs[0].name
 
 
-def _compute_dtype(t: Translation) -> str:
-    return "float32" if t.inputs[0].dtype == "float16" else t.inputs[0].dtype
-
-
 def _standardize(t: Translation, x: Value, axes: Sequence[int]) -> tuple[str, str, str]:
     """Return (x - mean) / deviation over ``axes``, the mean, and the deviation sqrt(variance + eps)."""
-    wide = _compute_dtype(t)
+    wide = wide_dtype(t.inputs[0].dtype)
     data = t.cast(x, wide)
     mean = t.reduce("ReduceMean", data, axes, keepdims=True)
     distance = t.emit("Sub", data, mean)
@@ -115,7 +111,7 @@ def _standardize(t: Translation, x: Value, axes: Sequence[int]) -> tuple[str, st
 
 def _scale(t: Translation, x: str, axes: int) -> str:
     """Return x * gamma + beta in the dtype of the data, gamma and beta with this many axes behind theirs."""
-    wide = _compute_dtype(t)
+    wide = wide_dtype(t.inputs[0].dtype)
     for op_type, vector in zip(("Mul", "Add"), t.inputs[1:3], strict=True):
         term = t.reshape(Value(t.cast(vector, wide), vector.shape, wide), (*vector.shape, *(1,) * axes))
         x = t.emit(op_type, x, term)

@@ -20,7 +20,7 @@ from graphshare.ops.numpy_elementwise.kernel import ARITHMETIC, UNARY
 from graphshare.ops.onnx_terms import Term, term, terms
 from graphshare.ops.translation import Translation, Translator, Value
 from graphshare.ops.unary import to_onnx as unary
-from graphshare.ops.unary.onnx_double import arctan
+from graphshare.ops.unary.onnx_special import arctan
 
 _COMPARISONS = {"less": "lesser", "less_equal": "lesser_equal"}
 _COMPARISONS |= {name: name for name in ("equal", "greater", "greater_equal", "not_equal")}

@@ -8,19 +8,25 @@ result to integers, half to even. Values beyond the limits of a dtype become the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphshare.ops.activation.kernel import activation
-from graphshare.ops.activation.leaky import leaky_relu
+from graphshare.ops.activation.kernel import activation, leaky_relu
 from graphshare.ops.convolution.correlation import convolution
 from graphshare.ops.convolution.kernel import convolution_cost
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
-from graphshare.ops.onednn.filters import Filters, Inner, attributes_of, per_unit, quantize_filters
-from graphshare.ops.onednn.products import sum_by_channel, sum_products
-from graphshare.ops.quantization.ranges import ENDS, product_range, range_end, reach_of, round_to, with_ranges
+from graphshare.ops.kernel import Array, Attrs, Bodies, BodyTypeRule, Context, Cost, Forward, Kernel, KernelError, Shapes, Types
+from graphshare.ops.onednn.products import (
+    Filters,
+    Inner,
+    attributes_of,
+    per_unit,
+    quantize_filters,
+    sum_by_channel,
+    sum_products,
+)
+from graphshare.ops.quantization.kernel import ENDS, product_range, range_end, reach_of, round_to, with_ranges
 from graphshare.ops.unification import infer_nothing
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -56,22 +62,34 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
     return "uint8" if last and _is_positive(*last[0]) else "int8"
 
 
-def fused_convolution(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
-    """Compute the convolution, then BatchNorm, activation, sum and second activation as the flags state."""
-    if attrs["quantized"]:
-        return _convolution_of_integers(context, attrs, inputs)
-    return run_body(context, inputs)
+def fused_kernel(
+    operator: str,
+    integers: Forward,
+    count_arrays: Callable[[Attrs, Shapes, Bodies], int],
+    types: BodyTypeRule,
+    cost: Cost,
+    refuses: Callable[[Attrs, Bodies], str | None] | None = None,
+) -> Kernel:
+    """Return the kernel of a fused layer, which is its subgraph in floats, or where it is quantized ``integers``.
 
-
-def run_body(context: Context, inputs: Sequence[Array]) -> Array:
-    """Run the subgraph of a fused layer in floats.
-
-    Raises:
-        KernelError: the node has no subgraph.
+    ``count_arrays(attrs, inputs, bodies)`` is the number of inputs before the ends of ranges, which have one element.
+    ``types`` infers the dtypes of a quantized layer.
     """
-    if context.run_subgraph is None:
-        raise KernelError("the node has no subgraph to run")
-    return context.run_subgraph(0, inputs)[0]
+
+    def forward(context: Context, attrs: Attrs, *inputs: Array) -> Any:
+        if attrs["quantized"]:
+            return integers(context, attrs, *inputs)
+        if context.run_subgraph is None:
+            raise KernelError("the node has no subgraph to run")
+        return context.run_subgraph(0, inputs)[0]
+
+    def body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
+        return with_ranges(bodies.shapes(0, inputs[: count_arrays(attrs, inputs, bodies)], outputs[:1]), inputs, outputs)
+
+    def body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
+        return types(attrs, inputs, outputs, bodies) if attrs["quantized"] else bodies.types(0, inputs, outputs)
+
+    return Kernel(operator, forward, infer_nothing, infer_nothing, body_shapes, body_types, refuses, cost)
 
 
 class _Layer(NamedTuple):
@@ -94,7 +112,8 @@ class _Layer(NamedTuple):
     high: Array
 
 
-def _convolution_of_integers(context: Context, attrs: Attrs, inputs: Sequence[Array]) -> tuple[Array, ...]:
+def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
+    """Compute the convolution, then BatchNorm, activation, sum and second activation as the flags state."""
     inner = context.inner
     conv = attributes_of(inner, "Convolution")
     x, *rest = inputs
@@ -196,20 +215,12 @@ def activate(operators: Sequence[tuple[str, Attrs]], x: Array) -> Array:
     return x
 
 
-def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-    """Infer the shapes inside the subgraph; ranges have one element."""
-    count = len(inputs) - (_range_inputs(attrs) if attrs["quantized"] else 0)
-    return with_ranges(bodies.shapes(0, inputs[:count], outputs[:1]), inputs, outputs)
-
-
 def _range_inputs(attrs: Attrs) -> int:
     return 4 if attrs["with_sum"] else 2
 
 
 def convolution_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-    """Infer float weights and statistics; in integers the data, the added array and the output are integers."""
-    if not attrs["quantized"]:
-        return bodies.types(0, inputs, outputs)
+    """Infer float weights and statistics; the data, the added array and the output are integers."""
     count = len(inputs) - _range_inputs(attrs)
     own = {0: inputs[0], count - 1: inputs[count - 1]} if attrs["with_sum"] else {0: inputs[0]}
     variables = [None if i in own else x for i, x in enumerate(inputs[:count])]
@@ -239,14 +250,12 @@ def refusal(attrs: Attrs, bodies: Bodies, layer: str, known: Collection[str]) ->
 
 
 KERNELS = (
-    Kernel(
+    fused_kernel(
         "_sg_mkldnn_conv",
-        fused_convolution,
-        infer_nothing,
-        infer_nothing,
-        body_shapes=convolution_shapes,
-        body_types=convolution_types,
-        refuses=convolution_refusal,
-        cost=convolution_cost,
+        convolve_integers,
+        lambda attrs, inputs, bodies: len(inputs) - (_range_inputs(attrs) if attrs["quantized"] else 0),
+        convolution_types,
+        convolution_cost,
+        convolution_refusal,
     ),
 )

@@ -1,6 +1,7 @@
-"""Layers as oneDNN fuses them: self-attention, and the tables of all of them. They have no gradients.
+"""Dense layers and self-attention as oneDNN fuses them, and the tables of all its layers. They have no gradients.
 
-The subgraph is computed in floats, or one scaled product in 8-bit integers.
+A subgraph is computed in floats, or as one scaled product in 8-bit integers. Weights and bias of an integer dense layer are
+integers of one range each, or, with ``channel_wise_quantize``, floats that the operator quantizes by unit.
 """
 
 from __future__ import annotations
@@ -11,21 +12,120 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.gradient import no_gradient
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Cost, Forward, Kernel, Types
 from graphshare.ops.matmul.attention import self_scores_cost, split_interleaved, values_cost
+from graphshare.ops.matmul.kernel import fully_connected_cost
 from graphshare.ops.onednn.convolution import KERNELS as CONVOLUTION_KERNELS
-from graphshare.ops.onednn.convolution import is_calibrated, run_body
-from graphshare.ops.onednn.dense import KERNELS as DENSE_KERNELS
-from graphshare.ops.onednn.filters import per_unit
-from graphshare.ops.quantization.ranges import product_range, range_end, reach_of, round_to, with_ranges
-from graphshare.ops.unification import infer_nothing
+from graphshare.ops.onednn.convolution import activate, fused_kernel, is_calibrated, refusal
+from graphshare.ops.onednn.products import Inner, attributes_of, per_unit, quantize_bias, quantize_weight, weight_units
+from graphshare.ops.quantization.kernel import product_range, range_end, reach_of, round_to
+from graphshare.ops.roi.kernel import round_half_away
+
+ROOM = np.float32((1 << 30) - 1)  # half of the largest integer, truncated
+POINTWISE = {"square": np.square, "sqrt": np.sqrt, "exp": np.exp, "abs": np.abs}
+ACTIVATIONS = ("Activation", "LeakyReLU", "clip", *POINTWISE)
 
 
-def scores(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
+def is_by_unit(attrs: Attrs) -> bool:
+    """Return whether the operator quantizes its weights itself, by unit."""
+    return attrs["channel_wise_quantize"] is not None
+
+
+def _output_dtype(attrs: Attrs, inner: Inner) -> str:
+    """Return the dtype of an integer layer: uint8 where its activation is never negative."""
+    if attrs["enable_float_output"]:
+        return "float32"
+    if not is_calibrated(attrs):
+        return "int32"
+    last = [(name, of) for name, of in inner if name in ACTIVATIONS] if attrs["with_eltwise"] else []
+    positive = last and (
+        last[0][0] in ("clip", *POINTWISE) or last[0][1].get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
+    )
+    return "uint8" if positive else "int8"
+
+
+def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
+    """Compute the dense layer, then an elementwise function as the flags state."""
+    inner = context.inner
+    dense = attributes_of(inner, "FullyConnected")
+    x, weight, *rest = inputs
+    bias = None if dense["no_bias"] else rest.pop(0)
+    data_unit, dtype = per_unit(str(x.dtype), *rest[:2]), _output_dtype(attrs, inner)
+    if is_by_unit(attrs):
+        units = weight_units(weight, bias, data_unit, by_filter=True)
+        whole = quantize_weight(weight, units)
+        term = None if bias is None else quantize_bias(bias, units, data_unit)
+    else:
+        whole, units, term = _scale_weights(weight, bias, data_unit, rest[2:])
+    rows = x.reshape(len(x), -1) if dense["flatten"] else x
+    sums = np.matmul(rows.astype(np.float64), whole.T).astype(np.float32)
+    if term is not None:
+        sums += term.astype(np.float32)
+    follow = [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
+    if dtype == "int32":
+        # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
+        ends = product_range(reach_of(*rest[:2]), 127, reach_of(*rest[2:4]), 127 if x.dtype == np.int8 else 255)
+        return round_to(_apply_activations(follow, sums), dtype), *ends
+    if dtype == "float32" and not is_calibrated(attrs):
+        return _apply_activations(follow, sums * (np.float32(1) / data_unit / units))
+    low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
+    unit = per_unit(dtype if dtype != "float32" else "uint8", low, high)
+    scale = np.float32(1) if follow else unit
+    out: Array = _apply_activations(follow, sums * (scale / data_unit / units))
+    if follow:
+        out *= unit
+    if dtype == "float32":
+        return out
+    return round_to(out, dtype), range_end(low), range_end(high)
+
+
+def _scale_weights(
+    weight: Array, bias: Array | None, data_unit: Any, ends: Sequence[Array]
+) -> tuple[Array, Array, Array | None]:
+    """Return integer weights, their steps per 1.0, and the bias rescaled to the steps of the products.
+
+    Where the bias would overflow, the weights are scaled down.
+    """
+    unit, whole = per_unit("int8", *ends[:2]), weight.astype(np.float64)
+    if bias is None:
+        return whole, np.array([unit], np.float32), None
+    bias_unit = per_unit("int8", *ends[2:4])
+    factor = data_unit * unit / bias_unit
+    reach = np.float32(max(abs(float(end.ravel()[0])) for end in ends[2:4]))
+    with np.errstate(divide="ignore"):
+        largest = ROOM / reach / bias_unit
+    if factor > largest:
+        factor = largest
+        smaller = factor * bias_unit / data_unit / unit
+        whole = round_half_away(whole * np.float64(smaller))
+        unit = unit * smaller
+    return whole, np.array([unit], np.float32), round_half_away(bias * factor)
+
+
+def _apply_activations(operators: Inner, x: Array) -> Array:
+    for name, attrs in operators:
+        x = POINTWISE[name](x) if name in POINTWISE else activate([(name, attrs)], x)
+    return x
+
+
+def _layer_inputs(bodies: Bodies) -> int:
+    return 2 if attributes_of(bodies.operators(0), "FullyConnected")["no_bias"] else 3
+
+
+def _dense_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
+    """Infer int8 weights and bias, float32 where the operator quantizes them."""
+    layer = _layer_inputs(bodies) - 1
+    weights = ["float32" if is_by_unit(attrs) else "int8"] * layer
+    dtypes = [inputs[0], *weights, *["float32"] * (len(inputs) - layer - 1)]
+    return dtypes, [_output_dtype(attrs, bodies.operators(0)), *["float32"] * (len(outputs) - 1)]
+
+
+def _dense_refusal(attrs: Attrs, bodies: Bodies) -> str | None:
+    return refusal(attrs, bodies, "FullyConnected", ("FullyConnected", *ACTIVATIONS))
+
+
+def scores(context: Context, attrs: Attrs, projected: Array, low: Array, high: Array) -> Array | tuple[Array, ...]:
     """Return the products of queries and keys: (batch * heads, length, length)."""
-    if not attrs["quantized"]:
-        return run_body(context, inputs)
-    projected, low, high = inputs
     queries, keys, _ = split_interleaved(attrs, projected.astype(np.float64), 3)
     unit = per_unit("int8", low, high)
     products = np.matmul(queries, keys.swapaxes(1, 2)).astype(np.float32)
@@ -34,11 +134,10 @@ def scores(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Arra
     return _requantize(attrs, products, unit * unit, factor, no_range, no_range)
 
 
-def apply_attention(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
+def apply_attention(
+    context: Context, attrs: Attrs, projected: Array, attention: Array, *ends: Array
+) -> Array | tuple[Array, ...]:
     """Return the attention applied to the values: (length, batch, heads * depth)."""
-    if not attrs["quantized"]:
-        return run_body(context, inputs)
-    projected, attention, *ends = inputs
     values = split_interleaved(attrs, projected.astype(np.float64), 3)[2]
     products = np.matmul(attention.astype(np.float64), values).swapaxes(0, 1)
     rows = np.ascontiguousarray(products).reshape(len(products), -1, attrs["heads"] * values.shape[-1])
@@ -63,33 +162,30 @@ def _requantize(attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: 
     return round_to(scaled, dtype), range_end(low), range_end(high)
 
 
-def _rules(arrays: int) -> tuple[Any, Any]:
-    """Return the shape and dtype rules of an operator of ``arrays`` arrays; integers have two ends of a range each."""
-
-    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-        return with_ranges(bodies.shapes(0, inputs[:arrays], outputs[:1]), inputs, outputs)
+def _attention_kernel(operator: str, integers: Forward, arrays: int, cost: Cost) -> Kernel:
+    """Return the kernel of an operator of ``arrays`` arrays; integers have two ends of a range each."""
 
     def types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-        if not attrs["quantized"]:
-            return bodies.types(0, inputs, outputs)
         known = [*inputs[:arrays], *["float32"] * (2 * arrays)]
         if attrs["enable_float_output"]:
             return known, ["float32"]
         return known, ["int8" if is_calibrated(attrs) else "int32", "float32", "float32"]
 
-    return shapes, types
+    return fused_kernel(operator, integers, lambda *_: arrays, types, cost)
 
 
 KERNELS = (
     *CONVOLUTION_KERNELS,
-    *DENSE_KERNELS,
-    *(
-        Kernel(operator, forward, infer_nothing, infer_nothing, body_shapes=rules[0], body_types=rules[1], cost=cost)
-        for operator, forward, rules, cost in (
-            ("_sg_mkldnn_selfatt_qk", scores, _rules(1), self_scores_cost),
-            ("_sg_mkldnn_selfatt_valatt", apply_attention, _rules(2), values_cost),
-        )
+    fused_kernel(
+        "_sg_mkldnn_fully_connected",
+        dense_integers,
+        lambda attrs, inputs, bodies: _layer_inputs(bodies),
+        _dense_types,
+        fully_connected_cost,
+        _dense_refusal,
     ),
+    _attention_kernel("_sg_mkldnn_selfatt_qk", scores, 1, self_scores_cost),
+    _attention_kernel("_sg_mkldnn_selfatt_valatt", apply_attention, 2, values_cost),
 )
 
 GRADIENTS = (

@@ -92,6 +92,12 @@ def _walk(subgraphs: Sequence[Any]) -> list[Any]:
     return list(order.values())
 
 
+_RANGED = "output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]"
+_ATTENTION = (
+    "heads:int=!; quantized:bool=False; enable_float_output:bool=False; min_calib_range:float?=None; "
+    "max_calib_range:float?=None"
+)
+
 OPERATORS = (
     *define(
         "_sg_mkldnn_conv",
@@ -107,23 +113,16 @@ OPERATORS = (
         dense_inputs,
         "quantized:bool=False; enable_float_output:bool=False; with_eltwise:bool=False; min_calib_range:float?=None; "
         "max_calib_range:float?=None; channel_wise_quantize:bool?=None",
-        results="output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]",
+        results=_RANGED,
         mutable=inner_slots,
         renamed_attributes={"with_relu": "with_eltwise"},
     ),
-    *define(
-        "_sg_mkldnn_selfatt_qk",
-        "queries_keys_values min_qkv[quantized] max_qkv[quantized]",
-        "heads:int=!; quantized:bool=False; enable_float_output:bool=False; min_calib_range:float?=None; "
-        "max_calib_range:float?=None",
-        results="output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]",
-    ),
+    *define("_sg_mkldnn_selfatt_qk", "queries_keys_values min_qkv[quantized] max_qkv[quantized]", _ATTENTION, results=_RANGED),
     *define(
         "_sg_mkldnn_selfatt_valatt",
         "queries_keys_values attention min_qkv[quantized] max_qkv[quantized] min_attention[quantized] max_attention[quantized]",
-        "heads:int=!; quantized:bool=False; enable_float_output:bool=False; min_calib_range:float?=None; "
-        "max_calib_range:float?=None",
-        results="output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]",
+        _ATTENTION,
+        results=_RANGED,
     ),
 )
 

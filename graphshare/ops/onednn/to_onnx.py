@@ -11,11 +11,11 @@ from graphshare.ops.activation.to_onnx import activate, translate_leaky_relu
 from graphshare.ops.kernel import Attrs
 from graphshare.ops.matmul.to_onnx import split_interleaved
 from graphshare.ops.onednn.convolution import is_calibrated, split_activations
-from graphshare.ops.onednn.dense import ACTIVATIONS, ROOM, is_by_unit
-from graphshare.ops.onednn.filters import LEVELS, attributes_of
-from graphshare.ops.onednn.filters import per_unit as kernel_per_unit
+from graphshare.ops.onednn.kernel import ACTIVATIONS, ROOM, is_by_unit
+from graphshare.ops.onednn.products import LEVELS, attributes_of
+from graphshare.ops.onednn.products import per_unit as kernel_per_unit
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.quantization.onnx_ranges import (
+from graphshare.ops.quantization.to_onnx import (
     constant_end,
     convolve,
     divide_or,

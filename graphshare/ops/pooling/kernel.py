@@ -108,8 +108,7 @@ def pool(
     dtype = x.dtype
     x = to_compute_dtype(x)
     if kind == "lp":
-        if power not in (1, 2, 3):
-            raise KernelError(f"p_value is {power}; pool_type lp takes 1, 2 or 3")
+        require(power in (1, 2, 3), f"p_value is {power}; pool_type lp takes 1, 2 or 3")
         powers = _reduce_window(x if power == 1 else x**power, np.add, 0, axes, window, counts)
         roots = powers if power == 1 else np.sqrt(powers) if power == 2 else np.cbrt(powers)
         return roots.astype(dtype, copy=False)
@@ -200,8 +199,7 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         raise KernelError(f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}")
     data = to_channels_first((None,) * rank if data is None else data, last)
     out = to_channels_first((None,) * rank if out is None else out, last)
-    if len(data) != len(out):
-        raise KernelError(f"data has {format_count(len(data), 'axis')} where the output has {len(out)}")
+    require(len(data) == len(out), f"data has {format_count(len(data), 'axis')} where the output has {len(out)}")
     window = None if attrs["global_pool"] else window_of(attrs)
     spatial: list[Dim] = []
     for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):

@@ -12,21 +12,18 @@ POOLING = (
     "count_include_pad:bool?=None; layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC/NWC}=None"
 )
 
+POOLING_CHECKS = (require_nonzero("kernel", "stride"), require_kernel_rank(1, 2, 3))
+
 OPERATORS = (
     *define(
-        "Pooling(_npx_pooling)",
-        "data",
-        POOLING,
-        results=pooling_outputs,
-        load_checks=(require_nonzero("kernel", "stride"), require_kernel_rank(1, 2, 3)),
-        couples_batch="never",
+        "Pooling(_npx_pooling)", "data", POOLING, results=pooling_outputs, load_checks=POOLING_CHECKS, couples_batch="never"
     ),
     *define(
         "Pooling_v1",
         "data",
         "kernel:shape=[]; pool_type:{avg/max/sum}=max; global_pool:bool=False; pooling_convention:{full/valid}=valid; "
         "stride:shape=[]; pad:shape=[]",
-        load_checks=(require_nonzero("kernel", "stride"), require_kernel_rank(1, 2, 3)),
+        load_checks=POOLING_CHECKS,
         couples_batch="never",
         is_operator_property=True,
     ),

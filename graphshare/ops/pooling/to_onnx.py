@@ -15,7 +15,7 @@ import numpy as np
 from graphshare.ops.kernel import Attrs
 from graphshare.ops.onnx_windows import place_taps, sum_windows
 from graphshare.ops.pooling.kernel import axes_and_window
-from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 from graphshare.ops.windows import Window, is_channels_last, tap_cells
 
 _REDUCTIONS = {"max": "ReduceMax", "avg": "ReduceMean", "sum": "ReduceSum"}
@@ -197,7 +197,7 @@ def _pad_apart(t: Translation, x: Value, before: Sequence[int], after: Sequence[
 
 def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
     """Return means over the whole windows, scaled to their numbers of cells."""
-    wide = "float32" if x.dtype == "float16" else x.dtype
+    wide = wide_dtype(x.dtype)
     mean = _average_all(t, Value(t.cast(x, wide), x.shape, wide), cells)
     factor = np.ones((1, 1, *(1,) * len(cells.counts)))
     for i, (size, count, kernel) in enumerate(zip(cells.sizes, cells.counts, cells.window.kernel, strict=True)):

@@ -19,30 +19,149 @@ import numpy as np
 
 from graphshare.ops.concat.kernel import concatenate_shapes
 from graphshare.ops.convolution.correlation import correlate
-from graphshare.ops.convolution.epilogue import Epilogue
+from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.convolution.kernel import convolution_cost, convolution_shapes
 from graphshare.ops.gradient import no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Cost, Kernel, KernelError, ShapeRule, Shapes, TypeRule, Types
+from graphshare.ops.indexing.kernel import embedding, embedding_shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, ShapeRule, Shapes, TypeRule, Types
 from graphshare.ops.limits import QUANTIZED, Limits, require, with_limits
 from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_shapes
+from graphshare.ops.normalization.batch_norm import batch_norm_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
-from graphshare.ops.quantization.elementwise import KERNELS as ELEMENTWISE_KERNELS
-from graphshare.ops.quantization.ranges import (
-    ENDS,
-    WHOLE_RANGES,
-    Ranged,
-    calibration_range,
-    product_range,
-    range_end,
-    reach_of,
-    round_to,
-    with_ranges,
-)
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
-from graphshare.ops.unification import demand_dtypes, same_shapes, size_of, unify
+from graphshare.ops.unification import axis_of, demand_dtypes, same_shapes, size_of, unify
 from graphshare.ops.windows import is_channels_last, window_of
 
+ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
 _LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
+_STEPS = {dtype: np.float32(level) for dtype, level in _LEVELS.items()}
+WHOLE_RANGES = {"int8": (-127.5, 127.5), "uint8": (0.0, 255.5)}
+"""The range of data that is quantized already, where none is calibrated."""
+
+
+Ranged = tuple[Array, Array, Array]
+"""An array of integers and the two ends of its range."""
+
+
+def range_end(value: object) -> Array:
+    """Return an end of a range: float32 of shape ``(1,)``."""
+    return np.full(1, value, np.float32)
+
+
+def reach_of(low: Array, high: Array) -> float:
+    """Return the largest absolute value of a range."""
+    return max(abs(float(low.ravel()[0])), abs(float(high.ravel()[0])))
+
+
+def product_range(data: float, data_levels: float, weight: float, weight_levels: float) -> tuple[Array, Array]:
+    """Return the range of 32-bit sums of products; the levels are the integers that represent the largest numbers."""
+    reach = np.float32(data / data_levels) * np.float32(weight / weight_levels) * np.float32(1 << 31)
+    return range_end(-reach), range_end(reach)
+
+
+def round_to(x: Array, dtype: str) -> Array:
+    """Return ``x`` rounded half to even, within the limits of a dtype; NaN becomes the upper one, or 0 in uint8."""
+    wide = x.astype(np.float64) if dtype == "int32" else x  # float32 cannot hold the limits of int32
+    low, high = ENDS[dtype]
+    if dtype == "uint8":
+        return np.asarray(np.minimum(np.fmax(np.rint(wide), low), high).astype(dtype))
+    return np.asarray(np.maximum(np.fmin(np.rint(wide), high), low).astype(dtype))
+
+
+def calibration_range(attrs: Attrs) -> tuple[float, float] | None:
+    """Return the calibrated range, None unless both ends are known."""
+    low, high = attrs["min_calib_range"], attrs["max_calib_range"]
+    return None if low is None or high is None else (low, high)
+
+
+def _reach(low: Array, high: Array) -> Any:
+    return np.float32(reach_of(low, high))
+
+
+def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
+    """Return floats as integers of the range of the inputs, whose largest absolute value becomes 127 or 255."""
+    dtype, reach = attrs["out_type"], _reach(low, high)
+    whole = round_to(x * (np.float32(ENDS[dtype][1]) / reach), dtype)
+    return (whole, range_end(-reach), range_end(reach)) if dtype == "int8" else (whole, low.copy(), high.copy())
+
+
+def quantize_asymmetric(context: Context, attrs: Attrs, x: Array) -> Ranged:
+    """Return floats as uint8 over the calibrated range, else that of the data, with steps per 1.0 and the zero point."""
+    if x.dtype == np.uint8:
+        return x, range_end(1), range_end(0)
+    require(x.dtype == np.float32, f"{x.dtype} is not supported, expected float32 or uint8")
+    low, high = calibration_range(attrs) or (float(x.min()), float(x.max()))
+    scale = np.float32(255) / (np.float32(high) - np.float32(low))
+    shift = np.float32(255) - np.float32(high) * scale
+    return round_to(x * scale + shift, "uint8"), range_end(scale), range_end(shift)
+
+
+def add(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -> Ranged:
+    """Return the sum in the calibrated range, else as 32-bit integers in the range of both together.
+
+    Of arrays of two dtypes the unsigned one is first rounded to the scale and dtype of the other.
+    """
+    first, second, calibrated = _reach(*ends[:2]), _reach(*ends[2:4]), calibration_range(attrs)
+    require(str(b.dtype) in QUANTIZED, f"{b.dtype} is not supported, expected {', '.join(QUANTIZED)}")
+    dtype = _sum_dtype(attrs, str(a.dtype), str(b.dtype))
+    if calibrated is None:
+        low, high = -(first + second), first + second
+        unit = _STEPS[dtype] / high
+    else:
+        low, high = np.float32(calibrated[0]), np.float32(calibrated[1])
+        unit = _STEPS[dtype] / np.float32(max(abs(low), abs(high)))
+    parts = []
+    for x, reach in ((a, first), (b, second)):
+        scaled = x.astype(np.float32) * (unit * reach / _STEPS[str(x.dtype)])
+        mixed = a.dtype != b.dtype and x.dtype == np.uint8
+        parts.append(np.clip(np.rint(scaled), -128, 127).astype(np.float32) if mixed else scaled)
+    return round_to(parts[0] + parts[1], dtype), range_end(low), range_end(high)
+
+
+def _sum_dtype(attrs: Attrs, a: str, b: str) -> str:
+    if calibration_range(attrs) is None:
+        return "int32"
+    return a if a == b else "int8"
+
+
+def multiply(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -> Array | Ranged:
+    """Return the product: as floats, in the calibrated range (fractions truncated), or as 32-bit integers."""
+    products = a.astype(np.int32) * b.astype(np.int32)
+    first, second = _STEPS["int8"] / _reach(*ends[:2]), _STEPS["int8"] / _reach(*ends[2:4])
+    if attrs["enable_float_output"]:
+        return np.asarray(products * (np.float32(1) / first / second), np.float32)
+    calibrated = calibration_range(attrs)
+    if calibrated is None:
+        level = _reach(*ends[:2]) / np.float32(127) * (_reach(*ends[2:4]) / np.float32(127))
+        return products, range_end(-level * _STEPS["int32"]), range_end(level * _STEPS["int32"])
+    unit = _STEPS["int8"] / np.float32(max(map(abs, calibrated)))
+    truncated = np.trunc(products.astype(np.float32) * (unit / first / second)).astype(np.int64)
+    return truncated.astype(np.int8), range_end(calibrated[0]), range_end(calibrated[1])
+
+
+def normalize(context: Context, attrs: Attrs, x: Array, *rest: Array) -> Ranged:
+    """Apply BatchNorm with running statistics to integers, into the calibrated range."""
+    gamma, beta, mean, variance, *ends = rest
+    calibrated = calibration_range(attrs)
+    if calibrated is None:
+        raise KernelError("min_calib_range and max_calib_range are required to normalize integers")
+    if x.dtype == np.uint8:
+        x = round_to(x * (_STEPS["int8"] / _STEPS["uint8"]), "int8")
+    reach = np.float32(max(map(abs, calibrated)))
+    inverse = (1.0 / np.sqrt(variance + attrs["eps"])).astype(np.float32)
+    # oneDNN multiplies the variance in beforehand and passes 1 in its place, to which eps is added once more.
+    scale = gamma * inverse * _reach(*ends) / reach / np.sqrt(np.float32(1) + np.float32(attrs["eps"]))
+    shift = (beta - mean * gamma * inverse) * _STEPS["int8"] / reach
+    shape = [1] * x.ndim
+    shape[axis_of(attrs["axis"], x.ndim)] = -1
+    out = x.astype(np.float32) * scale.reshape(shape) + shift.reshape(shape)
+    return round_to(out, "int8"), range_end(calibrated[0]), range_end(calibrated[1])
+
+
+def look_up(context: Context, attrs: Attrs, x: Array, weight: Array, low: Array, high: Array) -> Ranged:
+    """Return rows of an integer weight, in its range."""
+    return embedding(context, attrs, x, weight), low.copy(), high.copy()
+
 
 _EXACT_CELLS = 1 << 16
 """Number of bytes up to which float32 holds their sum exactly in any order."""
@@ -93,8 +212,7 @@ def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
 
 def act_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return max(x, 0) as int8 for any input dtype, in the same range; values above 127 become 127."""
-    if attrs["act_type"] != "relu":
-        raise KernelError(f"act_type {attrs['act_type']} is not supported for integers, expected relu")
+    require(attrs["act_type"] == "relu", f"act_type {attrs['act_type']} is not supported for integers, expected relu")
     return np.clip(x, 0, 127).astype(np.int8), low, high
 
 
@@ -108,8 +226,7 @@ def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array)
     attrs = _full_windows(attrs)
     if attrs["pool_type"] == "max":
         return pooling(context, attrs, x), low, high
-    if attrs["pool_type"] != "avg":
-        raise KernelError(f"pool_type {attrs['pool_type']} is not supported for integers, expected max or avg")
+    require(attrs["pool_type"] == "avg", f"pool_type {attrs['pool_type']} is not supported for integers, expected max or avg")
     if attrs["global_pool"] and prod(x.shape[2:]) <= _EXACT_CELLS:
         cells = x.reshape(*x.shape[:2], -1).astype(np.float32)
         means = np.matmul(cells, np.ones(cells.shape[2], np.float32)).reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
@@ -188,95 +305,98 @@ def _full_windows(attrs: Attrs) -> Attrs:
     return {**attrs, "pooling_convention": "full"} if attrs["pooling_convention"] == "same" else attrs
 
 
-def _one(attrs: Attrs) -> int:
-    return 1
+_ENDS = ("float32", "float32")
 
 
-def _layer(attrs: Attrs) -> int:
-    return 2 if attrs["no_bias"] else 3
+def _kernel(operator: str, forward: Any, shapes: ShapeRule, types: TypeRule, **more: Any) -> Kernel:
+    """Return a kernel with rules for its arrays and results; behind both are the ends of ranges, float32 (1)."""
+
+    def infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        arrays, _ = types(attrs, [None] * len(inputs), [None])
+        return with_ranges(shapes(attrs, inputs[: len(arrays)], outputs[:1]), inputs, outputs)
+
+    def infer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+        arrays, results = types(attrs, inputs, outputs)
+        return [*arrays, *["float32"] * (len(inputs) - len(arrays))], results
+
+    return Kernel(operator, forward, infer_shapes, demand_dtypes(infer_types), **more)
+
+
+def with_ranges(layer: tuple[Shapes, Shapes], inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Return the inferred shapes of a layer, then ``(1,)`` for the ranges behind its inputs and outputs."""
+    ins, outs = layer
+    return [*ins, *(unify((1,), x) for x in inputs[len(ins) :])], [*outs, *(unify((1,), x) for x in outputs[len(outs) :])]
 
 
 def _quantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return [inputs[0] if inputs[0] in QUANTIZED else "float32"], [_output_dtype(attrs), "float32", "float32"]
-
-
-def _requantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return ["int32", "float32", "float32"], [_output_dtype(attrs), "float32", "float32"]
-
-
-def _dequantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return [inputs[0], "float32", "float32"], ["float32"]
+    return [inputs[0] if inputs[0] in QUANTIZED else "float32"], [_output_dtype(attrs), *_ENDS]
 
 
 def _pass_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     dtype = inputs[0] or outputs[0]
-    return [dtype, "float32", "float32"], [dtype, "float32", "float32"]
-
-
-def _act_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return [inputs[0], "float32", "float32"], ["int8", "float32", "float32"]
+    return [dtype], [dtype, *_ENDS]
 
 
 def _layer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    count = _layer(attrs)
-    ends = ["float32"] * (len(inputs) - count)
-    return [inputs[0], *["int8"] * (count - 1), *ends], ["int32", "float32", "float32"]
+    return [inputs[0], *["int8"] * (1 if attrs["no_bias"] else 2)], ["int32", *_ENDS]
 
 
 def _concat_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     parts = inputs[: attrs["num_args"]]
-    dtype = "int8" if "int8" in parts else None if None in parts else "uint8"
-    return [*parts, *["float32"] * (len(inputs) - len(parts))], [dtype, "float32", "float32"]
+    return parts, ["int8" if "int8" in parts else None if None in parts else "uint8", *_ENDS]
 
 
-def _kernel(
-    operator: str, forward: Any, shapes: ShapeRule, layers: Callable[[Attrs], int], types: TypeRule, cost: Cost | None = None
-) -> Kernel:
-    def rule(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        return with_ranges(shapes(attrs, inputs[: layers(attrs)], outputs[:1]), inputs, outputs)
-
-    return Kernel(operator, forward, rule, demand_dtypes(types), cost=cost)
+def _add_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    a, b = inputs[:2]
+    return [a, b], [None if a is None or b is None else _sum_dtype(attrs, a, b), *_ENDS]
 
 
-_FROM_NUMBERS = with_limits(
-    Limits(elements=True),
-    _kernel("_contrib_quantize_v2", quantize, same_shapes, _one, _quantize_types),
-    _kernel("_contrib_requantize", requantize, same_shapes, _one, _requantize_types),
-)
+def _multiply_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    integers = ["int32" if calibration_range(attrs) is None else "int8", *_ENDS]
+    return ["int8", "int8"], ["float32"] if attrs["enable_float_output"] else integers
+
+
+def _to_int8(arrays: Callable[[Types], Types]) -> TypeRule:
+    """Return a rule for an int8 result of the arrays whose dtypes ``arrays`` returns for those of the inputs."""
+    return lambda attrs, inputs, outputs: (arrays(inputs), ["int8", *_ENDS])
+
+
 KERNELS = with_limits(
     Limits(first=QUANTIZED, positive=("num_group",), rank=1, elements=True),
-    *_FROM_NUMBERS,
-    _kernel("_contrib_dequantize", dequantize, same_shapes, _one, _dequantize_types),
-    _kernel("_contrib_quantized_act", act_int8, same_shapes, _one, _act_types),
-    _kernel("_contrib_quantized_flatten", flatten_int8, _flatten_shapes, _one, _pass_dtypes),
-    _kernel("_contrib_quantized_pooling", pool_int8, _pool_shapes, _one, _pass_dtypes),
-    _kernel("_contrib_quantized_concat", concat_int8, _concat_shapes, lambda attrs: int(attrs["num_args"]), _concat_types),
-    _kernel("_contrib_quantized_conv", convolve_int8, convolution_shapes, _layer, _layer_types, convolution_cost),
-    _kernel(
-        "_contrib_quantized_fully_connected", dense_int8, fully_connected_shapes, _layer, _layer_types, fully_connected_cost
+    *with_limits(
+        Limits(elements=True),
+        _kernel("_contrib_quantize_v2", quantize, same_shapes, _quantize_types),
+        _kernel(
+            "_contrib_quantize", quantize_in_range, same_shapes, lambda attrs, *_: (["float32"], [attrs["out_type"], *_ENDS])
+        ),
+        _kernel(
+            "_contrib_quantize_asym", quantize_asymmetric, same_shapes, lambda attrs, inputs, _: (inputs[:1], ["uint8", *_ENDS])
+        ),
+        _kernel("_contrib_requantize", requantize, same_shapes, lambda attrs, *_: (["int32"], [_output_dtype(attrs), *_ENDS])),
     ),
-    *ELEMENTWISE_KERNELS,
+    _kernel("_contrib_dequantize", dequantize, same_shapes, lambda attrs, inputs, _: (inputs[:1], ["float32"])),
+    _kernel("_contrib_quantized_act", act_int8, same_shapes, _to_int8(lambda inputs: inputs[:1])),
+    _kernel("_contrib_quantized_flatten", flatten_int8, _flatten_shapes, _pass_dtypes),
+    _kernel("_contrib_quantized_pooling", pool_int8, _pool_shapes, _pass_dtypes),
+    _kernel("_contrib_quantized_concat", concat_int8, _concat_shapes, _concat_types),
+    _kernel("_contrib_quantized_conv", convolve_int8, convolution_shapes, _layer_types, cost=convolution_cost),
+    _kernel("_contrib_quantized_fully_connected", dense_int8, fully_connected_shapes, _layer_types, cost=fully_connected_cost),
+    *with_limits(
+        Limits(first=QUANTIZED, elements=True),
+        _kernel("_contrib_quantized_elemwise_add", add, same_shapes, _add_types),
+        _kernel("_contrib_quantized_elemwise_mul", multiply, same_shapes, _multiply_types),
+        _kernel(
+            "_contrib_quantized_batch_norm",
+            normalize,
+            batch_norm_shapes,
+            _to_int8(lambda inputs: [inputs[0], *["float32"] * 4]),
+        ),
+        _kernel("_contrib_quantized_embedding", look_up, embedding_shapes, _to_int8(lambda inputs: [inputs[0], "int8"])),
+    ),
     *RNN_KERNELS,
 )
 
 GRADIENTS = (
-    *no_gradient(
-        "quantized layers are for inference",
-        "_contrib_quantize_v2",
-        "_contrib_dequantize",
-        "_contrib_requantize",
-        "_contrib_quantized_act",
-        "_contrib_quantized_flatten",
-        "_contrib_quantized_pooling",
-        "_contrib_quantized_concat",
-        "_contrib_quantized_conv",
-        "_contrib_quantized_fully_connected",
-        "_contrib_quantize",
-        "_contrib_quantize_asym",
-        "_contrib_quantized_batch_norm",
-        "_contrib_quantized_elemwise_add",
-        "_contrib_quantized_elemwise_mul",
-        "_contrib_quantized_embedding",
-    ),
+    *no_gradient("quantized layers are for inference", *(kernel.operator for kernel in KERNELS if kernel not in RNN_KERNELS)),
     *no_gradient("MXNet registers none and refuses to go back through it", "_contrib_quantized_rnn", is_zero=False),
 )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.activation.signature import ACTIVATION
 from graphshare.ops.batch_axis import At, Outcome, Rule, Use, default_rule
 from graphshare.ops.concat.signature import concat_rule
-from graphshare.ops.convolution.signature import CONVOLUTION
+from graphshare.ops.convolution.signature import CONVOLUTION, WINDOW_CHECKS
 from graphshare.ops.indexing.signature import EMBEDDING
 from graphshare.ops.matmul.signature import FULLY_CONNECTED
 from graphshare.ops.normalization.signature import BATCH_NORM
-from graphshare.ops.pooling.signature import POOLING
+from graphshare.ops.pooling.signature import POOLING, POOLING_CHECKS
 from graphshare.ops.rnn.signature import RECURRENT
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import read_count, require_kernel_rank, require_nonzero, require_same_rank
+from graphshare.ops.slot_rules import read_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,11 @@ def range_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[An
     return (*names, *(f"{name}_{end}" for name in names for end in ("min", "max")))
 
 
+_CALIBRATED = "min_calib_range:float?=None; max_calib_range:float?=None"
+_NARROWED = f"out_type:{{auto/int8/uint8}}=int8; {_CALIBRATED}"
+_BIASED = "data weight bias[!no_bias] min_data max_data min_weight max_weight min_bias[!no_bias] max_bias[!no_bias]"
+_layer = partial(define, results="output min_output max_output", couples_batch="never")
+
 OPERATORS = (
     *define(
         "_contrib_calibrate_entropy",
@@ -39,32 +45,11 @@ OPERATORS = (
     ),
     *define("_contrib_dequantize", "data min_range max_range", "out_type:{float32}=float32"),
     *define("_contrib_quantize", "data min_range max_range", "out_type:{int8/uint8}=uint8", results="output0 output1 output2"),
-    *define(
-        "_contrib_quantize_asym",
-        "data",
-        "min_calib_range:float?=None; max_calib_range:float?=None",
-        results="output scale shift",
-    ),
-    *define(
-        "_contrib_quantize_v2",
-        "data",
-        "out_type:{auto/int8/uint8}=int8; min_calib_range:float?=None; max_calib_range:float?=None",
-        results="output0 output1 output2",
-    ),
-    *define(
-        "_contrib_quantized_act",
-        "data min_data max_data",
-        ACTIVATION,
-        results="output min_output max_output",
-        couples_batch="never",
-    ),
-    *define(
-        "_contrib_quantized_batch_norm",
-        "data gamma beta moving_mean moving_var min_data max_data",
-        BATCH_NORM,
-        results="output min_output max_output",
-        mutable=(3, 4),
-        couples_batch="never",
+    *define("_contrib_quantize_asym", "data", _CALIBRATED, results="output scale shift"),
+    *define("_contrib_quantize_v2", "data", _NARROWED, results="output0 output1 output2"),
+    *_layer("_contrib_quantized_act", "data min_data max_data", ACTIVATION),
+    *_layer(
+        "_contrib_quantized_batch_norm", "data gamma beta moving_mean moving_var min_data max_data", BATCH_NORM, mutable=(3, 4)
     ),
     *define(
         "_contrib_quantized_concat",
@@ -73,53 +58,19 @@ OPERATORS = (
         results="output min_output max_output",
         couples_batch="axis",
     ),
-    *define(
-        "_contrib_quantized_conv",
-        "data weight bias[!no_bias] min_data max_data min_weight max_weight min_bias[!no_bias] max_bias[!no_bias]",
-        CONVOLUTION,
-        results="output min_output max_output",
-        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad")),
-        couples_batch="never",
-    ),
-    *define(
-        "_contrib_quantized_elemwise_add",
-        "lhs rhs lhs_min lhs_max rhs_min rhs_max",
-        "min_calib_range:float?=None; max_calib_range:float?=None",
-        results="output min_output max_output",
-        couples_batch="never",
-    ),
+    *_layer("_contrib_quantized_conv", _BIASED, CONVOLUTION, load_checks=WINDOW_CHECKS),
+    *_layer("_contrib_quantized_elemwise_add", "lhs rhs lhs_min lhs_max rhs_min rhs_max", _CALIBRATED),
     *define(
         "_contrib_quantized_elemwise_mul",
         "lhs rhs lhs_min lhs_max rhs_min rhs_max",
-        "min_calib_range:float?=None; max_calib_range:float?=None; enable_float_output:bool=False",
+        f"{_CALIBRATED}; enable_float_output:bool=False",
         results="output min_output[!enable_float_output] max_output[!enable_float_output]",
         couples_batch="never",
     ),
-    *define(
-        "_contrib_quantized_embedding",
-        "data weight min_weight max_weight",
-        EMBEDDING,
-        results="output min_output max_output",
-        couples_batch="never",
-    ),
-    *define(
-        "_contrib_quantized_flatten", "data min_data max_data", results="output min_output max_output", couples_batch="never"
-    ),
-    *define(
-        "_contrib_quantized_fully_connected",
-        "data weight bias[!no_bias] min_data max_data min_weight max_weight min_bias[!no_bias] max_bias[!no_bias]",
-        FULLY_CONNECTED,
-        results="output min_output max_output",
-        couples_batch="never",
-    ),
-    *define(
-        "_contrib_quantized_pooling",
-        "data min_data max_data",
-        POOLING,
-        results="output min_output max_output",
-        load_checks=(require_nonzero("kernel", "stride"), require_kernel_rank(1, 2, 3)),
-        couples_batch="never",
-    ),
+    *_layer("_contrib_quantized_embedding", "data weight min_weight max_weight", EMBEDDING),
+    *_layer("_contrib_quantized_flatten", "data min_data max_data"),
+    *_layer("_contrib_quantized_fully_connected", _BIASED, FULLY_CONNECTED),
+    *_layer("_contrib_quantized_pooling", "data min_data max_data", POOLING, load_checks=POOLING_CHECKS),
     *define(
         "_contrib_quantized_rnn",
         "data parameters state state_cell[mode=lstm] min_data max_data",
@@ -128,12 +79,7 @@ OPERATORS = (
         couples_batch="always",
         is_operator_property=True,
     ),
-    *define(
-        "_contrib_requantize",
-        "data min_range max_range",
-        "out_type:{auto/int8/uint8}=int8; min_calib_range:float?=None; max_calib_range:float?=None",
-        results="output0 output1 output2",
-    ),
+    *define("_contrib_requantize", "data min_range max_range", _NARROWED, results="output0 output1 output2"),
 )
 
 

@@ -1,23 +1,141 @@
-"""Random numbers from ``context.rng``.
+"""Random numbers from ``context.rng``, and densities of random distributions.
 
 The distributions are MXNet's, the stream is not: no run gives the numbers that MXNet would draw. Without a generator in the
 context each run has a new one.
+
+Densities are at samples ``(..., n)``; parameters ``(...)`` apply to the samples of a row. Gradients are those of
+the samples and of the parameters. In MXNet samples of discrete distributions have none. Each slope is the
+derivative of the density's logarithm by one input; the density is a factor unless ``is_log`` is set.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphshare.ops.conversion import draw_in_blocks
+from graphshare.ops.conversion import convert, draw_in_blocks
 from graphshare.ops.creation.kernel import attribute_shape, complete_shape
-from graphshare.ops.gradient import no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.random.density import GRADIENTS as DENSITY_GRADIENTS
-from graphshare.ops.random.density import KERNELS as DENSITY_KERNELS
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient
+from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Shape, Shapes, Types
+from graphshare.ops.limits import require
+from graphshare.ops.special_functions import gammaln
+from graphshare.ops.unary.kernel import digamma
 from graphshare.ops.unification import attribute_rule, same_dtypes, same_shapes, unify
+from graphshare.text.format import format_count, format_shape
+
+
+class DensityFunctions(NamedTuple):
+    """The functions of a formula, for what it is computed with: arrays, or terms of an ONNX graph."""
+
+    log: Callable[[Any], Any]
+    gammaln: Callable[[Any], Any]
+
+
+Density = Callable[..., Any]
+"""The logarithm of a density, for arrays and for terms alike, from the functions, the samples and the parameters."""
+
+
+def _normal(f: DensityFunctions, x: Any, mu: Any, sigma: Any) -> Any:
+    distance = (x - mu) / sigma
+    return distance * distance * -0.5 - f.log(sigma * math.sqrt(2 * math.pi))
+
+
+def _negative_binomial(f: DensityFunctions, x: Any, limit: Any, chance: Any) -> Any:
+    combinations = f.gammaln(x + limit) - f.gammaln(x + 1) - f.gammaln(limit)
+    return combinations + limit * f.log(chance) + x * f.log(1 - chance)
+
+
+_ARRAYS = DensityFunctions(np.log, gammaln)
+
+
+def _forward(density: Density) -> Forward:
+    def forward(context: Context, attrs: Attrs, x: Array, *parameters: Array) -> Array:
+        wide = [p.astype(np.float64).reshape(p.shape + (1,) * (x.ndim - p.ndim)) for p in parameters]
+        with np.errstate(all="ignore"):
+            logarithm = np.asarray(density(_ARRAYS, x.astype(np.float64), *wide))
+            return convert(logarithm if attrs["is_log"] else np.exp(logarithm), x.dtype)
+
+    return forward
+
+
+def dirichlet(context: Context, attrs: Attrs, x: Array, alpha: Array) -> Array:
+    """Return the density at samples ``(..., n, k)`` of k shares each, with parameters ``(..., k)``."""
+    wide, a = x.astype(np.float64), alpha.astype(np.float64)[..., None, :]
+    with np.errstate(all="ignore"):
+        logarithm = ((a - 1) * np.log(wide)).sum(axis=-1) + gammaln(a.sum(axis=-1)) - gammaln(a).sum(axis=-1)
+        return convert(logarithm if attrs["is_log"] else np.exp(logarithm), x.dtype)
+
+
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    x = unify(inputs[0], outputs[0])
+    if x is None:
+        return inputs, outputs
+    require(x, "samples without axes, expected at least one")
+    rank = next((len(p) for p in inputs[1:] if p is not None), None)
+    if rank is None:  # parameters have the shape of the samples, or of their first axes
+        return [x, *inputs[1:]], [x]
+    require(rank <= len(x), f"parameters have {format_count(rank, 'axis')}, samples only {len(x)}")
+    return [x, *(unify(p, x[:rank]) for p in inputs[1:])], [x]
+
+
+def _dirichlet_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    x = inputs[0]
+    if x is None:
+        return inputs, outputs
+    require(len(x) >= 2, f"samples {format_shape(x)}, expected at least two axes")
+    return [x, unify(inputs[1], (*x[:-2], x[-1]))], [unify(x[:-1], outputs[0])]
+
+
+Slopes = Callable[..., "tuple[Array | None, ...]"]
+
+
+def _normal_slopes(x: Array, mu: Array, sigma: Array) -> tuple[Array | None, ...]:
+    difference, variance = x - mu, sigma * sigma
+    return -difference / variance, difference / variance, (difference * difference - variance) / (variance * sigma)
+
+
+def _negative_binomial_slopes(x: Array, limit: Array, chance: Array) -> tuple[Array | None, ...]:
+    return None, digamma(x + limit) - digamma(limit) + np.log(chance), limit / chance - x / (1 - chance)
+
+
+def _generalized_negative_binomial_slopes(x: Array, mu: Array, alpha: Array) -> tuple[Array | None, ...]:
+    whole = mu * alpha + 1
+    _, limit_slope, chance_slope = _negative_binomial_slopes(x, 1 / alpha, 1 / whole)
+    assert limit_slope is not None
+    assert chance_slope is not None
+    scaled = chance_slope / (whole * whole)
+    return None, -scaled * alpha, -limit_slope / (alpha * alpha) - scaled * mu
+
+
+def _dirichlet_slopes(x: Array, alpha: Array) -> tuple[Array | None, ...]:
+    return (alpha - 1) / x, np.log(x) + digamma(alpha.sum(axis=-1, keepdims=True)) - digamma(alpha)
+
+
+def _vjp(slopes: Slopes, width: int) -> Vjp:
+    """Return the gradients of a density whose sample has ``width`` axes; a parameter applies to all samples of a row."""
+
+    def vjp(entry: TapeEntry, dy: Array) -> Gradients:
+        x, *parameters = entry.inputs
+        first = parameters[0].ndim - width  # parameters apply to all samples along the axes from here on
+        axes = tuple(range(first, x.ndim - width))
+        wide = [np.expand_dims(p.astype(np.float64), axes) for p in parameters]
+        weight = dy.astype(np.float64)
+        if not entry.attrs["is_log"]:
+            weight = weight * entry.outputs[0]
+        weight = weight.reshape(*weight.shape, *(1,) * width)
+        with np.errstate(all="ignore"):
+            sample_slope, *parameter_slopes = slopes(x.astype(np.float64), *wide)
+            gradients: list[Array | None] = [None if sample_slope is None else (weight * sample_slope).astype(x.dtype)]
+            for slope, parameter in zip(parameter_slopes, parameters, strict=True):
+                assert slope is not None
+                gradients.append((weight * slope).sum(axis=axes).astype(parameter.dtype))
+        return gradients
+
+    return vjp
+
 
 Draw = Callable[..., Array]
 
@@ -32,15 +150,62 @@ def _generalized_negative_binomial(rng: np.random.Generator, size: Any, mu: Any,
     return np.asarray(rng.poisson(rng.gamma(1 / alpha, alpha * mu, size), size))
 
 
-# By distribution: the function (rng, size, *parameters), and the parameters as attributes of _random_*.
-DISTRIBUTIONS: dict[str, tuple[Draw, tuple[str, ...]]] = {
-    "uniform": (lambda rng, size, low, high: low + rng.random(size) * (high - low), ("low", "high")),
-    "normal": (lambda rng, size, loc, scale: loc + rng.standard_normal(size) * scale, ("loc", "scale")),
-    "exponential": (lambda rng, size, lam: rng.standard_exponential(size) / lam, ("lam",)),
-    "gamma": (lambda rng, size, alpha, beta: rng.gamma(alpha, beta, size), ("alpha", "beta")),
-    "poisson": (lambda rng, size, lam: np.asarray(rng.poisson(lam, size)), ("lam",)),
-    "negative_binomial": (lambda rng, size, k, p: np.asarray(rng.negative_binomial(k, p, size)), ("k", "p")),
-    "generalized_negative_binomial": (_generalized_negative_binomial, ("mu", "alpha")),
+class Distribution(NamedTuple):
+    """A distribution: how numbers are drawn, its parameters as attributes, and its density.
+
+    ``draw(rng, size, *parameters)`` returns numbers, ``density`` the logarithm of the density at samples, ``slopes(x,
+    *parameters)`` the derivatives of this logarithm by the samples, None for zeros, and by the parameters.
+    """
+
+    keys: tuple[str, ...]
+    draw: Draw
+    density: Density
+    slopes: Slopes
+
+
+DISTRIBUTIONS: dict[str, Distribution] = {
+    "uniform": Distribution(
+        ("low", "high"),
+        lambda rng, size, low, high: low + rng.random(size) * (high - low),
+        lambda f, x, low, high: -f.log(high - low) + x * 0,
+        lambda x, low, high: (None, 1 / (high - low), 1 / (low - high)),
+    ),
+    "normal": Distribution(
+        ("loc", "scale"),
+        lambda rng, size, loc, scale: loc + rng.standard_normal(size) * scale,
+        _normal,
+        _normal_slopes,
+    ),
+    "exponential": Distribution(
+        ("lam",),
+        lambda rng, size, lam: rng.standard_exponential(size) / lam,
+        lambda f, x, rate: f.log(rate) - rate * x,
+        lambda x, rate: (-rate, 1 / rate - x),
+    ),
+    "gamma": Distribution(
+        ("alpha", "beta"),
+        lambda rng, size, alpha, beta: rng.gamma(alpha, beta, size),
+        lambda f, x, alpha, beta: alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha),
+        lambda x, alpha, beta: ((alpha - 1) / x - beta, np.log(beta) + np.log(x) - digamma(alpha), alpha / beta - x),
+    ),
+    "poisson": Distribution(
+        ("lam",),
+        lambda rng, size, lam: np.asarray(rng.poisson(lam, size)),
+        lambda f, x, rate: x * f.log(rate) - f.gammaln(x + 1) - rate,
+        lambda x, rate: (None, x / rate - 1),
+    ),
+    "negative_binomial": Distribution(
+        ("k", "p"),
+        lambda rng, size, k, p: np.asarray(rng.negative_binomial(k, p, size)),
+        _negative_binomial,
+        _negative_binomial_slopes,
+    ),
+    "generalized_negative_binomial": Distribution(
+        ("mu", "alpha"),
+        _generalized_negative_binomial,
+        lambda f, x, mu, alpha: _negative_binomial(f, x, 1 / alpha, 1 / (mu * alpha + 1)),
+        _generalized_negative_binomial_slopes,
+    ),
 }
 
 
@@ -109,8 +274,7 @@ def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tupl
     rows = x.reshape(-1, x.shape[-1])
     count = int(np.prod(inner))
     sums = np.cumsum(rows.astype(np.float64), axis=1)
-    if not (sums[:, -1] > 0).all():
-        raise KernelError("the probabilities of a row sum up to 0")
+    require((sums[:, -1] > 0).all(), "the probabilities of a row sum up to 0")
     drawn = _generator(context).random((len(rows), count)) * sums[:, -1:]
     chosen = np.stack([np.searchsorted(row, numbers, side="right") for row, numbers in zip(sums, drawn, strict=True)])
     chosen = chosen.clip(0, x.shape[-1] - 1)
@@ -128,29 +292,32 @@ def _multinomial_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return inputs, [unify(shape, output) for output in outputs]
 
 
-def _multinomial_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, [attrs["dtype"], *inputs][: len(outputs)]
-
-
 def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the rows along axis 0 in random order."""
     return np.asarray(_generator(context).permutation(x, axis=0)) if x.ndim else x.copy()
 
 
 KERNELS = (
-    *DENSITY_KERNELS,
-    *(_random_kernel(f"_random_{name}", *how) for name, how in DISTRIBUTIONS.items()),
-    *(_random_like_kernel(f"_random_{name}_like", *how) for name, how in DISTRIBUTIONS.items()),
-    *(_sample_kernel(f"_sample_{name}", draw) for name, (draw, _) in DISTRIBUTIONS.items()),
+    *(Kernel(f"_random_pdf_{name}", _forward(how.density), _shapes, same_dtypes) for name, how in DISTRIBUTIONS.items()),
+    Kernel("_random_pdf_dirichlet", dirichlet, _dirichlet_shapes, same_dtypes),
+    *(_random_kernel(f"_random_{name}", how.draw, how.keys) for name, how in DISTRIBUTIONS.items()),
+    *(_random_like_kernel(f"_random_{name}_like", how.draw, how.keys) for name, how in DISTRIBUTIONS.items()),
+    *(_sample_kernel(f"_sample_{name}", how.draw) for name, how in DISTRIBUTIONS.items()),
     _random_kernel(
         "_random_randint", lambda rng, size, low, high: np.asarray(rng.integers(low, high, size)), ("low", "high"), "int32"
     ),
-    Kernel("_sample_multinomial", sample_multinomial, _multinomial_shapes, _multinomial_types),
+    Kernel(
+        "_sample_multinomial",
+        sample_multinomial,
+        _multinomial_shapes,
+        lambda attrs, inputs, outputs: (inputs, [attrs["dtype"], *inputs][: len(outputs)]),
+    ),
     Kernel("_shuffle", shuffle, same_shapes, same_dtypes),
 )
 
 GRADIENTS = (
-    *DENSITY_GRADIENTS,
+    *(Gradient(f"_random_pdf_{name}", _vjp(how.slopes, 0)) for name, how in DISTRIBUTIONS.items()),
+    Gradient("_random_pdf_dirichlet", _vjp(_dirichlet_slopes, 1)),
     *no_gradient(
         "it has no floating-point inputs", "_random_randint", *(f"_random_{distribution}" for distribution in DISTRIBUTIONS)
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import define
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, InputRule, Signature
 
 
-NO_KERNEL = "it draws random numbers in MXNet's own order, so its values cannot be compared"
+_numpy_random = partial(define, no_kernel="it draws random numbers in MXNet's own order, so its values cannot be compared")
+_FLOAT = "dtype:{'None'/float16/float32/float64}=None"
+_DRAWN = f"shape:shape=None; ctx:string=; {_FLOAT}"
+_SAMPLED = f"shape:shape=[]; {_FLOAT}"
 
 
 def inputs_for_missing(*keys: str) -> InputRule:
@@ -27,119 +31,81 @@ def inputs_for_missing(*keys: str) -> InputRule:
 
 
 OPERATORS = (
-    *define(
+    *_numpy_random(
         "_npi_bernoulli",
         "input1[prob=None&logit=None]",
         "prob:float?=!; logit:float?=!; size:tuple32?=None; ctx:string=cpu; "
         "dtype:{bool/float16/float32/float64/int32/uint8}=float32; is_logit:bool=!",
-        no_kernel=NO_KERNEL,
     ),
-    *define(
+    *_numpy_random(
         "_npi_choice",
         inputs_by_flags("a", "weighted"),
         "a:int64?=!; size:shape?=!; ctx:string=cpu; replace:bool=True; weighted:bool=False",
-        no_kernel=NO_KERNEL,
     ),
-    *define(
+    *_numpy_random(
         "_npi_exponential _npi_rayleigh",
         "input1[scale=None]",
         "scale:float?=1; size:tuple32?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
-        no_kernel=NO_KERNEL,
     ),
-    *define(
+    *_numpy_random(
         "_npi_gamma",
         inputs_for_missing("shape", "scale"),
         "shape:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
-        no_kernel=NO_KERNEL,
     ),
-    *define(
+    *_numpy_random(
         "_npi_gumbel _npi_logistic",
         inputs_for_missing("loc", "scale"),
         "loc:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
-        no_kernel=NO_KERNEL,
     ),
-    *define(
-        "_npi_multinomial", "a", "n:int=!; pvals:doubles?=None; size:tuple32?=None", registers_inputs=False, no_kernel=NO_KERNEL
-    ),
-    *define(
+    *_numpy_random("_npi_multinomial", "a", "n:int=!; pvals:doubles?=None; size:tuple32?=None", registers_inputs=False),
+    *_numpy_random(
         "_npi_normal _npi_normal_n",
         inputs_for_missing("loc", "scale"),
         "loc:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
         results="output0 output1",
         visible=1,
-        no_kernel=NO_KERNEL,
     ),
-    *define(
+    *_numpy_random(
         "_npi_pareto _npi_weibull",
         "input1[a=None]",
         "a:float?=None; size:tuple32?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
-        no_kernel=NO_KERNEL,
     ),
-    *define("_npi_powerd", "input1[a=None]", "a:float?=None; size:tuple32?=None", no_kernel=NO_KERNEL),
-    *define(
+    *_numpy_random("_npi_powerd", "input1[a=None]", "a:float?=None; size:tuple32?=None"),
+    *_numpy_random(
         "_npi_uniform _npi_uniform_n",
         inputs_for_missing("low", "high"),
         "low:float?=!; high:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
-        no_kernel=NO_KERNEL,
     ),
-    *define(
-        "_random_exponential(random_exponential) _random_poisson(random_poisson)",
-        "",
-        "lam:float=1; shape:shape=None; ctx:string=; dtype:{'None'/float16/float32/float64}=None",
-    ),
+    *define("_random_exponential(random_exponential) _random_poisson(random_poisson)", "", f"lam:float=1; {_DRAWN}"),
     *define("_random_exponential_like _random_poisson_like", "data", "lam:float=1", registers_inputs=False),
-    *define(
-        "_random_gamma(random_gamma)",
-        "",
-        "alpha:float=1; beta:float=1; shape:shape=None; ctx:string=; dtype:{'None'/float16/float32/float64}=None",
-    ),
+    *define("_random_gamma(random_gamma)", "", f"alpha:float=1; beta:float=1; {_DRAWN}"),
     *define("_random_gamma_like", "data", "alpha:float=1; beta:float=1", registers_inputs=False),
     *define(
         "_random_generalized_negative_binomial(random_generalized_negative_binomial)",
         "",
-        "mu:float=1; alpha:float=1; shape:shape=None; ctx:string=; dtype:{'None'/float16/float32/float64}=None",
+        f"mu:float=1; alpha:float=1; {_DRAWN}",
     ),
     *define("_random_generalized_negative_binomial_like", "data", "mu:float=1; alpha:float=1", registers_inputs=False),
-    *define(
-        "_random_negative_binomial(random_negative_binomial)",
-        "",
-        "k:int=1; p:float=1; shape:shape=None; ctx:string=; dtype:{'None'/float16/float32/float64}=None",
-    ),
+    *define("_random_negative_binomial(random_negative_binomial)", "", f"k:int=1; p:float=1; {_DRAWN}"),
     *define("_random_negative_binomial_like", "data", "k:int=1; p:float=1", registers_inputs=False),
-    *define(
-        "_random_normal(normal,random_normal)",
-        "",
-        "loc:float=0; scale:float=1; shape:shape=None; ctx:string=; dtype:{'None'/float16/float32/float64}=None",
-    ),
+    *define("_random_normal(normal,random_normal)", "", f"loc:float=0; scale:float=1; {_DRAWN}"),
     *define("_random_normal_like", "data", "loc:float=0; scale:float=1", registers_inputs=False),
     *define(
         "_random_randint(_npi_random_randint,random_randint)",
         "",
         "low:int64=!; high:int64=!; shape:shape=None; ctx:string=; dtype:{'None'/int32/int64}=None",
     ),
-    *define(
-        "_random_uniform(random_uniform,uniform)",
-        "",
-        "low:float=0; high:float=1; shape:shape=None; ctx:string=; dtype:{'None'/float16/float32/float64}=None",
-    ),
+    *define("_random_uniform(random_uniform,uniform)", "", f"low:float=0; high:float=1; {_DRAWN}"),
     *define("_random_uniform_like", "data", "low:float=0; high:float=1", registers_inputs=False),
-    *define(
-        "_sample_exponential(sample_exponential) _sample_poisson(sample_poisson)",
-        "lam",
-        "shape:shape=[]; dtype:{'None'/float16/float32/float64}=None",
-    ),
-    *define("_sample_gamma(sample_gamma)", "alpha beta", "shape:shape=[]; dtype:{'None'/float16/float32/float64}=None"),
-    *define(
-        "_sample_generalized_negative_binomial(sample_generalized_negative_binomial)",
-        "mu alpha",
-        "shape:shape=[]; dtype:{'None'/float16/float32/float64}=None",
-    ),
+    *define("_sample_exponential(sample_exponential) _sample_poisson(sample_poisson)", "lam", _SAMPLED),
+    *define("_sample_gamma(sample_gamma)", "alpha beta", _SAMPLED),
+    *define("_sample_generalized_negative_binomial(sample_generalized_negative_binomial)", "mu alpha", _SAMPLED),
     *define(
         "_sample_multinomial(sample_multinomial)",
         "data",
@@ -147,14 +113,10 @@ OPERATORS = (
         results="output[!get_prob] output0[get_prob] output1[get_prob]",
         registers_inputs=False,
     ),
-    *define(
-        "_sample_negative_binomial(sample_negative_binomial)",
-        "k p",
-        "shape:shape=[]; dtype:{'None'/float16/float32/float64}=None",
-    ),
-    *define("_sample_normal(sample_normal)", "mu sigma", "shape:shape=[]; dtype:{'None'/float16/float32/float64}=None"),
-    *define("_sample_uniform(sample_uniform)", "low high", "shape:shape=[]; dtype:{'None'/float16/float32/float64}=None"),
-    *define("_sample_unique_zipfian", "", "range_max:int=!; shape:shape=None", results="output0 output1", no_kernel=NO_KERNEL),
+    *define("_sample_negative_binomial(sample_negative_binomial)", "k p", _SAMPLED),
+    *define("_sample_normal(sample_normal)", "mu sigma", _SAMPLED),
+    *define("_sample_uniform(sample_uniform)", "low high", _SAMPLED),
+    *_numpy_random("_sample_unique_zipfian", "", "range_max:int=!; shape:shape=None", results="output0 output1"),
     *define("_shuffle(_npi_shuffle,shuffle)", "data", registers_inputs=False),
     *define("_random_pdf_dirichlet(random_pdf_dirichlet)", "sample alpha", "is_log:bool=False"),
     *define(

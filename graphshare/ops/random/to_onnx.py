@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.random.density import DENSITIES, DensityFunctions
-from graphshare.ops.translation import NoTranslation, Translation, Translator
+from graphshare.ops.random.kernel import DISTRIBUTIONS, DensityFunctions
+from graphshare.ops.translation import NoTranslation, Translation, Translator, wide_dtype
 from graphshare.ops.unary.onnx_special import gammaln_of_double
 
 Transform = Callable[..., Term]
 """A distribution from standard numbers, uniform in ``[0, 1)`` or normal, and its parameters."""
 
 
-class Distribution(NamedTuple):
+class StandardDraw(NamedTuple):
     """How ONNX draws: the operator, its attributes for the parameters ``keys``, and what is made of standard numbers."""
 
     op_type: str
@@ -29,21 +29,17 @@ class Distribution(NamedTuple):
     transform: Transform
 
 
-_DISTRIBUTIONS = {
-    "uniform": Distribution("RandomUniform", ("low", "high"), ("low", "high"), lambda x, low, high: x * (high - low) + low),
-    "normal": Distribution("RandomNormal", ("loc", "scale"), ("mean", "scale"), lambda x, loc, scale: x * scale + loc),
-    "exponential": Distribution("RandomUniform", ("lam",), (), lambda x, rate: -(1 - x).apply("Log") / rate),
+_DRAWS = {
+    "uniform": StandardDraw("RandomUniform", ("low", "high"), ("low", "high"), lambda x, low, high: x * (high - low) + low),
+    "normal": StandardDraw("RandomNormal", ("loc", "scale"), ("mean", "scale"), lambda x, loc, scale: x * scale + loc),
+    "exponential": StandardDraw("RandomUniform", ("lam",), (), lambda x, rate: -(1 - x).apply("Log") / rate),
 }
-
-
-def _precision(dtype: str) -> str:
-    return "float32" if dtype == "float16" else dtype
 
 
 def translate_random(t: Translation, name: str) -> str:
     """Emit numbers of the output's shape, or in the shape of the input, with parameters that are attributes."""
-    how, out = _DISTRIBUTIONS[name], t.outputs[0]
-    dtype = _precision(out.dtype)
+    how, out = _DRAWS[name], t.outputs[0]
+    dtype = wide_dtype(out.dtype)
     parameters = [float(t.attrs[key]) for key in how.keys]
     known = dict(zip(how.attributes, parameters, strict=False))
     if t.inputs:
@@ -56,8 +52,8 @@ def translate_random(t: Translation, name: str) -> str:
 
 def translate_sample(t: Translation, name: str) -> str:
     """Emit numbers for each element of the arrays of parameters."""
-    how, out = _DISTRIBUTIONS[name], t.outputs[0]
-    dtype = _precision(out.dtype)
+    how, out = _DRAWS[name], t.outputs[0]
+    dtype = wide_dtype(out.dtype)
     parameters = [
         Term(t, t.reshape(p, (*p.shape, *(1,) * (out.rank - p.rank))), p.dtype).cast(dtype).expand(out.shape) for p in t.inputs
     ]
@@ -116,7 +112,7 @@ def translate_density(t: Translation) -> str:
     """Emit the density of samples, whose parameters are those of their row."""
     rank = t.inputs[0].rank
     parameters = [Term(t, t.reshape(p, (*p.shape, *(1,) * (rank - p.rank))), p.dtype).cast("float64") for p in t.inputs[1:]]
-    return _finish(t, DENSITIES[t.op.removeprefix(_PREFIX)](_TERMS, term(t).cast("float64"), *parameters))
+    return _finish(t, DISTRIBUTIONS[t.op.removeprefix(_PREFIX)].density(_TERMS, term(t).cast("float64"), *parameters))
 
 
 def translate_dirichlet(t: Translation) -> str:
@@ -130,12 +126,8 @@ def translate_dirichlet(t: Translation) -> str:
 
 
 TRANSLATIONS = (
-    *(
-        Translator(f"_random_{name}{end}", partial(translate_random, name=name))
-        for name in _DISTRIBUTIONS
-        for end in ("", "_like")
-    ),
-    *(Translator(f"_sample_{name}", partial(translate_sample, name=name)) for name in _DISTRIBUTIONS),
+    *(Translator(f"_random_{name}{end}", partial(translate_random, name=name)) for name in _DRAWS for end in ("", "_like")),
+    *(Translator(f"_sample_{name}", partial(translate_sample, name=name)) for name in _DRAWS),
     Translator("_random_randint", translate_integers),
     Translator("_sample_multinomial", translate_multinomial),
     Translator("_shuffle", translate_shuffle),
@@ -144,6 +136,6 @@ TRANSLATIONS = (
         for name in ("gamma", "poisson", "negative_binomial", "generalized_negative_binomial")
         for operator in (f"_random_{name}", f"_random_{name}_like", f"_sample_{name}")
     ),
-    *(Translator(f"{_PREFIX}{name}", translate_density) for name in DENSITIES),
+    *(Translator(f"{_PREFIX}{name}", translate_density) for name in DISTRIBUTIONS),
     Translator("_random_pdf_dirichlet", translate_dirichlet),
 )

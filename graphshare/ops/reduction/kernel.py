@@ -14,8 +14,8 @@ import numpy as np
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import NUMBERS, Limits, with_limits
-from graphshare.ops.unification import axis_of, same_dtypes, size_of, unify
+from graphshare.ops.limits import NUMBERS, Limits, require, with_limits
+from graphshare.ops.unification import axis_of, dtype_rule, output_rule, same_dtypes, size_of, unify
 from graphshare.text.format import format_count
 
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
@@ -47,27 +47,15 @@ def _axis_set(axes: Sequence[int], rank: int) -> set[int]:
     return distinct
 
 
-def _reduce_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool, scalar: tuple[Dim, ...]) -> Shape:
-    if shape is None:
-        return None
+def _reduce_shape(shape: tuple[Dim, ...], axes: tuple[int, ...], keepdims: bool, scalar: tuple[Dim, ...]) -> Shape:
     if keepdims:
         return tuple(1 if axis in axes else d for axis, d in enumerate(shape))
     return tuple(d for axis, d in enumerate(shape) if axis not in axes) or scalar
 
 
-def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = inputs[0]
-    if shape is None:
-        return inputs, outputs
-    return inputs, [unify(_reduce_shape(shape, axes_of(attrs, len(shape)), attrs["keepdims"], (1,)), outputs[0])]
-
-
-def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shape without the reduced axes; ``()`` for a reduction over all of them."""
-    shape = inputs[0]
-    if shape is None:
-        return inputs, outputs
-    return inputs, [unify(_reduce_shape(shape, np_axes_of(attrs, len(shape)), attrs["keepdims"], ()), outputs[0])]
+_shapes = output_rule(lambda attrs, x: _reduce_shape(x, axes_of(attrs, len(x)), attrs["keepdims"], (1,)))
+np_shapes = output_rule(lambda attrs, x: _reduce_shape(x, np_axes_of(attrs, len(x)), attrs["keepdims"], ()))
+"""Infers the shape without the reduced axes; ``()`` for a reduction over all of them."""
 
 
 def _forward(
@@ -109,12 +97,8 @@ def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return convert(total / np.float64(count), x.dtype)
 
 
-def _largest(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.asarray(np.max(x, axis=axes, keepdims=keepdims))
-
-
-def _smallest(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.asarray(np.min(x, axis=axes, keepdims=keepdims))
+def _extremum(function: Any) -> Reduce:
+    return lambda x, axes, keepdims: np.asarray(function(x, axis=axes, keepdims=keepdims))
 
 
 def _ignore_nan(reduce: Reduce, neutral: int) -> Reduce:
@@ -146,8 +130,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    if attrs["ord"] not in (1, 2):
-        raise KernelError(f"ord is {attrs['ord']}, expected 1 or 2")
+    require(attrs["ord"] in (1, 2), f"ord is {attrs['ord']}, expected 1 or 2")
     return _shapes(attrs, inputs, outputs)
 
 
@@ -166,8 +149,7 @@ def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
 
 
 def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    if not attrs["axes"]:
-        raise KernelError("moments needs axes, also for moments over all of them")
+    require(attrs["axes"], "moments needs axes, also for moments over all of them")
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
@@ -190,10 +172,6 @@ def _arg_extremum(function: Any, dtype: Any = None) -> Forward:
 def argmax_channel(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the index of the maximum along axis 1."""
     return np.asarray(np.argmax(x, axis=1)).astype(x.dtype)
-
-
-def _channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return _shapes({"axis": 1, "keepdims": False}, inputs, outputs)
 
 
 def cumsum(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -238,15 +216,11 @@ def _np_mean_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, 
     return inputs, [inputs[0] if inputs[0] is None or inputs[0].startswith("float") else "float32"]
 
 
-def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, ["int64"]
-
-
 _REDUCTIONS: dict[str, Reduce] = {
     "sum": reduce_sum,
     "mean": reduce_mean,
-    "max": _largest,
-    "min": _smallest,
+    "max": _extremum(np.max),
+    "min": _extremum(np.min),
     "prod": reduce_product,
     "nansum": _ignore_nan(reduce_sum, 0),
     "nanprod": _ignore_nan(reduce_product, 1),
@@ -260,25 +234,34 @@ KERNELS = with_limits(
     Kernel("moments", moments, _moments_shapes, same_dtypes),
     Kernel("argmax", _arg_extremum(np.argmax), _shapes, same_dtypes),
     Kernel("argmin", _arg_extremum(np.argmin), _shapes, same_dtypes),
-    Kernel("argmax_channel", argmax_channel, _channel_shapes, same_dtypes),
-    Kernel("_npi_argmax", _arg_extremum(np.argmax, np.int64), np_shapes, _int64),
-    Kernel("_npi_argmin", _arg_extremum(np.argmin, np.int64), np_shapes, _int64),
+    Kernel(
+        "argmax_channel",
+        argmax_channel,
+        output_rule(lambda attrs, x: _reduce_shape(x, (axis_of(1, len(x)),), False, (1,))),
+        same_dtypes,
+    ),
+    Kernel("_npi_argmax", _arg_extremum(np.argmax, np.int64), np_shapes, dtype_rule("int64")),
+    Kernel("_npi_argmin", _arg_extremum(np.argmin, np.int64), np_shapes, dtype_rule("int64")),
     Kernel("_np_cumsum", cumsum, _cumsum_shapes, _np_types),
     Kernel("_np_sum", _np_reduction(reduce_sum), np_shapes, _np_types),
     Kernel("_np_prod", _np_reduction(reduce_product), np_shapes, _np_types),
-    Kernel("_np_max", _forward(_largest, (), np_axes_of), np_shapes, same_dtypes),
-    Kernel("_np_min", _forward(_smallest, (), np_axes_of), np_shapes, same_dtypes),
+    Kernel("_np_max", _forward(_REDUCTIONS["max"], (), np_axes_of), np_shapes, same_dtypes),
+    Kernel("_np_min", _forward(_REDUCTIONS["min"], (), np_axes_of), np_shapes, same_dtypes),
     Kernel("_npi_mean", _np_reduction(reduce_mean, floating=True), np_shapes, _np_mean_types),
 )
 
 AxesRule = Callable[..., tuple[int, ...]]
 
 
+def restore_axes(x: Array, reduced: Array, axes: tuple[int, ...]) -> Array:
+    """Return an array that was reduced along ``axes`` of ``x`` with these axes as 1."""
+    return reduced.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
+
+
 def _restore_axes(entry: TapeEntry, reduced: Array, axes_rule: AxesRule = axes_of) -> Array:
     """Return an output (or its gradient) with the reduced axes as 1."""
     x = entry.inputs[0]
-    axes = axes_rule(entry.attrs, x.ndim, "axes" if "axes" in entry.attrs else "axis")
-    return reduced.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
+    return restore_axes(x, reduced, axes_rule(entry.attrs, x.ndim, "axes" if "axes" in entry.attrs else "axis"))
 
 
 def sum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:

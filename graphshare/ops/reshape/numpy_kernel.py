@@ -49,8 +49,7 @@ def _broadcast_to(attrs: Attrs, x: Array) -> Array:
 
 
 def _rot90(attrs: Attrs, x: Array) -> Array:
-    if len(attrs["axes"] or ()) != 2:
-        raise KernelError(f"axes are {attrs['axes']}, expected two")
+    require(len(attrs["axes"] or ()) == 2, f"axes are {attrs['axes']}, expected two")
     return np.rot90(x, attrs["k"], attrs["axes"])
 
 
@@ -161,8 +160,7 @@ def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
         raise KernelError(f"newshape {tuple(codes)} has a negative size other than -1")
     step = -1 if attrs.get("reverse") else 1
     result = _apply_codes(codes[::step], shape[::step])[::step]
-    if prod(result) != prod(shape):
-        raise KernelError(f"{format_shape(shape)} cannot become {format_shape(result)}")
+    require(prod(result) == prod(shape), f"{format_shape(shape)} cannot become {format_shape(result)}")
     return result
 
 
@@ -179,8 +177,7 @@ def _apply_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...
                 sizes.append(shape[at])
                 at += 1
             elif code == -3:
-                if shape[at] != 1:
-                    raise KernelError(f"-3 drops an axis of size 1, not of size {shape[at]}")
+                require(shape[at] == 1, f"-3 drops an axis of size 1, not of size {shape[at]}")
                 at += 1
             elif code == -4:
                 sizes += shape[at:]
@@ -209,8 +206,7 @@ def _split(size: int, left: int, right: int) -> tuple[int, int]:
     if left == right == -1 or 0 in (left, right):
         raise KernelError(f"an axis of {size} cannot be split into {left} and {right}")
     left, right = (size // right if left == -1 else left), (size // left if right == -1 else right)
-    if left * right != size:
-        raise KernelError(f"an axis of {size} cannot be split into {left} and {right}")
+    require(left * right == size, f"an axis of {size} cannot be split into {left} and {right}")
     return left, right
 
 

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.indexing.to_onnx import emit_where
-from graphshare.ops.reshape.transpose import Order, np_transpose_axes, swap_axes, transpose_axes
+from graphshare.ops.reshape.kernel import Order, np_transpose_axes, swap_axes, transpose_axes
 from graphshare.ops.translation import FAR, Translate, Translation, Translator, Value, copy_input
 from graphshare.ops.unification import axis_of
 

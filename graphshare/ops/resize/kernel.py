@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from graphshare.ops.convolution.deconvolution import deconvolution, deconvolution_gradients, deconvolution_shapes
+from graphshare.ops.convolution.kernel import deconvolution, deconvolution_gradients, deconvolution_shapes
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits

@@ -8,7 +8,7 @@ from __future__ import annotations
 from graphshare.ops.convolution.to_onnx import emit_deconvolution
 from graphshare.ops.kernel import Array
 from graphshare.ops.resize.kernel import averaging_matrix, bilinear_attrs, bin_counts, interpolation_matrix
-from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 
 
 def translate_upsampling(t: Translation) -> str:
@@ -68,7 +68,7 @@ def translate_bilinear_resize(t: Translation) -> str:
 def _multiply(t: Translation, rows: Array, columns: Array) -> str:
     """Return ``rows`` @ x @ ``columns`` transposed, for each image."""
     x = t.inputs[0]
-    wide = "float32" if x.dtype == "float16" else x.dtype
+    wide = wide_dtype(x.dtype)
     if not wide.startswith("float"):
         t.refuse(f"its data is {x.dtype}; ONNX multiplies by fractions only floating-point numbers")
     product = t.emit("MatMul", t.constant(rows, wide), t.cast(x, wide))

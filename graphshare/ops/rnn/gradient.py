@@ -12,8 +12,8 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
+from graphshare.ops.rnn.kernel import GRADIENTS as SEQUENCE_GRADIENTS
 from graphshare.ops.rnn.kernel import Cell, cells, directions, project_inputs, sigmoid
-from graphshare.ops.rnn.sequence import GRADIENTS as SEQUENCE_GRADIENTS
 
 
 class Trace(NamedTuple):

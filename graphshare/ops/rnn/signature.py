@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from graphshare.ops.batch_axis import At, Outcome, Rule, Use
 from graphshare.ops.signature import define
 
@@ -11,6 +13,8 @@ RECURRENT = (
     "lstm_state_clip_max:double?=None; lstm_state_clip_nan:bool=False; use_sequence_length:bool=False"
 )
 
+_sequence = partial(define, couples_batch="always", is_operator_property=True)
+
 OPERATORS = (
     *define(
         "RNN(_npx_rnn)",
@@ -19,19 +23,15 @@ OPERATORS = (
         results="output state_output[state_outputs] statecell_output[state_outputs&mode=lstm]",
         couples_batch="always",
     ),
-    *define(
+    *_sequence(
         "SequenceLast SequenceReverse",
         "data sequence_length[use_sequence_length]",
         "use_sequence_length:bool=False; axis:int=0",
-        couples_batch="always",
-        is_operator_property=True,
     ),
-    *define(
+    *_sequence(
         "SequenceMask(_npx_sequence_mask)",
         "data sequence_length[use_sequence_length]",
         "use_sequence_length:bool=False; value:float=0; axis:int=0",
-        couples_batch="always",
-        is_operator_property=True,
     ),
 )
 
@@ -47,7 +47,7 @@ def _rnn(use: Use) -> Outcome:
     return At(1, 3) if "data" in names else "has states that depend on the batch, and data that do not"
 
 
-def _sequence(use: Use) -> Outcome:
+def _sequence_rule(use: Use) -> Outcome:
     axis = use.value("axis")
     samples = 1 - (axis or 0)
     data, lengths = use.input(0), use.input(1)
@@ -58,5 +58,5 @@ def _sequence(use: Use) -> Outcome:
 
 RULES: dict[str, Rule] = {
     "RNN": _rnn,
-    **dict.fromkeys(("SequenceLast", "SequenceMask", "SequenceReverse"), _sequence),
+    **dict.fromkeys(("SequenceLast", "SequenceMask", "SequenceReverse"), _sequence_rule),
 }

@@ -223,9 +223,7 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
     scale = x.dtype.type(attrs["spatial_scale"])
     out: Array = np.zeros((len(rois), x.shape[1], rows, columns), x.dtype)
     for result, region in zip(out, rois, strict=True):
-        number = int(region[0])
-        if not 0 <= number < len(x):
-            raise KernelError(f"a region has sample {number}, but the batch has {format_count(len(x), 'sample')}")
+        sample = _sample(x, region)
         middle, size = region[1:3] * scale, np.maximum(region[3:5] * scale, 1)
         angle = x.dtype.type(np.float64(region[5]) * np.pi / 180)
         down, right = _points(size[1], rows, attrs["sampling_ratio"]), _points(size[0], columns, attrs["sampling_ratio"])
@@ -234,7 +232,7 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
         across = xx * np.cos(angle) + yy * np.sin(angle) + middle[0]
         along = yy * np.cos(angle) - xx * np.sin(angle) + middle[1]
         inside = (along >= -1) & (along <= height) & (across >= -1) & (across <= width)
-        samples = sample_bilinear(x[number], along.clip(0, height - 1), across.clip(0, width - 1)) * inside
+        samples = sample_bilinear(sample, along.clip(0, height - 1), across.clip(0, width - 1)) * inside
         parts = samples.reshape(x.shape[1], rows, len(down) // rows, columns, len(right) // columns)
         result[...] = parts.mean(axis=(2, 4))
     return out

@@ -23,6 +23,8 @@ def pairs_of_sizes(*keys: str) -> LoadCheck:
     return check
 
 
+_SIZE_CHECKS = (pairs_of_sizes("pooled_size"), require_nonzero("pooled_size"))
+
 OPERATORS = (
     *define(
         "_contrib_PSROIPooling",
@@ -36,14 +38,14 @@ OPERATORS = (
         "data rois",
         "pooled_size:shape=!; spatial_scale:float[0:1]=!; sample_ratio:int=-1; position_sensitive:bool=False; "
         "aligned:bool=False",
-        load_checks=(pairs_of_sizes("pooled_size"), require_nonzero("pooled_size")),
+        load_checks=_SIZE_CHECKS,
         couples_batch="always",
     ),
     *define(
         "_contrib_RROIAlign",
         "data rois",
         "pooled_size:shape=!; spatial_scale:float[0:1]=!; sampling_ratio:int=-1",
-        load_checks=(pairs_of_sizes("pooled_size"), require_nonzero("pooled_size")),
+        load_checks=_SIZE_CHECKS,
         couples_batch="always",
     ),
     *define(
@@ -52,7 +54,7 @@ OPERATORS = (
         "pooled_size:shape=!; spatial_scale:float[0:1]=!",
         results="output maxidx",
         visible=1,
-        load_checks=(pairs_of_sizes("pooled_size"), require_nonzero("pooled_size")),
+        load_checks=_SIZE_CHECKS,
         couples_batch="always",
         is_operator_property=True,
     ),

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.spatial_transform.to_onnx import clamp, is_within, sample_bilinear
-from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 
 
 def translate_roi_pooling(t: Translation) -> str:
@@ -146,7 +146,7 @@ def translate_rotated(t: Translation) -> str:
     and those behind a region's own number lie nowhere.
     """
     x, rois = t.inputs
-    wide = "float32" if x.dtype == "float16" else x.dtype
+    wide = wide_dtype(x.dtype)
     n, channels, height, width = x.shape
     columns = t.emit_several("Split", 6, t.cast(rois, wide), t.integers([1] * 6), axis=1)
     right, down = (_steps(t, columns[i], t.attrs["pooled_size"][4 - i], wide) for i in (3, 4))

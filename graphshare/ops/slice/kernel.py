@@ -8,6 +8,7 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.limits import require
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, output_rule, same_dtypes, unify, with_dim
 from graphshare.text.format import format_shape
 
@@ -27,8 +28,7 @@ def slices(attrs: Attrs, rank: int) -> tuple[slice, ...]:
     begin, end, step = (attrs[key] or () for key in ("begin", "end", "step"))
     if len(begin) != len(end) or len(begin) > rank or (step and len(step) != len(begin)):
         raise KernelError(f"begin {begin}, end {end} and step {step} must have the same length, at most {rank}")
-    if 0 in step:
-        raise KernelError(f"step {step} contains 0")
+    require(0 not in step, f"step {step} contains 0")
     return tuple(slice(_member(begin, i), _member(end, i), _member(step, i)) for i in range(rank))
 
 
@@ -71,8 +71,7 @@ def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
     """Return where slice_axis begins and ends on an axis of this size."""
     begin, end = attrs["begin"], size if attrs["end"] is None else attrs["end"]
     first, last = begin + size * (begin < 0), end + size * (end < 0)
-    if not 0 <= first < last <= size:
-        raise KernelError(f"begin {begin} and end {attrs['end']} select nothing on an axis of size {size}")
+    require(0 <= first < last <= size, f"begin {begin} and end {attrs['end']} select nothing on an axis of size {size}")
     return first, last
 
 

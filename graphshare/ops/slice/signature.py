@@ -12,7 +12,7 @@ OPERATORS = (
     *define(
         "_slice_assign_scalar(_crop_assign_scalar,_npi_slice_assign_scalar)",
         "data",
-        "scalar:double=0; begin:slice=!; end:slice=!; step:slice=[]",
+        f"scalar:double=0; {SLICE}",
         registers_inputs=False,
         couples_batch="shape",
     ),

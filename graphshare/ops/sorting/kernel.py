@@ -123,15 +123,17 @@ def _infer_unique_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return inputs, [unify(values, outputs[0]), *(unify((None,), y) for y in outputs[1:])]
 
 
-def _infer_unique_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, [inputs[0], *["int64"] * (len(outputs) - 1)]
-
-
 KERNELS = (
     Kernel("sort", sort, _sort_shapes, same_dtypes),
     Kernel("argsort", argsort, _sort_shapes, dtype_from_attribute),
     Kernel("topk", topk, _topk_shapes, _topk_types),
-    Kernel("_npi_unique", unique, _infer_unique_shapes, _infer_unique_dtypes, limits=Limits(ranks=(1,))),
+    Kernel(
+        "_npi_unique",
+        unique,
+        _infer_unique_shapes,
+        lambda attrs, inputs, outputs: (inputs, [inputs[0], *["int64"] * (len(outputs) - 1)]),
+        limits=Limits(ranks=(1,)),
+    ),
     Kernel(
         "_npx_nonzero", nonzero, output_rule(lambda attrs, x: (None, len(x))), dtype_rule("int64"), limits=Limits(ranks=(1,))
     ),

@@ -8,7 +8,7 @@ from graphshare.ops.binary.kernel import ARITHMETIC, binary_gradient, scalar_ker
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import require
-from graphshare.ops.unary.gradient import factor_vjp
+from graphshare.ops.unary.kernel import factor_vjp
 from graphshare.ops.unification import first_dtype, same_dtypes, same_shapes, unify
 
 
@@ -25,8 +25,7 @@ def _divide_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the array itself, which is always dense."""
-    if attrs["stype"] != "default":
-        raise KernelError(f"stype {attrs['stype']} is not supported: only dense arrays can be computed")
+    require(attrs["stype"] == "default", f"stype {attrs['stype']} is not supported: only dense arrays can be computed")
     return x
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.binary.signature import SCALAR
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from graphshare.ops.signature import Attributes, OutputRule, Signature
 
-NO_KERNEL = "it takes sparse arrays, and only dense ones can be computed"
+_sparse = partial(define, no_kernel="it takes sparse arrays, and only dense ones can be computed")
 
 
 def sample_outputs(arrays: int, others: int) -> OutputRule:
@@ -45,48 +46,33 @@ def subgraph_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence
 
 
 OPERATORS = (
-    *define("_contrib_dgl_adjacency", "data", no_kernel=NO_KERNEL),
-    *define(
+    *_sparse("_contrib_dgl_adjacency", "data"),
+    *_sparse(
         "_contrib_dgl_csr_neighbor_non_uniform_sample",
         "csr_matrix probability seed_arrays",
         "num_args:int[2:]=!; num_hops:int64=1; num_neighbor:int64=2; max_num_vertices:int64=100",
         results=sample_outputs(4, 2),
         registers_inputs=False,
-        no_kernel=NO_KERNEL,
     ),
-    *define(
+    *_sparse(
         "_contrib_dgl_csr_neighbor_uniform_sample",
         "csr_matrix seed_arrays",
         "num_args:int[2:]=!; num_hops:int64=1; num_neighbor:int64=2; max_num_vertices:int64=100",
         results=sample_outputs(3, 1),
         registers_inputs=False,
-        no_kernel=NO_KERNEL,
     ),
-    *define(
+    *_sparse(
         "_contrib_dgl_graph_compact",
         compact_inputs,
         "num_args:int[2:]=!; return_mapping:bool=!; graph_sizes:tuple64=!",
         results=compact_outputs,
-        no_kernel=NO_KERNEL,
     ),
-    *define(
-        "_contrib_dgl_subgraph",
-        subgraph_inputs,
-        "num_args:int[2:]=!; return_mapping:bool=!",
-        results=subgraph_outputs,
-        no_kernel=NO_KERNEL,
-    ),
-    *define("_contrib_edge_id", "data u v", no_kernel=NO_KERNEL),
-    *define("_contrib_getnnz", "data", "axis:int?=None", registers_inputs=False, no_kernel=NO_KERNEL),
+    *_sparse("_contrib_dgl_subgraph", subgraph_inputs, "num_args:int[2:]=!; return_mapping:bool=!", results=subgraph_outputs),
+    *_sparse("_contrib_edge_id", "data u v"),
+    *_sparse("_contrib_getnnz", "data", "axis:int?=None", registers_inputs=False),
     *define("_scatter_elemwise_div", "lhs rhs"),
     *define("_scatter_minus_scalar _scatter_plus_scalar", "data", SCALAR, registers_inputs=False),
     *define("_sparse_retain", "data indices"),
-    *define(
-        "_square_sum",
-        "data",
-        "axis:shape?=None; keepdims:bool=False; exclude:bool=False",
-        registers_inputs=False,
-        no_kernel=NO_KERNEL,
-    ),
+    *_sparse("_square_sum", "data", "axis:shape?=None; keepdims:bool=False; exclude:bool=False", registers_inputs=False),
     *define("cast_storage(_sparse_cast_storage)", "data", "stype:{csr/default/row_sparse}=!", registers_inputs=False),
 )

@@ -134,8 +134,7 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     The sum over patch and channels of products (of absolute differences unless ``is_multiply``), divided by their number.
     """
     kernel, stride, pad = attrs["kernel_size"], attrs["stride1"], attrs["pad_size"]
-    if kernel % 2 == 0:
-        raise KernelError(f"kernel_size {kernel} must be odd")
+    require(kernel % 2, f"kernel_size {kernel} must be odd")
     height, width = correlation_size(attrs, *x.shape[2:])
     reach = attrs["max_displacement"] // attrs["stride2"]
     widths = ((0, 0), (0, 0), (pad, pad), (pad, pad))

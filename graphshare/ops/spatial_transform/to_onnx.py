@@ -12,7 +12,7 @@ import numpy as np
 
 from graphshare.ops.onnx_windows import place_taps, sum_windows
 from graphshare.ops.spatial_transform.kernel import correlation_size, target_of, unit_grid
-from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 from graphshare.ops.windows import Window
 
 
@@ -70,13 +70,12 @@ def _lines_beside(t: Translation, places: str, size: int, dtype: str) -> list[_L
 def translate_grid_generator(t: Translation) -> str:
     """Emit the product of affine matrices with a grid of pixels, or the pixels that a flow reaches."""
     x = t.inputs[0]
-    if not x.dtype.startswith("float"):
-        t.refuse(f"its data is {x.dtype}")
+    t.require_floats()
     if t.attrs["transform_type"] == "affine":
         height, width = target_of(t.attrs)
         return t.reshape(_affine_grid(t, x, height, width), (x.shape[0], 2, height, width))
     height, width = x.shape[2:]
-    wide = _compute_dtype(x.dtype)
+    wide = wide_dtype(x.dtype)
     pixels = np.stack(np.meshgrid(np.arange(width), np.arange(height)))
     half = np.array([(width - 1) / 2, (height - 1) / 2]).reshape(1, 2, 1, 1)
     flow = t.emit("Add", t.cast(x, wide), t.constant(pixels[None], wide))
@@ -119,7 +118,7 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
             return out
         nowhere = t.emit("IsNaN", t.reshape(t.reduce("ReduceSum", points, [2]), (count, 1, *size)))
         return t.emit("Where", nowhere, t.number(np.nan, x.dtype), out)
-    wide = _compute_dtype(x.dtype)
+    wide = wide_dtype(x.dtype)
     half = t.constant([(width - 1) / 2, (height - 1) / 2], wide)
     pixels = t.emit("Mul", t.emit("Add", t.cast(points, wide, of=x.dtype), t.number(1, wide)), half)
     columns, rows = (t.emit("Gather", pixels, t.number(i, "int64"), axis=2) for i in (0, 1))
@@ -135,10 +134,6 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
     return t.reshape(t.cast(t.transpose(out, (0, 2, 1)), x.dtype, of=wide), t.outputs[0].shape)
 
 
-def _compute_dtype(dtype: str) -> str:
-    return "float32" if dtype == "float16" else dtype
-
-
 def translate_correlation(t: Translation) -> str:
     """Emit for each displacement by rows the products with all displaced columns, summed over channels and patches."""
     x, y = t.inputs
@@ -148,7 +143,7 @@ def translate_correlation(t: Translation) -> str:
     step, first = t.attrs["stride2"], t.attrs["max_displacement"]
     reach = first // step
     spans = _spans(t)
-    wide = "float32" if x.dtype == "float16" else x.dtype
+    wide = wide_dtype(x.dtype)
     widths = (0, 0, pad, pad)
     left, right = (t.pad(t.cast(z, wide), widths, widths, 0, wide) for z in (x, y))
     patches = _slice(t, left, (2, 3), (first, first), (first + spans[0], first + spans[1]))

@@ -13,10 +13,11 @@ from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntr
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
-from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
+from graphshare.ops.reduction.kernel import np_axes_of, np_shapes, restore_axes
 from graphshare.ops.unification import (
     attribute_rule,
     axis_of,
+    compare_dtypes,
     dtype_rule,
     is_known,
     output_rule,
@@ -34,10 +35,6 @@ def _reduce_truth(function: Any) -> Any:
         return np.asarray(function(x != 0, axis=np_axes_of(attrs, x.ndim), keepdims=attrs["keepdims"]))
 
     return forward
-
-
-def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, ["bool"]
 
 
 def _deviation(*, root: bool) -> Any:
@@ -100,8 +97,7 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
         raise KernelError(f"weights have {format_count(len(inputs[1]), 'axis')}, expected 1 or those of the array")
     if len(inputs) > 1 and not each and inputs[0] is not None and inputs[1] is not None:
         axes = np_axes_of(attrs, len(inputs[0]))
-        if len(axes) != 1:
-            raise KernelError(f"weights of one axis need one axis to average over, not {format_count(len(axes), 'axis')}")
+        require(len(axes) == 1, f"weights of one axis need one axis to average over, not {format_count(len(axes), 'axis')}")
         unify_dims(inputs[0][axes[0]], inputs[1][0], "weights against the axis they belong to")
     return inputs, [unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)]
 
@@ -110,8 +106,7 @@ def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
     """Return the axes of a norm: all for flag -2, else those of ``axis``, or the last two, or the only one."""
     axis = attrs["axis"]
     named = tuple(axis_of(i, rank) for i in axis or ())
-    if len(set(named)) < len(named):
-        raise KernelError(f"axis is {axis}, which names an axis twice")
+    require(len(set(named)) == len(named), f"axis is {axis}, which names an axis twice")
     if attrs["flag"] == -2:
         return tuple(range(rank))
     return tuple(range(max(0, rank - 2), rank)) if axis is None else named
@@ -254,11 +249,6 @@ def _allclose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
     return [shape, shape], [unify((), outputs[0])] if is_known(shape) else outputs
 
 
-def _allclose_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, _ = same_dtypes(attrs, inputs, [])
-    return known, ["uint8"]
-
-
 def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
@@ -278,14 +268,9 @@ def bincount(context: Context, attrs: Attrs, x: Array, weights: Array | None = N
     return counts.astype(x.dtype if weights is None else weights.dtype)
 
 
-def _infer_bincount_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, [inputs[-1]]
-
-
 def constraint_check(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return True, or raise KernelError with the message ``msg`` unless all of ``x`` is true."""
-    if not x.all():
-        raise KernelError(attrs["msg"])
+    require(x.all(), attrs["msg"])
     return np.asarray(True)
 
 
@@ -296,8 +281,8 @@ def shares_memory(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=1, elements=True, not_negative=("n",), positive=("bin_cnt",)),
-    Kernel("_np_all", _reduce_truth(np.all), np_shapes, _boolean),
-    Kernel("_np_any", _reduce_truth(np.any), np_shapes, _boolean),
+    Kernel("_np_all", _reduce_truth(np.all), np_shapes, dtype_rule("bool")),
+    Kernel("_np_any", _reduce_truth(np.any), np_shapes, dtype_rule("bool")),
     Kernel("_npi_std", _deviation(root=True), _deviation_shapes, _attribute_dtype),
     Kernel("_npi_var", _deviation(root=False), _deviation_shapes, _attribute_dtype),
     Kernel("_npi_average", average, _average_shapes, same_dtypes),
@@ -306,26 +291,23 @@ KERNELS = with_limits(
     Kernel("_npi_diff", diff, output_rule(_diff_shape), same_dtypes),
     Kernel("_npi_ediff1d", ediff1d, _ediff1d_shapes, same_dtypes),
     Kernel("_histogram", histogram, _histogram_shapes, _histogram_types),
-    Kernel("_contrib_allclose", allclose, _allclose_shapes, _allclose_types),
+    Kernel("_contrib_allclose", allclose, _allclose_shapes, compare_dtypes("uint8")),
     *with_limits(
         Limits(not_negative=("minlength",), ranks=(1,)),
-        Kernel("_npi_bincount", bincount, attribute_rule(lambda attrs: (None,)), _infer_bincount_dtypes),
+        Kernel(
+            "_npi_bincount", bincount, attribute_rule(lambda attrs: (None,)), lambda attrs, inputs, _: (inputs, [inputs[-1]])
+        ),
         Kernel("_npx_constraint_check", constraint_check, attribute_rule(lambda attrs: ()), dtype_rule("bool")),
         Kernel("_npi_share_memory", shares_memory, attribute_rule(lambda attrs: ()), dtype_rule("bool")),
     ),
 )
 
 
-def _restore_axes(x: Array, reduced: Array, axes: tuple[int, ...]) -> Array:
-    """Return an array that was reduced along ``axes`` of ``x`` with these axes as 1."""
-    return reduced.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
-
-
 def average_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     """Return the gradients of the numbers and of their weights; the sum of weights has none."""
     x, *weights = entry.inputs
     axes = np_axes_of(entry.attrs, x.ndim)
-    gradient = _restore_axes(x, dy, axes)
+    gradient = restore_axes(x, dy, axes)
     if not weights:
         count = x.size // max(1, dy.size)
         return [np.broadcast_to(gradient / max(1, count), x.shape).astype(x.dtype, copy=False)]
@@ -334,7 +316,7 @@ def average_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients
     wide = weight.reshape([-1 if axis in axes else 1 for axis in range(x.ndim)]) if of_axis else weight
     share = gradient / wide.sum(axis=axes, keepdims=True)
     dx = np.broadcast_to(share * wide, x.shape)
-    dw = share * (x - _restore_axes(x, entry.outputs[0], axes))
+    dw = share * (x - restore_axes(x, entry.outputs[0], axes))
     if of_axis:
         dw = dw.sum(axis=tuple(axis for axis in range(x.ndim) if axis not in axes))
     return [dx.astype(x.dtype, copy=False), dw.astype(weight.dtype, copy=False)]
@@ -347,7 +329,7 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     """
     x, flag, order = entry.inputs[0], entry.attrs["flag"], entry.attrs["ord"]
     axes = norm_axes(entry.attrs, x.ndim)
-    whole, gradient = _restore_axes(x, entry.outputs[0], axes), _restore_axes(x, dy, axes)
+    whole, gradient = restore_axes(x, entry.outputs[0], axes), restore_axes(x, dy, axes)
     if flag == -2 or (flag == 1 and len(axes) == 2):
         dx = gradient * x / whole
     elif len(axes) == 2:

@@ -16,6 +16,7 @@ def average_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     return number_outputs(2, 2 if signature.value(attrs, "returned") else 1)
 
 
+_DEVIATION = "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False"
 OPERATORS = (
     *define("_npi_share_memory", "a b"),
     *define("_npi_bincount", "data weights[has_weights]", "minlength:int=0; has_weights:bool=False"),
@@ -47,20 +48,8 @@ OPERATORS = (
         "axis:tuple32?=None; interpolation:{higher/linear/lower/midpoint/nearest}=linear; keepdims:bool=False; "
         "q_scalar:double?=None",
     ),
-    *define(
-        "_npi_std",
-        "a",
-        "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False",
-        results="std mean",
-        visible=1,
-    ),
-    *define(
-        "_npi_var",
-        "a",
-        "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False",
-        results="var mean",
-        visible=1,
-    ),
+    *define("_npi_std", "a", _DEVIATION, results="std mean", visible=1),
+    *define("_npi_var", "a", _DEVIATION, results="var mean", visible=1),
     *define(
         "_contrib_allclose",
         "a b",

@@ -1,10 +1,12 @@
 """Functions of one array, element by element.
 
-MXNet computes the real functions of integers in float64, and truncates the result.
+MXNet computes the real functions of integers in float64, and truncates the result. Gradients are the derivative
+at each element, from the input ``x`` or the output ``y``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,9 +15,11 @@ import numpy as np
 
 from graphshare.ops import special_functions as special
 from graphshare.ops.conversion import convert, to_floating
-from graphshare.ops.kernel import Array, Attrs, Clip, Context, Forward, Kernel, Operation, Shapes, Types, result_buffer
+from graphshare.ops.gradient import Gradient, TapeEntry, Vjp, no_gradient
+from graphshare.ops.kernel import Array, Attrs, Clip, Context, Forward, Kernel, Operation, result_buffer
 from graphshare.ops.limits import FLOATS, NUMBERS, Limits, require, with_limits
-from graphshare.ops.unification import same_dtypes, same_shapes
+from graphshare.ops.special_functions import gamma
+from graphshare.ops.unification import dtype_rule, same_dtypes, same_shapes
 
 Function = Callable[[Array], Array]
 
@@ -106,32 +110,6 @@ def sign(x: Array) -> Array:
     return np.subtract(x > 0, x < 0, dtype=np.int8).astype(x.dtype)
 
 
-def _sign(context: Context, attrs: Attrs, x: Array) -> Array:
-    return sign(x)
-
-
-def _logical_not(context: Context, attrs: Attrs, x: Array) -> Array:
-    return np.equal(x, 0).astype(x.dtype)
-
-
-def _identity(context: Context, attrs: Attrs, x: Array) -> Array:
-    return x
-
-
-def _fill_with(value: int) -> Forward:
-    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        return np.full_like(x, value)
-
-    return forward
-
-
-def _invert_root(root: Any) -> Function:
-    def inverse(x: Array) -> Array:
-        return np.asarray(1 / root(x))
-
-    return inverse
-
-
 _REAL: dict[str, Any] = {
     "arccos": np.arccos,
     "arccosh": np.arccosh,
@@ -161,6 +139,9 @@ _REAL: dict[str, Any] = {
 _OWN_DTYPE: dict[str, Any] = {"abs": np.absolute, "negative": np.negative, "square": np.square}
 
 
+IDENTITIES = ("_copy", "_copyto", "BlockGrad", "make_loss", "_contrib_gradientmultiplier", "_CrossDeviceCopy")
+"""Operators that return their input: there is only one device."""
+
 FORWARD: dict[str, Forward] = {
     **{name: _real_function(function) for name, function in _REAL.items()},
     **{name: _own_dtype_function(function) for name, function in _OWN_DTYPE.items()},
@@ -175,18 +156,13 @@ FORWARD: dict[str, Forward] = {
     "erfinv": erfinv,
     "gamma": _double_function(special.gamma),
     "gammaln": _double_function(special.gammaln),
-    "rcbrt": _float_function(_invert_root(np.cbrt)),
-    "rsqrt": _float_function(_invert_root(np.sqrt)),
-    "sign": _sign,
-    "_contrib_sign_ste": _sign,
-    "logical_not": _logical_not,
-    "_copy": _identity,
-    "_copyto": _identity,
-    "BlockGrad": _identity,
-    "make_loss": _identity,
-    "_contrib_gradientmultiplier": _identity,
-    "zeros_like": _fill_with(0),
-    "ones_like": _fill_with(1),
+    "rcbrt": _float_function(lambda x: np.asarray(1 / np.cbrt(x))),
+    "rsqrt": _float_function(lambda x: np.asarray(1 / np.sqrt(x))),
+    **dict.fromkeys(("sign", "_contrib_sign_ste"), lambda context, attrs, x: sign(x)),
+    "logical_not": lambda context, attrs, x: np.equal(x, 0).astype(x.dtype),
+    **dict.fromkeys(IDENTITIES, lambda context, attrs, x: x),
+    "zeros_like": lambda context, attrs, x: np.full_like(x, 0),
+    "ones_like": lambda context, attrs, x: np.full_like(x, 1),
 }
 
 
@@ -247,18 +223,6 @@ def size_array(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.array([x.size], np.int64)
 
 
-def _rank_shape(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, [None if inputs[0] is None else (len(inputs[0]),)]
-
-
-def _one_shape(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, [(1,)]
-
-
-def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, ["int64"]
-
-
 def _bounds_of(attrs: Attrs) -> Operation | None:
     low, high = attrs["a_min"], attrs["a_max"]
     return Clip(low, high) if low <= high else None
@@ -267,11 +231,166 @@ def _bounds_of(attrs: Attrs) -> Operation | None:
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(unary_kernel(name, name) for name in FORWARD),
-    Kernel("_CrossDeviceCopy", _identity, same_shapes, same_dtypes),  # there is only one device
     Kernel("clip", clip, same_shapes, same_dtypes, epilogue=_bounds_of),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_dtypes),
     Kernel("_contrib_quadratic", quadratic, same_shapes, same_dtypes),
     Kernel("smooth_l1", smooth_l1, same_shapes, same_dtypes),
-    Kernel("shape_array", shape_array, _rank_shape, _int64),
-    Kernel("size_array", size_array, _one_shape, _int64),
+    Kernel(
+        "shape_array",
+        shape_array,
+        lambda attrs, inputs, _: (inputs, [None if inputs[0] is None else (len(inputs[0]),)]),
+        dtype_rule("int64"),
+    ),
+    Kernel("size_array", size_array, lambda attrs, inputs, _: (inputs, [(1,)]), dtype_rule("int64")),
+)
+
+
+Slope = Callable[[Array], Array]
+
+
+def digamma(x: Array) -> Array:
+    """Return the derivative of the logarithm of the gamma function, in float64; infinite at 0 and negative integers."""
+    x = x.astype(np.float64)
+    low = x <= 0
+    pole = low & (x == np.floor(x))
+    up = np.where(low, 1 - x, x)
+    result = np.zeros_like(up)
+    for _ in range(8):
+        small = up < 8
+        result -= np.where(small, 1 / np.where(small, up, 1), 0)
+        up = np.where(small, up + 1, up)
+    square = 1 / (up * up)
+    series = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square / 132))))
+    result += np.log(up) - 0.5 / up - series
+    return np.where(pole, np.inf, np.where(low, result - math.pi / np.tan(math.pi * x), result))
+
+
+def _gamma(x: Array) -> Array:
+    return np.asarray(gamma(x.astype(np.float64)) * digamma(x))
+
+
+SLOPES_BY_INPUT: dict[str, Slope] = {
+    "abs": sign,
+    "arccos": lambda x: -1 / np.sqrt(1 - x * x),
+    "arccosh": lambda x: 1 / np.sqrt(x * x - 1),
+    "arcsin": lambda x: 1 / np.sqrt(1 - x * x),
+    "arcsinh": lambda x: 1 / np.sqrt(x * x + 1),
+    "arctan": lambda x: 1 / (x * x + 1),
+    "arctanh": lambda x: 1 / (1 - x * x),
+    "cos": lambda x: -np.sin(x),
+    "cosh": np.sinh,
+    "erf": lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x),
+    "expm1": np.exp,
+    "gamma": _gamma,
+    "gammaln": digamma,
+    "log": lambda x: 1 / x,
+    "log10": lambda x: 1 / (x * math.log(10)),
+    "log1p": lambda x: 1 / (1 + x),
+    "log2": lambda x: 1 / (x * math.log(2)),
+    "rcbrt": lambda x: -1 / (3 * x * np.cbrt(x)),
+    "reciprocal": lambda x: -1 / (x * x),
+    "rsqrt": lambda x: -0.5 / (x * np.sqrt(x)),
+    "sin": np.cos,
+    "sinh": np.cosh,
+    "square": lambda x: 2 * x,
+}
+
+
+SLOPES_BY_OUTPUT: dict[str, Slope] = {
+    "cbrt": lambda y: 1 / (3 * y * y),
+    "erfinv": lambda y: 0.5 * math.sqrt(math.pi) * np.exp(y * y),
+    "exp": lambda y: y,
+    "sqrt": lambda y: 0.5 / y,
+    "tan": lambda y: y * y + 1,
+}
+
+
+FACTORS = {
+    "negative": -1.0,
+    "degrees": 180 / math.pi,
+    "radians": math.pi / 180,
+    "_copy": 1.0,
+    "_copyto": 1.0,
+    "_CrossDeviceCopy": 1.0,
+    "_contrib_round_ste": 1.0,
+    "_contrib_sign_ste": 1.0,
+}
+
+
+_STEPS = "ceil fix floor rint round sign trunc"
+
+
+def _slope_at(slope: Slope, x: Array) -> Array:
+    """Return the slope at ``x``; of float16 computed in float32, where squares do not overflow, and rounded."""
+    return slope(x.astype(np.float32)).astype(x.dtype) if x.dtype == np.float16 else slope(x)
+
+
+def factor_vjp(factor: float) -> Vjp:
+    """Return the backward pass that multiplies the output's gradient by ``factor``."""
+
+    def vjp(entry: TapeEntry, dy: Array) -> Array:
+        return dy if factor == 1 else np.asarray(dy * dy.dtype.type(factor))
+
+    return vjp
+
+
+def ones(entry: TapeEntry, dy: Array) -> Array:
+    """Return ones: the operator is a loss."""
+    return np.ones_like(entry.inputs[0])
+
+
+def multiply_scalar(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``scalar`` times ``dy``."""
+    return np.asarray(dy * dy.dtype.type(entry.attrs["scalar"]))
+
+
+def clip_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` between the bounds, at them, and for NaN."""
+    (x,) = entry.inputs
+    outside = (x < np.float32(entry.attrs["a_min"])) | (x > np.float32(entry.attrs["a_max"]))
+    return np.where(outside, dy.dtype.type(0), dy)
+
+
+def hard_sigmoid_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``alpha`` times ``dy`` strictly between the bounds."""
+    y = entry.outputs[0]
+    return np.asarray(dy * dy.dtype.type(entry.attrs["alpha"]) * ((y > 0) & (y < 1)))
+
+
+def quadratic_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` times ``2 a x + b``."""
+    x = entry.inputs[0]
+    return np.asarray(dy * (2 * x.dtype.type(entry.attrs["a"]) * x + x.dtype.type(entry.attrs["b"])))
+
+
+def smooth_l1_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` times ``sigma^2 x``, clipped to -1 and 1."""
+    x = entry.inputs[0]
+    return np.asarray(dy * np.clip(x.dtype.type(entry.attrs["scalar"]) ** 2 * x, -1, 1))
+
+
+def slope_gradient(name: str, slope: Slope, *, by_input: bool) -> Gradient:
+    """Return the gradient of an operator with this derivative, of the input (``by_input``) or of the output."""
+
+    def vjp(entry: TapeEntry, dy: Array) -> Array:
+        array = entry.inputs[0] if by_input else entry.outputs[0]
+        result: Array = dy * _slope_at(slope, array)
+        return result.astype(array.dtype, copy=False)
+
+    return Gradient(name, vjp, reads_inputs=by_input, reads_outputs=not by_input)
+
+
+GRADIENTS = (
+    *(slope_gradient(name, slope, by_input=True) for name, slope in SLOPES_BY_INPUT.items()),
+    *(slope_gradient(name, slope, by_input=False) for name, slope in SLOPES_BY_OUTPUT.items()),
+    *(Gradient(name, factor_vjp(factor), reads_inputs=False, reads_outputs=False) for name, factor in FACTORS.items()),
+    Gradient("make_loss", ones, reads_outputs=False, is_loss=True),
+    Gradient("_contrib_gradientmultiplier", multiply_scalar, reads_inputs=False, reads_outputs=False),
+    Gradient("clip", clip_gradient, reads_outputs=False),
+    Gradient("hard_sigmoid", hard_sigmoid_gradient, reads_inputs=False),
+    Gradient("_contrib_quadratic", quadratic_gradient, reads_outputs=False),
+    Gradient("smooth_l1", smooth_l1_gradient, reads_outputs=False),
+    *no_gradient("its derivative is 0 wherever there is one", *_STEPS.split(), "logical_not"),
+    *no_gradient("it stops gradients", "BlockGrad"),
+    *no_gradient("it does not read the values of its input", "zeros_like", "ones_like", "shape_array", "size_array"),
 )

@@ -16,8 +16,7 @@ from graphshare.ir.onnx import Tensor
 from graphshare.ops import conversion
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import Translation, Translator, copy_input, keep_input
-from graphshare.ops.unary import onnx_double as double
-from graphshare.ops.unary.onnx_special import erf, erfinv, gamma, gammaln
+from graphshare.ops.unary import onnx_special as special
 
 Function = Callable[[Term], Term]
 
@@ -167,25 +166,25 @@ _WITHOUT_DOUBLE = {
     "sinh": "Sinh",
     "tan": "Tan",
 }
-"""Operators for which onnxruntime has no kernel of float64, by the names of the formulas in ``onnx_double.py``."""
+"""Operators for which onnxruntime has no kernel of float64, by the names of the formulas in ``onnx_special.py``."""
 
 
 FUNCTIONS: dict[str, Function] = {
     **{name: _real_node(op_type) for name, op_type in _EVERYWHERE.items()},
-    **{name: _without_double(op_type, getattr(double, name)) for name, op_type in _WITHOUT_DOUBLE.items()},
+    **{name: _without_double(op_type, getattr(special, name)) for name, op_type in _WITHOUT_DOUBLE.items()},
     "cbrt": _cube_root_of_any,
     "degrees": _scale_by(np.float32(180) / np.float32(np.pi)),
-    "expm1": _real(double.expm1),
+    "expm1": _real(special.expm1),
     "log10": _whole_part(_logarithm(10), _power_of(10)),
-    "log1p": _real(double.log1p),
+    "log1p": _real(special.log1p),
     "log2": _whole_part(_logarithm(2), _power_of(2)),
     "radians": _scale_by(np.float32(np.pi) / np.float32(180)),
     "rcbrt": _real(_reciprocal_cube_root),
     "rsqrt": _real(lambda x: 1 / x.apply("Sqrt")),
-    "erf": erf,
-    "erfinv": erfinv,
-    "gamma": gamma,
-    "gammaln": gammaln,
+    "erf": special.erf,
+    "erfinv": special.erfinv,
+    "gamma": special.gamma,
+    "gammaln": special.gammaln,
     "abs": absolute,
     "negative": lambda x: -x,
     "square": lambda x: x * x,

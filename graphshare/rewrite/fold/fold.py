@@ -17,7 +17,7 @@ from graphshare.progress import task
 from graphshare.rewrite.fold.plan import Pair, plan_folding
 from graphshare.text.format import format_count
 from graphshare.text.names import split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 if TYPE_CHECKING:
     from graphshare.ops.kernel import Array
@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 _NO_BIAS = "no_bias"
 
 
-def fold(model: Checkpoint) -> tuple[Rewrite, dict[str, Array], Folding]:
-    """Return the rewrite that folds what can be folded, the arrays that change, and the report. Raises MemoryLimitError."""
+class FoldedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite that folds what can be folded, with the ``arrays`` that change, by name, and the report."""
+
+    arrays: Mapping[str, Array]
+    report: Folding
+
+
+def fold(model: Checkpoint) -> FoldedGraph:
+    """Return the rewrite that folds what can be folded. Raises MemoryLimitError."""
     from graphshare.ops.kernel import KernelError  # start-up: --help must not import numpy
     from graphshare.rewrite.fold.weights import check_fold_memory, fold_group
 
@@ -57,7 +64,8 @@ def fold(model: Checkpoint) -> tuple[Rewrite, dict[str, Array], Folding]:
     new = {first.weight: bias for (first, *_), _, bias in results if first.bias is None}
     make = find_format(model.graph).make_parameter
     variables = {weight: make(model.graph, biases[weight], str(bias.dtype), bias.shape) for weight, bias in new.items()}
-    return _fold_graph(model.graph, groups, variables), arrays, Folding(tuple(folded), reasons)
+    rewrite = _fold_graph(model.graph, groups, variables)
+    return FoldedGraph(rewrite.graph, rewrite.branches, arrays=arrays, report=Folding(tuple(folded), reasons))
 
 
 def _name_biases(graph: Graph, groups: Sequence[Sequence[Pair]], held: Collection[str]) -> dict[Node, str]:

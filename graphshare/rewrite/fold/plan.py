@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.analysis.implied import implied_inputs, implies_variables
+from graphshare.analysis.name_lists import implied_inputs, implies_variables
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers

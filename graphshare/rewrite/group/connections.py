@@ -9,7 +9,7 @@ from graphshare.analysis.name_lists import auxiliary_variables, internals, node_
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault
 from graphshare.ir.graph import Entry, Node
-from graphshare.rewrite.group.join import GroupMember, Output, Place
+from graphshare.rewrite.group.join import Member, Output, Place
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
@@ -17,7 +17,7 @@ _MOST_GUESSES = 20
 
 
 def resolve_names(
-    parts: Sequence[GroupMember], roles: Sequence[Mapping[Node, Role]], pairs: Sequence[tuple[str, str]]
+    parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], pairs: Sequence[tuple[str, str]]
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """The output that takes the place of each connected variable, and every fault of ``pairs``.
 
@@ -53,7 +53,7 @@ def resolve_names(
 class _Names:
     """The names of all parts, with their prefixes and without. ``inputs`` are the names of inputs that are connected."""
 
-    def __init__(self, parts: Sequence[GroupMember], roles: Sequence[Mapping[Node, Role]], inputs: Sequence[str]) -> None:
+    def __init__(self, parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], inputs: Sequence[str]) -> None:
         self._parts = parts
         self._roles = roles
         self._guesses = _MOST_GUESSES
@@ -132,7 +132,7 @@ class _Names:
         return None
 
 
-def _own_names(parts: Sequence[GroupMember], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     """Return what has a prefix by the names without it."""
     own: dict[str, list[Any]] = {}
     for name, found in names.items():
@@ -143,7 +143,7 @@ def _own_names(parts: Sequence[GroupMember], names: Mapping[str, list[Any]]) -> 
     return own
 
 
-def name_output(parts: Sequence[GroupMember], output: Output) -> str:
+def name_output(parts: Sequence[Member], output: Output) -> str:
     """The name that an output has in the result."""
     number, entry = output
     name = output_name(Entry(entry.node, entry.index))
@@ -151,7 +151,7 @@ def name_output(parts: Sequence[GroupMember], output: Output) -> str:
 
 
 def find_forgotten_inputs(
-    parts: Sequence[GroupMember], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], ties: Collection[Place]
+    parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], ties: Collection[Place]
 ) -> list[tuple[Place, Place]]:
     """Return inputs that stay although one of their name in another graph is connected, each with that one.
 

@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import implied_variables
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import is_topological, post_order, topological
@@ -30,12 +31,16 @@ Output = tuple[int, Entry]
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
-class GroupMember(msgspec.Struct, frozen=True, eq=False):
-    """A graph of the group. ``prefix`` goes before every name in it; ``label`` is what messages call it."""
+class Member(msgspec.Struct, frozen=True, eq=False):
+    """A graph of the group, with its parameter file where there is one.
+
+    ``prefix`` goes before every name in it; ``label`` is what messages call it.
+    """
 
     graph: Graph
     prefix: str = ""
     label: str = ""
+    params: ParameterFile | None = None
 
     def name(self, node: Node) -> str:
         """What ``node`` is called in the result; an unnamed node stays unnamed."""
@@ -51,9 +56,7 @@ class Collision(msgspec.Struct, frozen=True):
     what: str = ""
 
 
-def join(
-    parts: Sequence[GroupMember], *, connect: Mapping[Place, Output] = _NONE, ties: Mapping[Place, Place] = _NONE
-) -> Rewrite:
+def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ties: Mapping[Place, Place] = _NONE) -> Rewrite:
     """One graph with the nodes and heads of all ``parts``, in their order.
 
     ``connect`` maps a variable to the output that takes its place; heads that are connected are heads no more. ``ties`` maps a
@@ -90,9 +93,7 @@ def join(
     return Rewrite(result, branches, tuple(_rename_implied(parts)))
 
 
-def find_collisions(
-    parts: Sequence[GroupMember], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
-) -> list[Collision]:
+def find_collisions(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Collision]:
     """Every name that two parts would bring into the result: of nodes, of implied states, of SyncBatchNorm's barriers."""
     owner: dict[tuple[str, str], int] = {}
     found: dict[tuple[str, str], Collision] = {}
@@ -106,7 +107,7 @@ def find_collisions(
     return list(found.values())
 
 
-def _list_names(part: GroupMember, gone: set[Node]) -> Iterator[tuple[str, str]]:
+def _list_names(part: Member, gone: set[Node]) -> Iterator[tuple[str, str]]:
     op, attribute = BARRIER
     for node in part.graph.nodes:
         if node.name and node not in gone:
@@ -117,7 +118,7 @@ def _list_names(part: GroupMember, gone: set[Node]) -> Iterator[tuple[str, str]]
         yield "", (part.prefix if implied.node.name else "") + implied.name
 
 
-def _rename_implied(parts: Sequence[GroupMember]) -> Iterator[Rename]:
+def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
     for part in parts:
         if part.prefix:
             for found in implied_variables(part.graph):
@@ -125,9 +126,7 @@ def _rename_implied(parts: Sequence[GroupMember]) -> Iterator[Rename]:
                     yield Rename(part.prefix, found.name, part.prefix + found.name)
 
 
-def _order_places(
-    parts: Sequence[GroupMember], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
-) -> Iterator[Place]:
+def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
     """Every node that stays, inputs before consumers, across the parts."""
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
@@ -200,7 +199,7 @@ def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
 class _Work:
     """The group while it is made: ``images`` of each part so far."""
 
-    def __init__(self, parts: Sequence[GroupMember], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> None:
+    def __init__(self, parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> None:
         self._parts = parts
         self._connect = connect
         self._ties = ties
@@ -245,7 +244,7 @@ class _Work:
                     yield self._redirect(number, entry) or relink(entry, self.images[number])
 
 
-def _count_mutations(parts: Sequence[GroupMember], ties: Mapping[Place, Place]) -> dict[Place, int]:
+def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> dict[Place, int]:
     """Return how often earlier parts mutate what a tied variable becomes: the highest versions of their entries to it."""
     if not ties:
         return {}
@@ -264,7 +263,7 @@ def _count_mutations(parts: Sequence[GroupMember], ties: Mapping[Place, Place]) 
     return found
 
 
-def _in_file_order(parts: Sequence[GroupMember], images: Sequence[Mapping[Node, Node]]) -> Iterator[Node]:
+def _in_file_order(parts: Sequence[Member], images: Sequence[Mapping[Node, Node]]) -> Iterator[Node]:
     """The nodes of the result, part by part, each in its file's order; a tied one where it is first."""
     placed: set[Node] = set()
     for number, part in enumerate(parts):

@@ -2,53 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Literal
 
 import msgspec
 
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
-from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import find_format, list_mismatches
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName, describe_difference
-from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import name_output, resolve_names
-from graphshare.rewrite.group.join import Collision, GroupMember, Output, Place, find_collisions, join, resolve_connections
+from graphshare.rewrite.group.join import Collision, Member, Output, Place, find_collisions, join, resolve_connections
 from graphshare.text.patterns import compile_pattern
-from graphshare.text.short_repr import ShortRepr
 
 OnCollision = Literal["error", "prefix", "tie-if-equal"]
 
 
-class Member(msgspec.Struct, frozen=True, eq=False):
-    """A graph that is to be grouped, with its parameter file where there is one. ``where`` is what messages call it."""
-
-    graph: Graph
-    prefix: str = ""
-    where: str = ""
-    params: ParameterFile | None = None
-
-
-class Grouping(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """What :func:`plan_group` decided and made.
+class Grouping(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite of several graphs to one.
 
     ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an output took the place of,
-    ``tied`` the variables of later parts that became one of an earlier part. ``notes`` tell which names changed inside.
+    ``tied`` the variables of later parts that became one of an earlier part.
     """
 
-    rewrite: Rewrite
-    parts: tuple[GroupMember, ...]
+    parts: tuple[Member, ...]
     roles: tuple[Mapping[Node, Role], ...]
     connect: Mapping[Place, Output]
     tied: Mapping[Place, Place]
-    notes: tuple[str, ...] = ()
 
 
 def plan_group(
@@ -76,9 +63,9 @@ def plan_group(
         raise RefusedError(
             Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
         )
-    faults = find_incompatibilities([(member.where, member.graph, member.params) for member in members])
+    faults = find_incompatibilities(members)
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
-    parts = [GroupMember(graph, m.prefix, m.where) for m, (graph, _) in zip(members, separated, strict=True)]
+    parts = [msgspec.structs.replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
     roles = [
         assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
@@ -94,7 +81,7 @@ def plan_group(
         raise RefusedError(faults)
     unequal: Mapping[str, str] = {}
     if on_collision == "tie-if-equal":
-        equal, unequal = _equal_parameters(parts, roles, [member.params for member in members], wired)
+        equal, unequal = _equal_parameters(parts, roles, wired)
         ties.update(equal)
     if on_collision == "prefix":
         parts = _add_prefixes(parts, wired, ties)
@@ -102,15 +89,25 @@ def plan_group(
     rewrite = join(parts, connect=wired, ties=ties)
     _check_result(rewrite, wired)
     branches = [_follow(branch, member) for branch, member in zip(rewrite.branches, members, strict=True)]
-    notes = [
-        f"{part.label}: function {old} is called {new} in the result, where {old} is another one"
-        for part, (_, names) in zip(parts, separated, strict=True)
-        for old, new in names.items()
-    ]
+    notes = list_renamed_functions(members, separated)
     unknown = find_format(rewrite.graph).explain_unknown_types(untyped) if untyped else ""
     notes += [f"connected without a comparison of types: {unknown}"] if unknown else []
-    rewrite = Rewrite(rewrite.graph, tuple(branches), rewrite.renames)
-    return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties, tuple(notes))
+    return Grouping(
+        *(rewrite.graph, tuple(branches), rewrite.renames, tuple(notes)),
+        parts=tuple(parts),
+        roles=tuple(roles),
+        connect=wired,
+        tied=ties,
+    )
+
+
+def list_renamed_functions(members: Sequence[Member], separated: Sequence[tuple[Graph, Mapping[str, str]]]) -> list[str]:
+    """Return a note on each function that got another name, because an earlier graph has another one of that name."""
+    return [
+        f"{member.label}: function {old} is called {new} in the result, where {old} is another one"
+        for member, (_, names) in zip(members, separated, strict=True)
+        for old, new in names.items()
+    ]
 
 
 def _follow(branch: Branch, member: Member) -> Branch:
@@ -119,26 +116,6 @@ def _follow(branch: Branch, member: Member) -> Branch:
         return branch
     pairs = zip(member.graph.nodes, branch.source.nodes, strict=True)
     return Branch(branch.label, member.graph, {node: branch.images[twin] for node, twin in pairs if twin in branch.images})
-
-
-def plan_joined(made: Grouping, params: Sequence[ParameterFile | None]) -> list[tuple[ParameterFile, Plan]]:
-    """Which record of which file goes under which name. A tied parameter is written once; what no variable claims is left out.
-
-    Raises:
-        RefusedError: two records would get one name.
-    """
-    written: set[str] = set()
-    joined = []
-    for number, (branch, file) in enumerate(zip(made.rewrite.branches, params, strict=True)):
-        if file is None:
-            continue
-        renames = tuple(r for r in made.rewrite.renames if r.branch == branch.label)
-        plan = plan_records(file, Rewrite(made.rewrite.graph, (branch,), renames), drop_unused=True)
-        tied = {branch.images[node].name for i, node in made.tied if i == number}
-        kept = [(record, key) for record, key in plan if key not in written or (key or "").partition(":")[2] not in tied]
-        written.update(key for _, key in kept if key is not None)
-        joined.append((file, kept))
-    return joined
 
 
 def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
@@ -150,7 +127,7 @@ def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
 
 
 def _tie_shared_inputs(
-    parts: Sequence[GroupMember], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], patterns: Sequence[str]
+    parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], patterns: Sequence[str]
 ) -> tuple[dict[Place, Place], list[Fault]]:
     """Inputs of one name that become one node: the later ones, each with the first of its name."""
     ties: dict[Place, Place] = {}
@@ -178,7 +155,7 @@ def _tie_shared_inputs(
 
 
 def _compare_types(
-    parts: Sequence[GroupMember], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
+    parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> tuple[list[Fault], list[str]]:
     """Return a fault for each input that gets a value of another dtype or shape, and the values of unknown type."""
     pairs = {**wired, **{place: (number, Entry(node)) for place, (number, node) in ties.items()}}
@@ -210,9 +187,7 @@ def _describe_difference(a: Node, b: Node) -> str:
     return ", ".join(f"{key} ({a.attrs.get(key)} and {b.attrs.get(key)})" for key in keys)
 
 
-def _add_prefixes(
-    parts: Sequence[GroupMember], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
-) -> list[GroupMember]:
+def _add_prefixes(parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Member]:
     """Return the parts; one that collides with an earlier one has a prefix from its file's name."""
     found = list(parts)
     while True:
@@ -223,7 +198,7 @@ def _add_prefixes(
         found[number] = msgspec.structs.replace(found[number], prefix=_prefix_of(found, number))
 
 
-def _prefix_of(parts: Sequence[GroupMember], number: int) -> str:
+def _prefix_of(parts: Sequence[Member], number: int) -> str:
     """``head2-`` for ``models/head2-symbol.json``; numbered where another part has that prefix."""
     base = parts[number].label.replace("\\", "/").rpartition("/")[2].removesuffix(".json").removesuffix("-symbol")
     base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
@@ -233,7 +208,7 @@ def _prefix_of(parts: Sequence[GroupMember], number: int) -> str:
 
 
 def _refuse_collisions(
-    found: Sequence[Collision], parts: Sequence[GroupMember], on_collision: OnCollision, unequal: Mapping[str, str]
+    found: Sequence[Collision], parts: Sequence[Member], on_collision: OnCollision, unequal: Mapping[str, str]
 ) -> None:
     hints = {
         "error": "give a file a `prefixes`, share an input with `share_inputs`, or choose another `on_collision`",
@@ -276,16 +251,14 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
 
 
 def _equal_parameters(
-    parts: Sequence[GroupMember],
-    roles: Sequence[Mapping[Node, Role]],
-    params: Sequence[ParameterFile | None],
-    taken: Collection[Place],
+    parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], taken: Collection[Place]
 ) -> tuple[dict[Place, Place], dict[str, str]]:
     """Parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
 
     Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
     the name in the result. Arrays are compared piece by piece.
     """
+    params = [part.params for part in parts]
     records = [RecordsByName(file) if file is not None else None for file in params]
     first: dict[str, Place] = {}
     equal: dict[Place, Place] = {}
@@ -322,22 +295,17 @@ def _equal_parameters(
     return equal, reasons
 
 
-def find_incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
-    """Return every reason why the graphs (each with its name) do not fit into one file.
+def find_incompatibilities(members: Sequence[Member]) -> list[Fault]:
+    """Return every reason why the graphs do not fit into one file.
 
     A parameter file is read under np-shape (V3 records) or not.
     """
-    first, graph, _ = members[0]
-    faults = [fault for where, other, _ in members[1:] for fault in list_mismatches(first, graph, where, other)]
-    modern = [path for path, is_v3 in _v3_files(members) if is_v3]
-    plain = [path for path, is_v3 in _v3_files(members) if not is_v3]
+    first = members[0]
+    faults = [fault for m in members[1:] for fault in list_mismatches(first.label, first.graph, m.label, m.graph)]
+    files = [m.params for m in members if m.params is not None and m.params.format == "params" and m.params.records]
+    modern = [file.path for file in files if any(record.layout == "V3" for record in file.records)]
+    plain = [file.path for file in files if file.path not in modern]
     if modern and plain:
         hint = "MXNet reads a file with np-shape or without; write one anew with `graphshare params convert`"
         faults.append(Fault(f"{modern[0]} holds V3 arrays (np-shape) and {plain[0]} does not", hint=hint))
     return faults
-
-
-def _v3_files(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> Iterator[tuple[str, bool]]:
-    for _, _, params in members:
-        if params is not None and params.format == "params" and params.records:
-            yield params.path, any(record.layout == "V3" for record in params.records)

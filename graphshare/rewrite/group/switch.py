@@ -5,40 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 
-import msgspec
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
-from graphshare.checkpoint.self_check import check_isomorphic
-from graphshare.errors import Fault, RefusedError, SelfCheckError
-from graphshare.formats.model_format import BUG, Capability, StaticType, find_format
+from graphshare.checkpoint.parameters import list_parameter_names
+from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
+from graphshare.formats.model_format import Capability, StaticType, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
-from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.params.records import Record
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
 from graphshare.ir.walk import Body, topological
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.group.plan import Member, find_incompatibilities
+from graphshare.rewrite.group.join import Member
+from graphshare.rewrite.group.plan import find_incompatibilities, list_renamed_functions
 from graphshare.text.format import format_names
-from graphshare.text.short_repr import ShortRepr
 
 OPTION = "`switch`"
 
 
-class Switching(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """What :func:`plan_switch` made of two graphs.
+class Switching(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite of two graphs to one; ``shared`` are the parameters of the second that became one of the first."""
 
-    ``shared`` are the parameters of the second that became one of the first. ``functions`` are the new names of functions of
-    the second, of which the first has another one.
-    """
-
-    rewrite: Rewrite
     members: tuple[Member, ...]
     shared: Mapping[Node, Node]
-    functions: Mapping[str, str]
 
 
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
@@ -50,8 +43,8 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     Raises:
         RefusedError: the graphs do not fit together; all that is found is listed.
     """
-    find_format(members[0].graph).require(Capability.SWITCH, what=OPTION, where=members[0].where)
-    faults = find_incompatibilities([(member.where, member.graph, member.params) for member in members])
+    find_format(members[0].graph).require(Capability.SWITCH, what=OPTION, where=members[0].label)
+    faults = find_incompatibilities(members)
     if len(members) != 2:
         hint = "an If has two branches; switch between the result and a third graph under another name"
         faults.append(Fault(f"{OPTION} takes two graphs, and there are {len(members)}", hint=hint))
@@ -87,21 +80,10 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     for member, whole, own in zip(members, graphs, images, strict=True):
         twins = zip(member.graph.nodes, whole.nodes, strict=True)  # other nodes where functions were renamed
         branches.append(Branch("", member.graph, {node: own[twin] for node, twin in twins if twin in own}))
-    switching = Switching(Rewrite(graph, tuple(branches)), tuple(members), shared, separated[1][1])
+    notes = tuple(list_renamed_functions(members, separated))
+    switching = Switching(graph, tuple(branches), notes=notes, members=tuple(members), shared=shared)
     _check_result(switching, graphs)
     return switching
-
-
-def plan_switched(switching: Switching) -> list[tuple[ParameterFile, Plan]]:
-    """Return which record of which file goes under which name; a shared parameter is written once."""
-    plans = []
-    for number, (branch, member) in enumerate(zip(switching.rewrite.branches, switching.members, strict=True)):
-        if member.params is None:
-            continue
-        images = {node: image for node, image in branch.images.items() if number == 0 or node not in switching.shared}
-        own = Rewrite(switching.rewrite.graph, (Branch(branch.label, branch.source, images),))
-        plans.append((member.params, plan_records(member.params, own, drop_unused=True)))
-    return plans
 
 
 def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
@@ -176,10 +158,10 @@ def _find_faults(
     faults = []
     for member, graph in zip(members, graphs, strict=True):
         if any(node.name == name for node in graph.nodes):
-            faults.append(Fault(f"{OPTION} {name!r} is a value of {member.where}", hint="give the input another name"))
+            faults.append(Fault(f"{OPTION} {name!r} is a value of {member.label}", hint="give the input another name"))
         faults += [
             Fault(
-                f"output {output_name(head)!r} of {member.where} is an input or a parameter itself, which no body can return",
+                f"output {output_name(head)!r} of {member.label} is an input or a parameter itself, which no body can return",
                 hint="extract the other outputs first, or put an Identity behind it",
             )
             for head in graph.heads
@@ -187,7 +169,7 @@ def _find_faults(
         ]
     counts = [len(graph.heads) for graph in graphs]
     if counts[0] != counts[1]:
-        message = f"{members[0].where} has {counts[0]} outputs and {members[1].where} {counts[1]}"
+        message = f"{members[0].label} has {counts[0]} outputs and {members[1].label} {counts[1]}"
         faults.append(Fault(message, hint="`graphshare extract` takes the outputs that both have"))
     inputs = [{node.name: Entry(node) for node, is_input in own.items() if is_input} for own in variables]
     pairs = [(f"input {each!r}", inputs[0][each], inputs[1][each], False) for each in inputs[0] if each in inputs[1]]
@@ -199,11 +181,11 @@ def _find_faults(
         if left is None or right is None or not left.contradicts(right) or (may_differ and _differ_in_sizes(left, right)):
             continue
         hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
-        faults.append(Fault(f"{what} is {left} in {members[0].where} and {right} in {members[1].where}", hint=hint))
+        faults.append(Fault(f"{what} is {left} in {members[0].label} and {right} in {members[1].label}", hint=hint))
     parameters = [(number, node) for number, own in enumerate(variables) for node, is_input in own.items() if not is_input]
     for number, node in parameters:
         if node.name in inputs[1 - number]:
-            message = f"{node.name!r} is an input of {members[1 - number].where} and a parameter of {members[number].where}"
+            message = f"{node.name!r} is an input of {members[1 - number].label} and a parameter of {members[number].label}"
             faults.append(Fault(message, hint="`graphshare rename` gives one of them another name"))
     return faults
 
@@ -316,10 +298,10 @@ def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
     Raises:
         SelfCheckError: it is not what it should be.
     """
-    graph = switching.rewrite.graph
+    graph = switching.graph
     switch = find_format(graph).find_switch(graph.heads[0].node)
     assert switch is not None
-    for whole, body, branch in zip(graphs, switch[1], switching.rewrite.branches, strict=True):
+    for whole, body, branch in zip(graphs, switch[1], switching.branches, strict=True):
         operators = [node for node in whole.nodes if node.op]
         inner = [node for node in body.graph.nodes if node.op]
         if len(operators) != len(inner):

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.arguments import Text
+from graphshare.checkpoint.arguments import Model, as_checkpoint
+from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.rules.load import read_rules
+from graphshare.rewrite.rules.load import read_file, read_rules, ruleset_of
 from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import kinds_of, plan_names, plan_sharing
-from graphshare.rewrite.rules.resolve import NameStep, Resolver, find_shadowed
+from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.names import did_you_mean, split_key
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 
 class ExplainedStep(msgspec.Struct, frozen=True):
@@ -54,42 +56,37 @@ _KINDS: dict[NameKind, frozenset[Only]] = {
 }
 
 
-def explain(
-    name: str,
-    ruleset: Ruleset,
-    *,
-    kind: NameKind = "parameter",
-    graph: Graph | None = None,
-    params: ParameterFile | None = None,
-) -> Explanation:
-    """Explain what ``ruleset`` makes of ``name``, in the order of the steps.
+def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
+    """Explain what ``rules`` (a file, or what :func:`load_rules` gives) make of ``name``, step by step.
 
-    With ``graph`` the name must be one of its nodes' (or a key such as ``arg:conv1_weight``), which tells the kind; without, it
-    is ``kind``, one of parameter, input and operator.
+    With ``model``, the name is that of one of its nodes or a key of its parameter file, which tells the kind, and the answer
+    says whether it is tied. Without, ``kind`` is ``parameter``, ``input`` or ``operator``.
 
     Raises:
+        InputError: the rules file cannot be read or has faults.
         RefusedError: the graph has no such name; rules lead back to themselves, with the cycle as a path.
     """
-    if graph is None:
-        resolver = Resolver(ruleset)
-        kinds = _KINDS[kind]
-        effect = "unknown"
-    else:
-        roles = assign_roles(graph, held=list_parameter_names(params))
-        node = _node(graph, name)
-        name = node.name
+    ruleset = ruleset_of(rules)
+    if model is None:
+        named, steps = _follow(name, Resolver(ruleset), _KINDS[kind])
+        return Explanation(name, kind, named, "kept" if named == name else "unknown", steps)
+    source = as_checkpoint(model)
+    with locate_refusals(source):
+        roles = assign_roles(source.graph, held=source.held)
+        node = _node(source.graph, name)
         kinds = kinds_of(node, roles)
         kind = next(word for word, its in _KINDS.items() if its == kinds)
         resolver = Resolver(ruleset, {n.name for n, role in roles.items() if role.is_parameter})
-        effect = ""
+        named, steps = _follow(node.name, resolver, kinds)
+        return Explanation(node.name, kind, named, _effect(node.name, named, kind, resolver, roles), steps)
+
+
+def _follow(name: str, resolver: Resolver, kinds: frozenset[Only]) -> tuple[str, list[ExplainedStep]]:
+    """Return what a name becomes, and the steps to it."""
     steps = list(resolver.steps(name).steps) if "parameters" in kinds else []
     named = resolver.name_node(steps[-1].after if steps else name, kinds)
-    steps += named.steps
-    if graph is not None:
-        effect = _effect(name, named.name, kind, resolver, roles)
-    elif named.name == name:
-        effect = "kept"
-    return Explanation(name, kind, named.name, effect, [_explain_step(step) for step in steps])
+    taken = [ExplainedStep(str(step.rule), step.rule.place, step.before, step.after) for step in (*steps, *named.steps)]
+    return named.name, taken
 
 
 def _node(graph: Graph, name: str) -> Node:
@@ -114,15 +111,15 @@ def _final_name(resolver: Resolver, name: str) -> str:
     return resolver.name_node(resolver.outcome(name)[0], _KINDS["parameter"]).name
 
 
-def _explain_step(step: NameStep) -> ExplainedStep:
-    return ExplainedStep(str(step.rule), step.rule.place, step.before, step.after)
+def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
+    """Check the rules file ``path``, alone or against ``model``: errors, rules that never fire or are shadowed by later ones.
 
-
-def check_rules(data: bytes, *, where: str, graph: Graph | None = None, params: ParameterFile | None = None) -> RulesReport:
-    """Check a rules file named ``where``: by itself, and with ``graph`` also whether it fits that.
-
-    Warnings are rules that can never decide, and with a graph those that do not.
+    Raises:
+        InputError: the file cannot be read.
     """
+    where = os.fspath(path)
+    data = read_file(where)
+    source = None if model is None else as_checkpoint(model)
     try:
         ruleset = read_rules(data, where=where)
     except InputError as error:
@@ -131,10 +128,10 @@ def check_rules(data: bytes, *, where: str, graph: Graph | None = None, params: 
     warnings = [f"{rule.place}: {rule} is shadowed by {later.place}" for rule, later in find_shadowed(ruleset)]
     try:
         Resolver(ruleset)
-        if graph is not None:
-            roles = assign_roles(graph, held=list_parameter_names(params))
-            warnings = list(dict.fromkeys([*warnings, *plan_names(graph, ruleset, roles, graph.nodes).notes]))
-            plan_sharing(graph, ruleset, roles)
+        if source is not None:
+            roles = assign_roles(source.graph, held=source.held)
+            warnings = list(dict.fromkeys([*warnings, *plan_names(source.graph, ruleset, roles, source.graph.nodes).notes]))
+            plan_sharing(source.graph, ruleset, roles)
     except GraphshareError as error:
         errors += error.with_location(where).faults
     return RulesReport(len(ruleset.rules), errors, warnings)

@@ -7,9 +7,13 @@ everywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from typing import Any, cast, get_args
 
+import msgspec
+
+from graphshare.checkpoint.load import StrPath
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.files.open_source import read_file as read_bytes
 from graphshare.files.toml import toml_reader
@@ -44,13 +48,26 @@ class _Repeated(dict[str, Any]):
     keys_twice: tuple[str, ...] = ()
 
 
-def load_rules(path: str) -> Ruleset:
-    """Return the rules of a file.
+def load_rules(path: StrPath) -> Ruleset:
+    """Load sharing and naming rules from the file ``path``, JSON or TOML.
 
     Raises:
-        InputError: it cannot be read, or is not a rules file; every fault is listed with its place.
+        InputError: the file cannot be read or has faults; all are listed.
     """
-    return read_rules(read_file(path), where=path)
+    return read_rules(read_file(os.fspath(path)), where=os.fspath(path))
+
+
+def ruleset_of(
+    rules: Ruleset | StrPath | None,
+    more: Iterable[Rule] = (),
+    *,
+    separator: str | None = None,
+    reuse: Reuse | None = None,
+) -> Ruleset:
+    """Return rules, or those in a file, with ``more`` after them. Raises as :func:`load_rules`."""
+    ruleset = rules if isinstance(rules, Ruleset) else Ruleset() if rules is None else load_rules(rules)
+    changes = {"separator": separator or ruleset.separator, "reuse": reuse or ruleset.reuse}
+    return msgspec.structs.replace(ruleset, **changes).then(more)
 
 
 def read_file(path: str) -> bytes:

@@ -16,7 +16,7 @@ import msgspec
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.rules.scopes import SEPARATOR
 from graphshare.text.patterns import is_literal
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 
 MAX_RULES = 100_000
 

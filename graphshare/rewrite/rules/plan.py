@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import node_names
+from graphshare.analysis.name_lists import implied_variables, node_names
 from graphshare.analysis.roles import Kind, Role, implied_role
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Graph, Node

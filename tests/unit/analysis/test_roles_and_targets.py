@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import NameLists
+from graphshare.analysis.name_lists import NameLists, implied_variables
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.analysis.targets import resolve_targets, target_names
 from graphshare.errors import RefusedError

@@ -16,7 +16,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.text.html import LONGEST_CELL, MOST_ROWS, Table, format_html
+from graphshare.text.summary import LONGEST_CELL, MOST_ROWS, Table, format_html
 from tests.processes import environment
 from tests.surroundings import ROOT
 from tests.symbols import document, mxnet_text, operator, variable

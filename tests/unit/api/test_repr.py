@@ -12,7 +12,7 @@ from rich.pretty import pretty_repr
 
 import graphshare as gs
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.text.short_repr import ShortRepr
+from graphshare.text.summary import ShortRepr
 from tests.effort import effort
 from tests.surroundings import NONE, ROOT, corpus_directory, corpus_names
 from tests.symbols import document, mxnet_text, operator, variable

@@ -25,7 +25,7 @@ from graphshare.builder import (
     variable,
     variable_scope,
 )
-from graphshare.builder.settings import ReuseLike, Settings
+from graphshare.builder.var import ReuseLike, Settings
 from graphshare.errors import RefusedError
 
 

@@ -11,7 +11,7 @@ import graphshare
 from graphshare.builder import Session, Sgd, Var, initializers, placeholder, save, variable, variable_scope
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
-from graphshare.execute import tape
+from graphshare.execute.train import tape
 from graphshare.ops.gradient import NoGradient
 
 X = np.array([[1.0, 2.0], [3.0, -4.0]], "float32")

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 import graphshare as gs
-from graphshare.checkpoint.map_file import names_from_map, parse_map, read_map
-from graphshare.checkpoint.map_text import describe_rewrite, map_text
+from graphshare.checkpoint.map_file import describe_rewrite, map_text, names_from_map, parse_map, read_map
 from tests.surroundings import ROOT
 
 LENET = ROOT / "fixtures" / "lenet"

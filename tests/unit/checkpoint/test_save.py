@@ -13,7 +13,7 @@ import pytest
 import graphshare as gs
 from graphshare.checkpoint.outputs import Outputs, resolve_outputs
 from graphshare.checkpoint.save import write_outputs
-from graphshare.files.output_paths import is_stem
+from graphshare.files.paths import is_stem
 from graphshare.formats.model_format import refuse_differences
 from graphshare.resources import time_limit
 from tests.processes import files_in

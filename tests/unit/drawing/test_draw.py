@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import graphshare
+from graphshare.api.duplicate import duplicate
 from graphshare.checkpoint.map_file import parse_map
 from graphshare.drawing.draw import Drawing, draw
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
 from graphshare.drawing.picture import Picture
 from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate import plan_duplicate
 from tests.processes import ROOT, write_json
 from tests.symbols import Document, document, operator, variable
 
@@ -28,7 +28,7 @@ def lenet() -> Graph:
 
 
 def siam(mode: str = "tie") -> Graph:
-    return plan_duplicate(lenet(), ["sha-"], mode=mode).rewrite.graph  # type: ignore[arg-type]
+    return duplicate(lenet(), ["sha-"], mode=mode).graph  # type: ignore[arg-type]
 
 
 def scoped(mark: str, *, made_up: bool = False) -> Document:
@@ -110,7 +110,7 @@ def test_shapes_of_an_old_file_and_of_a_parameter_file(tmp_path: Path) -> None:
     old = graphshare.load(ROOT / "fixtures/cases/duplicate/old-with-parameters/in/old.json")
     assert draw(old.graph).picture.boxes
     source = graphshare.load(ROOT / "fixtures" / "lenet")
-    conv = next(box for box in draw(source.graph, params=source.parameter_file).picture.boxes if box.title == "conv1")
+    conv = next(box for box in draw(source).picture.boxes if box.title == "conv1")
     assert conv.lines[-1] == "208 weights"
 
 
@@ -118,10 +118,13 @@ def test_nodes_that_a_map_renamed_are_highlighted(tmp_path: Path) -> None:
     entries = {"conv1": "convX", "pool1": "pool1"}
     found = json.loads((ROOT / "fixtures" / "lenet-symbol.json").read_text())
     next(node for node in found["nodes"] if node["name"] == "conv1")["name"] = "convX"
-    picture = draw(load(tmp_path, found), highlight=parse_map(json.dumps(entries).encode(), "m")).picture
+    names, others = tmp_path / "names.json", tmp_path / "others.json"
+    names.write_text(json.dumps(entries))
+    others.write_text('{"a": "b"}')
+    picture = draw(load(tmp_path, found), highlight=names).picture
     assert [(box.title, box.lines[-1]) for box in picture.boxes if box.highlighted] == [("convX", "was conv1")]
     with pytest.raises(GraphshareError, match="names no node"):
-        draw(lenet(), highlight=parse_map(b'{"a": "b"}', "m"))
+        draw(lenet(), highlight=others)
     with pytest.raises(GraphshareError, match="is not a map"):
         parse_map(b"[]", "m")
 

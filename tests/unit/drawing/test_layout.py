@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import graphshare
+from graphshare.api.duplicate import duplicate
 from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
 from graphshare.drawing.layout.levels import Layout, build_levels
 from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
 from graphshare.drawing.picture import Picture
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate import plan_duplicate
 from tests.processes import ROOT, write_json
 from tests.symbols import Document, document, operator, variable
 
@@ -24,7 +24,7 @@ def load(tmp_path: Path, found: Document) -> Graph:
 
 def siam() -> Picture:
     lenet = graphshare.load(ROOT / "fixtures" / "lenet-symbol.json").graph
-    return draw(plan_duplicate(lenet, ["sha-"], mode="tie").rewrite.graph).picture
+    return draw(duplicate(lenet, ["sha-"], mode="tie").graph).picture
 
 
 def list_overlaps(layout: Layout, placement: VertexPlacement) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from graphshare.cli.main import run as run_command
 from graphshare.errors import BugError, GraphshareError, RefusedError
 from graphshare.execute.interpreter import run_graph
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape
+from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ops.gradient import Gradient

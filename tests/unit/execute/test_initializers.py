@@ -7,7 +7,7 @@ import pytest
 
 from graphshare.builder import initializers
 from graphshare.errors import RefusedError
-from graphshare.execute.variable_values import initial_value
+from graphshare.execute.prepare.variable_values import initial_value
 from graphshare.ir.graph import Node
 
 SHAPE = (64, 32, 3, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.execute.pool import Pool
+from graphshare.execute.interpreter import Pool
 
 LARGE = (64, 1024)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphshare.errors import RefusedError
-from graphshare.execute.sgd import Momentum, Sgd, multipliers
+from graphshare.execute.train.sgd import Momentum, Sgd, multipliers
 from graphshare.ir.graph import Node
 
 

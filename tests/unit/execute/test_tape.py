@@ -12,7 +12,7 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.execute.plan import make_plan
-from graphshare.execute.tape import Tape, needs_head_gradient
+from graphshare.execute.train.tape import Tape, needs_head_gradient
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ops import registry

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.ir.compare import compare_structure
-from graphshare.rewrite.batch import plan_batch
 from graphshare.rewrite.batched_graph import find_batch, single_run
 from tests.symbols import document, operator, siamese, variable
 from tests.unit.rewrite.graphs import heads, read, wiring
@@ -14,7 +14,7 @@ from tests.validate import validate
 
 
 def test_inputs_are_concatenated_and_outputs_split() -> None:
-    graph = plan_batch(read(siamese()), ["sha-"]).rewrite.graph
+    graph = duplicate(read(siamese()), ["sha-"], mode="batch").graph
     assert wiring(graph) == {
         "data": [],
         "sha-data": [],
@@ -33,14 +33,14 @@ def test_inputs_are_concatenated_and_outputs_split() -> None:
 
 def test_an_input_may_be_shared() -> None:
     nodes = [variable("x"), variable("y"), operator("elemwise_add", "sum", [0, 1])]
-    graph = plan_batch(read(document(nodes, [2])), ["b-"], share_inputs=["y"]).rewrite.graph
+    graph = duplicate(read(document(nodes, [2])), ["b-"], share_inputs=["y"], mode="batch").graph
     assert wiring(graph)["y_batch"] == ["y", "y"]
     assert wiring(graph)["x_batch"] == ["x", "b-x"]
 
 
 def test_each_branch_can_be_read_back_alone() -> None:
     source = read(siamese())
-    batched = find_batch(plan_batch(source, ["a-", "b-"]).rewrite.graph)
+    batched = find_batch(duplicate(source, ["a-", "b-"], mode="batch").graph)
     assert batched is not None
     assert batched.labels == ("", "a-", "b-")
     for number, label in enumerate(batched.labels):
@@ -57,11 +57,11 @@ def test_a_graph_without_marks_is_not_a_batch() -> None:
 def test_an_operator_that_mixes_samples_is_refused_or_noted() -> None:
     graph = read(document([variable("x"), operator("mean", "m", [0], attrs={"axis": "0"})], [1]))
     with pytest.raises(RefusedError):
-        plan_batch(graph, ["b-"])
-    assert plan_batch(graph, ["b-"], force=True).notes
+        duplicate(graph, ["b-"], mode="batch")
+    assert duplicate(graph, ["b-"], force=True, mode="batch").notes
 
 
 def test_a_batch_of_a_batch_is_refused() -> None:
-    graph = plan_batch(read(siamese()), ["a-"]).rewrite.graph
+    graph = duplicate(read(siamese()), ["a-"], mode="batch").graph
     with pytest.raises(RefusedError, match="batch of branches already"):
-        plan_batch(graph, ["b-"])
+        duplicate(graph, ["b-"], mode="batch")

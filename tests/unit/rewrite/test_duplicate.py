@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Kept
-from graphshare.rewrite.choices import Choice
-from graphshare.rewrite.duplicate import add_branches, plan_duplicate
+from graphshare.rewrite.duplicate import add_branches
 from tests.symbols import document, operator, siamese, two_layers, variable
 from tests.unit.rewrite.graphs import heads, named, read, wiring
 from tests.validate import validate
@@ -67,18 +67,18 @@ def test_the_key_of_a_barrier_is_made_unique() -> None:
 
 def test_a_mode_holds_for_all_parameters_and_the_last_choice_wins() -> None:
     graph = read(two_layers())
-    choices = [Choice("copy", "fc2*"), Choice("tie", "fc2_weight")]
-    tied = plan_duplicate(graph, ["a-"], mode="tie", choices=choices[:1])
-    assert [node.name for node in tied.copied] == ["fc2_weight"]
-    assert plan_duplicate(graph, ["a-"], mode="tie", choices=choices).copied == ()
-    assert [node.name for node in plan_duplicate(graph, ["a-"], choices=[Choice("tie", "fc1*")]).tied] == [
+    choices = [("copy", "fc2*"), ("tie", "fc2_weight")]
+    tied = duplicate(graph, ["a-"], mode="tie", choices=choices[:1])
+    assert [node.name for node in tied.report.copied] == ["fc2_weight"]
+    assert duplicate(graph, ["a-"], mode="tie", choices=choices).report.copied == ()
+    assert [node.name for node in duplicate(graph, ["a-"], choices=[("tie", "fc1*")]).report.tied] == [
         "fc1_weight",
         "fc1_bias",
     ]
 
 
 def test_a_copy_up_to_an_output_holds_what_that_needs() -> None:
-    rewrite = plan_duplicate(read(two_layers()), ["a-"], upto=["fc1_output"]).rewrite
+    rewrite = duplicate(read(two_layers()), ["a-"], upto=["fc1_output"])
     assert [name for name in wiring(rewrite.graph) if name.startswith("a-")] == [
         "a-data",
         "a-fc1_weight",
@@ -91,10 +91,10 @@ def test_a_copy_up_to_an_output_holds_what_that_needs() -> None:
 @pytest.mark.parametrize("prefixes", [[], [""], ["a-", "a-"], ["\0"]])
 def test_prefixes_that_make_no_names_are_refused(prefixes: list[str]) -> None:
     with pytest.raises(RefusedError):
-        plan_duplicate(read(siamese()), prefixes)
+        duplicate(read(siamese()), prefixes)
 
 
 def test_all_patterns_without_a_match_are_listed() -> None:
     with pytest.raises(RefusedError) as refused:
-        plan_duplicate(read(siamese()), ["a-"], choices=[Choice("tie", "none"), Choice("copy", "data")])
+        duplicate(read(siamese()), ["a-"], choices=[("tie", "none"), ("copy", "data")])
     assert len(refused.value.faults) == 2

@@ -13,7 +13,6 @@ import pytest
 
 import graphshare
 import graphshare.rewrite.group.plan as group_plan
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.open_source import open_source
@@ -21,6 +20,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.mxnet_params import copy_records, verify_records
 from graphshare.formats.params.registry import read_index
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite import batch as batch_rewrite
 from tests import params_bytes as build

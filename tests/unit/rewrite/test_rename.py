@@ -51,9 +51,9 @@ def test_implied_states_follow_their_operator() -> None:
 
 
 def test_rules_give_names() -> None:
-    rewrite, notes = rename_by_rules(read(siamese()), Ruleset((Rule("map", "data", "image"),)))
+    rewrite = rename_by_rules(read(siamese()), Ruleset((Rule("map", "data", "image"),)))
     assert wiring(rewrite.graph)["conv"] == ["image", "conv_weight"]
-    assert notes == ()
+    assert rewrite.notes == ()
 
 
 @pytest.mark.parametrize(

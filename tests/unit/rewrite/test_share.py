@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Graph, Rewrite
 from graphshare.rewrite.detect import detect
 from graphshare.rewrite.repeated_names import plan_doctor
@@ -52,7 +52,7 @@ def test_layers_use_the_parameters_of_the_table(blocks: tuple[tuple[str, dict[st
         with pytest.raises(RefusedError, match="no parameter would change"):
             plan_share(graph, rules_of(blocks))
         return
-    shared = plan_share(graph, rules_of(blocks)).rewrite.graph
+    shared = plan_share(graph, rules_of(blocks)).graph
     assert used(shared) == table
     assert validate(shared) == []
     nodes = {id(node.inputs[1].node) for node in shared.nodes if not node.is_variable}
@@ -63,7 +63,7 @@ def test_layers_use_the_parameters_of_the_table(blocks: tuple[tuple[str, dict[st
 def test_the_documented_table_word_for_word() -> None:
     names = ["scope_a/w", "scope_b/w", "scope_c/w", "scope_b/shared_child/w", "scope_b/unshared_child/w"]
     made = plan_share(layers(*names), rules_of(DOCUMENTED))
-    assert list(used(made.rewrite.graph).values()) == [
+    assert list(used(made.graph).values()) == [
         "scope_a/w", "scope_a/w", "scope_c/w", "scope_a/w", "scope_a/unshared_child/w"]  # fmt: skip
     assert [(tie.name, tie.to) for tie in made.ties.tied] == [
         ("scope_b/w", "scope_a/w"),
@@ -88,7 +88,7 @@ def test_six_parameters_and_four_outputs() -> None:
         nodes.append(operator("FullyConnected", f"{begin}{layer}", [0, at, at + 1], attrs={"num_hidden": "4"}))
         heads.append(len(nodes) - 1)
     graph = read_symbol(mxnet_text(document(nodes, heads)).encode())
-    shared = plan_share(graph, rules_of(BREW)).rewrite.graph
+    shared = plan_share(graph, rules_of(BREW)).graph
     assert [node.name for node in shared.nodes if node.is_variable][1:] == [
         "fc1_w", "fc1_b", "some_global_scope/model_a/output_w", "some_global_scope/model_a/output_b",
         "some_global_scope/model_a/unshared/output_w", "some_global_scope/model_a/unshared/output_b"]  # fmt: skip
@@ -123,7 +123,7 @@ def test_declared_shapes_and_types(a: dict[str, str], b: dict[str, str], fits: b
     graph = layers("a", "b", a=a, b=b)
     rules = Ruleset((Rule("alias", "b", "a"),))
     if fits:
-        assert used(plan_share(graph, rules).rewrite.graph) == {"a": "a", "b": "a"}
+        assert used(plan_share(graph, rules).graph) == {"a": "a", "b": "a"}
     else:
         with pytest.raises(RefusedError, match="cannot be one"):
             plan_share(graph, rules)

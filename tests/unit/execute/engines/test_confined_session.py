@@ -87,7 +87,7 @@ def test_maps_come_back_with_their_keys() -> None:
 
 def test_a_value_that_has_no_message_is_refused() -> None:
     with pytest.raises(RefusedError, match="gives a value of type object, which is not compared"):
-        confined_session._pack(object())
+        confined_session._pack(object(), [])
 
 
 def test_a_python_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

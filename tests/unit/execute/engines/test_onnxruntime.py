@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import graphshare as gs
 from graphshare.analysis.shapes import infer
 from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.execute.engines import onnx_session
+from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime, translate_part
 from graphshare.formats.onnx.write import encode_model
@@ -54,6 +56,24 @@ def test_copies_of_weights_beyond_the_memory_limit_are_left_to_numpy() -> None:
     assert gs.bind(source, engine="onnxruntime", max_memory=2 * tight)(data=data)
     with pytest.raises(RefusedError, match="copies the weights"):
         gs.bind(source, engine="onnxruntime", strict_engine=True, max_memory=tight)(data=data)
+
+
+def test_under_a_limit_of_memory_it_computes_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.random.default_rng(0).standard_normal((2, 1, 28, 28)).astype(np.float32)
+    wanted = gs.run(LENET, feeds={"data": data}, engine="onnxruntime").outputs["softmax_output"]
+    opened = []
+    initialize = ConfinedSession.__init__
+
+    def count(self: ConfinedSession, *arguments: Any, **options: Any) -> None:
+        opened.append(self)
+        initialize(self, *arguments, **options)
+
+    monkeypatch.setattr(ConfinedSession, "__init__", count)
+    gs.run(LENET, feeds={"data": data}, engine="onnxruntime")
+    assert not opened
+    outputs = gs.run(LENET, feeds={"data": data}, engine="onnxruntime", max_memory="100M").outputs
+    assert opened
+    assert np.array_equal(outputs["softmax_output"], wanted)
 
 
 def test_repeated_runs_are_equal_bit_for_bit() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import sources
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import InputError
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.layout import NodeTexts, reuse_text, write_symbol
@@ -18,7 +19,6 @@ from graphshare.formats.mxnet.source import restyle, source_of
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.rename import rename
 from tests import symbols
 
@@ -48,7 +48,7 @@ def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.M
 
 
 def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: bytes) -> None:
-    both = plan_duplicate(read_symbol(large), ["sha-"]).rewrite.graph
+    both = duplicate(read_symbol(large), ["sha-"]).graph
     assert source_of(both).nodes_text is not None
     formatted = written(restyle(both))
     assert written(both) == formatted
@@ -58,14 +58,14 @@ def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: byte
 
 @pytest.mark.parametrize(("old", "new"), [(b'"fc7"', b'"fc8"'), (b'"sha-fc7"', b'"sha-fc8"'), (b"[[9, 0, 0]", b"[[8, 0, 0]")])
 def test_a_changed_byte_is_found_in_the_copied_text_and_behind_it(large: bytes, old: bytes, new: bytes) -> None:
-    both = plan_duplicate(read_symbol(large), ["sha-"]).rewrite.graph
+    both = duplicate(read_symbol(large), ["sha-"]).graph
     text = written(both)
     assert old in text
     assert list(find_differences(text.replace(old, new, 1), both))
 
 
 def test_missing_and_surplus_nodes_are_found(large: bytes) -> None:
-    both = plan_duplicate(read_symbol(large), ["sha-"]).rewrite.graph
+    both = duplicate(read_symbol(large), ["sha-"]).graph
     source = read_symbol(large)
     assert list(find_differences(written(source), both))
     assert list(find_differences(written(both), source))
@@ -75,7 +75,7 @@ def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> 
     graph = read_symbol(large)
     assert source_of(relayout(graph, None)).nodes_text is None
     assert source_of(relayout(graph, "compact")).nodes_text is None
-    assert source_of(plan_duplicate(graph, ["a-", "b-"], drop_original=True).rewrite.graph).nodes_text is None
+    assert source_of(duplicate(graph, ["a-", "b-"], drop_original=True).graph).nodes_text is None
 
 
 def test_escapes_that_mxnet_cannot_read_stay_until_the_file_is_formatted(large: bytes) -> None:
@@ -92,7 +92,7 @@ def test_escapes_that_mxnet_cannot_read_stay_until_the_file_is_formatted(large: 
 def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
     odd = large.replace(b'"op": "Activation", \n      "name": "act7"', b'"op":  "Activation",\n      "name": "act7"', 1)
     assert odd != large
-    both = plan_duplicate(read_symbol(odd), ["sha-"]).rewrite.graph
+    both = duplicate(read_symbol(odd), ["sha-"]).graph
     text = written(both)
     assert text.startswith(odd[: odd.index(b'  "arg_nodes"') - 8])
     assert not list(find_differences(text, both))
@@ -107,7 +107,7 @@ def test_nodes_that_stay_are_formatted_once_in_every_layout(
 ) -> None:
     monkeypatch.setattr(document, "_CHUNK", 1 << 30)
     data = symbols.LAYOUTS[layout](json.loads(large)).replace("\n", newline).encode()
-    both = plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph
+    both = duplicate(read_symbol(data), ["sha-"]).graph
     formatted, format_nodes = list[int](), NodeTexts.nodes
 
     def count(self: NodeTexts, nodes: Sequence[Node]) -> list[str]:
@@ -124,7 +124,7 @@ def test_names_are_escaped_anew_beside_a_copy_whose_file_escapes_them_otherwise(
     nodes = [symbols.variable("d\u00e9"), symbols.operator("relu", "r", [0])]
     data = symbols.LAYOUTS["compact"](symbols.document(nodes, [1])).encode()
     assert b"d\\u00e9" in data
-    both = plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph
+    both = duplicate(read_symbol(data), ["sha-"]).graph
     assert b"\\u" not in written(both)
     assert not list(find_differences(written(both), both))
 
@@ -135,7 +135,7 @@ def test_what_is_copied_from_a_small_file_is_compared_as_bytes(
 ) -> None:
     monkeypatch.setattr(document, "_CHUNK", 1 << 30)
     data = symbols.LAYOUTS[layout](json.loads(large)).encode()
-    both = reuse_text(plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph)
+    both = reuse_text(duplicate(read_symbol(data), ["sha-"]).graph)
     text = written(both)
     decoded = list[int]()
     parse = document.parse_plain_nodes
@@ -162,7 +162,7 @@ def test_what_is_copied_from_a_small_file_is_compared_as_bytes(
 def test_text_that_has_moved_is_read_back_node_by_node(large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "_CHUNK", 1 << 30)
     data = json.dumps(json.loads(large), sort_keys=True).encode()
-    both = reuse_text(plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph)
+    both = reuse_text(duplicate(read_symbol(data), ["sha-"]).graph)
     text = written(both)
     assert list(json.loads(text)) == sorted(json.loads(text))
     assert not list(find_differences(text, both))

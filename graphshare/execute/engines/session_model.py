@@ -13,7 +13,7 @@ import msgspec
 from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.shapes import infer_by_format
 from graphshare.errors import GraphshareError, InputError, RefusedError
-from graphshare.execute.memory import check_memory
+from graphshare.execute.prepare.memory import check_memory
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph
 from graphshare.ir.walk import post_order

@@ -19,7 +19,7 @@ import numpy as np
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.feeds import GivenShape
+from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.conversion import draw_in_blocks

@@ -10,19 +10,18 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import output_name, visible_outputs
+from graphshare.analysis.name_lists import implied_variables, output_name, visible_outputs
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
+from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.declared_inputs import draw_values
-from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
-from graphshare.execute.memory import check_memory
+from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
-from graphshare.execute.session_model import SessionPart
-from graphshare.execute.variable_values import (
+from graphshare.execute.prepare.declared_inputs import draw_values
+from graphshare.execute.prepare.feeds import GivenShape, for_variables, parameter_values
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.variable_values import (
     check_shapes,
     convert_feed,
     draw_inputs,

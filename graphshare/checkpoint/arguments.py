@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from graphshare.analysis.roles import Role, assign_roles
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, load
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.choices import check_variable_names
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.text.names import suggest
 from graphshare.text.patterns import expand_patterns
 
 Model = Checkpoint | Graph | str | os.PathLike[str]
@@ -38,6 +40,36 @@ def as_names(names: Names) -> tuple[str, ...]:
 def check_roles(variables: Iterable[Node], as_input: Names, as_parameter: Names = ()) -> None:
     """Check that the names of inputs and parameters are those of variables. Raises RefusedError with all that are not."""
     check_variable_names(variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)})
+
+
+def find_roles(
+    model: Checkpoint, as_input: Names = (), as_parameter: Names = (), others: Mapping[str, Collection[str]] = EMPTY
+) -> dict[Node, Role]:
+    """Return the roles of a model's variables; ``others`` are options that name variables too.
+
+    Raises:
+        RefusedError: names that are not those of variables; all are listed.
+    """
+    inputs, parameters = as_names(as_input), as_names(as_parameter)
+    check_variable_names(model.graph.variables(), {"`as_input`": inputs, "`as_parameter`": parameters, **others})
+    return assign_roles(model.graph, held=model.held, as_input=inputs, as_parameter=parameters)
+
+
+def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collection[str]]) -> None:
+    """Check that every name in ``options`` is that of a variable.
+
+    Raises:
+        RefusedError: every name that is not.
+    """
+    names = {node.name: None for node in variables} if any(options.values()) else {}
+    faults = [
+        Fault(f"{option} {name!r} names no variable", hint=suggest(name, names, "variables"))
+        for option, texts in options.items()
+        for name in texts
+        if name not in names
+    ]
+    if faults:
+        raise RefusedError(faults)
 
 
 def as_shapes(shapes: Shapes | None, *graphs: Graph) -> dict[str, Shape]:

@@ -11,9 +11,9 @@ import numpy as np
 
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
 from graphshare.execute.engines.onnx_session import OnnxSession
-from graphshare.execute.feeds import GivenShape
-from graphshare.execute.session_model import SessionPart
-from graphshare.execute.variable_values import convert_feed
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.model_format import Integers, find_format
 from graphshare.ir.graph import EMPTY
 from graphshare.ops.kernel import Array

@@ -14,8 +14,8 @@ from graphshare.analysis.roles import Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
-from graphshare.execute.sgd import Momentum, Sgd
-from graphshare.execute.tape import Streams, Tape, needs_head_gradient
+from graphshare.execute.train.sgd import Momentum, Sgd
+from graphshare.execute.train.tape import Streams, Tape, needs_head_gradient
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.gradient import Gradients
 from graphshare.ops.kernel import Array, Shape

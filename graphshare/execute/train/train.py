@@ -9,26 +9,32 @@ from typing import Any
 
 import msgspec
 
+from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.roles import Kind, Role
+from graphshare.arguments import Natural, Seconds
+from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.feeds import GivenShape
-from graphshare.execute.memory import check_memory
-from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.prepare import Prepared, prepare
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import NumericResult, tabulate_outputs
-from graphshare.execute.sgd import Sgd
-from graphshare.execute.tape import needs_head_gradient
-from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
-from graphshare.execute.variable_values import as_arrays
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.tape import needs_head_gradient
+from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data
+from graphshare.formats.images.images import describe_images, suggest_preparation
+from graphshare.formats.model_format import Capability, require
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
+from graphshare.resources import resource_limits
 from graphshare.text.format import format_count, format_names, format_number
-from graphshare.text.html import Table, format_html
 from graphshare.text.names import join_key, suggest
+from graphshare.text.summary import Table, format_html
 
 
 class LossHistory(NumericResult, msgspec.Struct, eq=False):
@@ -101,41 +107,68 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
 
 
 def train(
-    graph: Graph,
+    model: Model,
     *,
-    steps: int,
+    steps: Natural,
     settings: Sgd | None = None,
     rescale: float | None = None,
     head_gradients: Mapping[str, Any] | None = None,
-    params: ParameterFile | None = None,
     feeds: Mapping[str, Any] | None = None,
-    shapes: Mapping[str, GivenShape] | None = None,
-    targets: Sequence[str] = (),
-    seed: int | None = None,
-    params_seed: int | None = None,
+    shapes: Shapes | None = None,
+    targets: Names = (),
+    seed: Natural | None = None,
+    params_seed: Natural | None = None,
     on_step: StepListener | None = None,
+    max_memory: Natural | str | None = None,
+    time_limit: Seconds | None = None,
 ) -> Trained:
-    """Train the parameters of ``graph`` for some steps, all on the same inputs.
+    """Train the parameters of a model for a number of ``steps``, all on the same inputs, as MXNet's Module does it.
 
-    ``rescale`` multiplies the gradients; without it they are divided by the batch of the first data input. Heads that are not
-    losses start from ``head_gradients``, by output name, or from ones. ``on_step`` is called after each step. The other
-    arguments are those of ``run``.
+    ``settings`` are those of SGD. ``rescale`` multiplies the gradients; without it they are divided by the batch size of the
+    first data input. Heads that are not losses start from ``head_gradients``, by output name, or from ones. The other arguments
+    are those of :func:`run`. ``on_step`` is called after each step with its number and the losses so far.
+    ``model.with_params(trained.updated)`` is the trained model.
 
     Raises:
-        RefusedError: an operator has no gradient, there is nothing to train, or what ``run`` refuses.
+        RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
     """
-    ready = prepare(
-        graph, params=params, feeds=feeds or {}, shapes=shapes or {}, targets=targets, seed=seed, params_seed=params_seed
-    )
+    source = as_checkpoint(model)
+    require(source.graph, Capability.TRAINING, where=source.where)
+    fed, names = feeds or {}, as_names(targets)
+    with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
+        given = as_shapes(shapes, source.graph)
+        values, sizes, notes = spread_inputs(source.graph, fed, given, targets=names, held=source.held)
+        params = source.parameter_file
+        ready = prepare(
+            source.graph,
+            params=params,
+            feeds=as_arrays(values),
+            shapes=sizes,
+            targets=names,
+            seed=seed,
+            params_seed=params_seed,
+        )
+        ready.notes[:0] = [*describe_images(fed), *notes]
+        return _train(ready, params, steps, settings or Sgd(), rescale, as_arrays(head_gradients), seed or 0, on_step)
+
+
+def _train(
+    ready: Prepared,
+    params: ParameterFile | None,
+    steps: int,
+    settings: Sgd,
+    rescale: float | None,
+    head_gradients: Mapping[str, Array],
+    seed: int,
+    on_step: StepListener | None,
+) -> Trained:
     check_memory(ready.inference.nodes, ready.part.heads, ready.inference, ready.values, keeps_all=True)
     trained = [node for node in ready.values if ready.roles[node].kind is Kind.PARAMETER]
     states = [node for node in ready.values if ready.roles[node].kind is Kind.AUXILIARY]
     _check_names([*trained, *states], trained)
-    settings = msgspec.structs.replace(settings or Sgd(), rescale=_rescale(ready, rescale))
-    heads = _heads(ready, as_arrays(head_gradients))
-    trainer = Trainer(
-        ready.part.heads, ready.values, trained, settings, seed=seed or 0, heads=heads, shapes=ready.inference.shapes
-    )
+    settings = msgspec.structs.replace(settings, rescale=_rescale(ready, rescale))
+    heads = _heads(ready, head_gradients)
+    trainer = Trainer(ready.part.heads, ready.values, trained, settings, seed=seed, heads=heads, shapes=ready.inference.shapes)
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
     losses = _Losses(ready.names, ready.part.heads)

@@ -1,0 +1,64 @@
+"""``foreach``: a command of the command line, run for every model that matches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+
+from graphshare.arguments import Natural, Positive, Seconds
+from graphshare.checkpoint.arguments import Names, as_names
+from graphshare.checkpoint.load import StrPath
+from graphshare.fleet.foreach import FleetOptions, FleetRun
+from graphshare.fleet.foreach import foreach as run_fleet
+
+_COMMANDS = "graphshare.cli.fleet"
+"""The module that runs commands, by name: workers import it by that name too, and nothing here depends on the command line."""
+
+
+def foreach(
+    patterns: StrPath | Sequence[StrPath],
+    command: Sequence[str],
+    *,
+    out: StrPath | None = "",
+    jobs: Positive = 1,
+    scheduler: str = "",
+    shared_filesystem: bool = False,
+    manifest: StrPath | None = None,
+    retry: bool = False,
+    force: bool = False,
+    exclude: Names = (),
+    time_limit: Seconds | None = None,
+    max_memory: Natural | str | None = None,
+) -> FleetRun:
+    """Run a command for every model that matches, and return the run, an iterator over the results.
+
+    ``patterns`` are globs, stems, folders or paths. ``command`` are the words of a command; ``{}`` stands for the model,
+    ``{stem}`` for its path without ``-symbol.json``, ``{name}`` for the last part of that. Outputs go to ``out``, each below it
+    where the model is below the fixed part of its pattern. Up to ``jobs`` worker processes run at a time, or with ``scheduler``
+    the workers of a Dask cluster, which see the same files under the same paths if ``shared_filesystem``. ``manifest`` is a
+    file of JSON lines: unchanged models that are finished in it are not run again, unless ``force`` says so; with ``retry``
+    only those that have failed are. ``time_limit`` (seconds) and ``max_memory`` (bytes, or a text such as ``2G``) hold for each
+    model. ``exclude`` are globs of what is left out of folders.
+
+    The worker processes import the script that calls this, so its own work must be under ``if __name__ == "__main__":``.
+
+    Raises:
+        InputError: a pattern matches no model, or the manifest cannot be read.
+        RefusedError: two models would be written to one place, or one in place of an input.
+        UsageError: the command or the options cannot be right.
+    """
+    names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
+    settings = FleetOptions(
+        out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
+        manifest=os.fspath(manifest or ""), retry=retry, force=force, exclude=as_names(exclude),
+        time_limit=time_limit, max_memory=max_memory,
+    )  # fmt: skip
+    line = import_module(_COMMANDS)
+    return run_fleet(
+        [os.fspath(name) for name in names],
+        line.make_template(command),
+        line.run_captured,
+        settings,
+        prepare=line.prepare_worker,
+    )
