@@ -5,6 +5,7 @@ The options of the command line take their choices from the same types.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -66,8 +67,6 @@ def checked(function: F) -> F:
 @cache
 def _inspect(function: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
     """Return a function's signature and the types of its arguments; that of its result may not be importable."""
-    import inspect  # start-up: few functions are called by a command
-
     own = SimpleNamespace(__annotations__={**function.__annotations__, "return": None})
     return inspect.signature(function), get_type_hints(own, inspect.unwrap(function).__globals__, include_extras=True)
 

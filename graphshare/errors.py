@@ -6,7 +6,9 @@ raises once, so that one run reports all of them. ``cli/main.py`` alone maps err
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 import msgspec
 
@@ -80,6 +82,22 @@ class InputError(GraphshareError):
 
 class RefusedError(GraphshareError):
     """The input is valid but the request is not: a collision, a pattern that matches nothing, an unknown target."""
+
+
+class HasPlace(Protocol):
+    """What was read from a file: ``where`` is what messages call that."""
+
+    @property
+    def where(self) -> str: ...
+
+
+@contextmanager
+def locate_refusals(source: HasPlace) -> Iterator[None]:
+    """Name the file of ``source`` in refusals that do not name a file."""
+    try:
+        yield
+    except RefusedError as error:
+        raise error.with_location(source.where) from error.__cause__
 
 
 class MemoryLimitError(RefusedError):

@@ -18,6 +18,9 @@ from types import FrameType
 from typing import NoReturn
 
 from graphshare.errors import Fault, RefusedError, UsageError
+
+if sys.platform != "win32":
+    import resource
 from graphshare.text.format import format_bytes
 
 _FREE = 32 << 20  # bytes that may be taken without asking the system what is available
@@ -141,8 +144,6 @@ def _free_in_address_space() -> int | None:
     """Return what the limit of the address space (``ulimit -v``) leaves; None without one."""
     if sys.platform == "win32":
         return None
-    import resource  # start-up: few commands take much memory
-
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     pages = _read("/proc/self/statm").split()
     return limit - int(pages[0]) * resource.getpagesize() if limit != resource.RLIM_INFINITY and pages else None

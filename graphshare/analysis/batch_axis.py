@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from graphshare.analysis.name_lists import total_outputs
 from graphshare.ir.graph import Node
 from graphshare.ops.batch_axis import At, Mixes, Outcome, Use, default_rule
 from graphshare.ops.registry import find_batch_rule, signature_of
@@ -48,7 +49,7 @@ def follow_batch(
         elif isinstance(outcome, Mixes):
             couplings.append(Coupling(node, outcome.why, outcome.only_training))
             outcome = outcome.places
-        places = outcome if isinstance(outcome, list) else [outcome] * _outputs(node)
+        places = outcome if isinstance(outcome, list) else [outcome] * (total_outputs(node) or 1)
         found.update({(node, index): at for index, at in enumerate(places) if at is not None})
     return found, couplings
 
@@ -65,12 +66,6 @@ def _placed(outcome: Outcome) -> Outcome:
     places = outcome if isinstance(outcome, list) else [outcome]
     lost = (isinstance(at, At) and (at.axis < 0 or (at.rank is not None and at.axis >= at.rank)) for at in places)
     return "moves the samples to an axis that there is not" if any(lost) else outcome
-
-
-def _outputs(node: Node) -> int:
-    signature = signature_of(node)
-    outputs = signature.outputs(node.attrs) if signature is not None else None
-    return outputs.total if outputs is not None else node.num_outputs or 1
 
 
 def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:

@@ -18,6 +18,7 @@ from graphshare.errors import Fault
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import auxiliary_slots, name_inputs, signature_of
+from graphshare.ops.signature import OutputList
 from graphshare.text.format import format_count
 
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
@@ -134,8 +135,7 @@ def visible_outputs(node: Node) -> Iterator[Entry]:
     """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
     if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
-    signature = signature_of(node) if not node.is_variable else None
-    outputs = signature.outputs(node.attrs) if signature else None
+    outputs = _find_outputs(node)
     count = outputs.visible if outputs else 1 if node.is_variable else max(node.num_outputs or 1, 1)
     return (Entry(node, i) for i in range(count))
 
@@ -144,14 +144,18 @@ def total_outputs(node: Node) -> int | None:
     """Return the number of outputs of ``node``, hidden ones included: by its operator, else as its file counts, else None."""
     if node.is_variable:
         return 1
-    signature = signature_of(node)
-    outputs = signature.outputs(node.attrs) if signature else None
+    outputs = _find_outputs(node)
     return outputs.total if outputs else node.num_outputs
 
 
+def _find_outputs(node: Node) -> OutputList | None:
+    """Return the outputs that an operator has by its signature and attributes; None where it is not known."""
+    signature = signature_of(node) if not node.is_variable else None
+    return signature.outputs(node.attrs) if signature else None
+
+
 def _label(node: Node, index: int) -> str:
-    signature = signature_of(node)
-    outputs = signature.outputs(node.attrs) if signature else None
+    outputs = _find_outputs(node)
     if outputs is not None:
         return outputs.label(index)
     several = (node.num_outputs or 1) > 1 or index > 0

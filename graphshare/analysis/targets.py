@@ -100,8 +100,3 @@ def _tell_apart(entries: Sequence[Entry]) -> str:
     if len(values) == len(entries) and all(entry.node.details.label for entry in entries):
         return f"name a value instead: {format_names(values)}"
     return "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
-
-
-def target_names(entries: Iterable[Entry]) -> list[str]:
-    """Return the output names of ``entries``."""
-    return [output_name(entry) for entry in entries]

@@ -8,10 +8,9 @@ from typing import Any
 
 from graphshare.arguments import Natural
 from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, find_roles
-from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.choices import Choice, Duplication, ModeOrBatch

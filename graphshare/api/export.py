@@ -27,10 +27,10 @@ from graphshare.api.onnx_translation import (
 )
 from graphshare.arguments import Natural, NotNegative, Seconds
 from graphshare.checkpoint.arguments import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.outputs import input_files, place_result
-from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
+from graphshare.checkpoint.save import input_files, place_result
+from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.prepare.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.export_onnx.translate import translate_graph

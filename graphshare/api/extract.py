@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
-from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
+from graphshare.errors import locate_refusals
 from graphshare.rewrite.extract import extract as cut_out
 from graphshare.rewrite.group.switch import take_branch
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
-from msgspec.structs import replace
-
-from graphshare.analysis.name_lists import output_name
 from graphshare.arguments import Natural, NotNegative, Seconds
 from graphshare.checkpoint.arguments import Model, as_checkpoint
-from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError, RefusedError, UsageError
+from graphshare.errors import (
+    Fault,
+    RefusedError,
+    UsageError,
+    locate_refusals,
+)
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.ir.graph import Entry, Graph
-from graphshare.resources import chosen_memory, resource_limits
-from graphshare.rewrite.fold.fold import Folding, FoldingProof
+from graphshare.resources import resource_limits
 from graphshare.rewrite.fold.fold import fold as fold_layers
-
-_ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
-"""Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
 
 
 def fold(
@@ -73,51 +67,6 @@ def fold(
         folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
         if not (verify and report.count and format_.supports(Capability.FOLD_PROOF)):
             return folded
-        return _prove(folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance)
+        from graphshare.verification.whole_model import prove_folding  # start-up: --help must not import numpy
 
-
-def _prove(
-    folded: Checkpoint, report: Folding, source: Checkpoint, dtypes: Collection[str], tolerance: float | None
-) -> Checkpoint:
-    """Return a folded model, whose new weights have ``dtypes``, with its proof or a note why there is none.
-
-    Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
-    """
-    from graphshare.execute.engines.session_model import SessionPart
-    from graphshare.execute.prepare.declared_inputs import draw_values  # start-up: --help must not import numpy
-    from graphshare.verification.compare import Tolerance, compare_runs, tolerate_export
-    from graphshare.verification.report import value_stage
-    from graphshare.verification.runners import SessionRunner
-
-    by_dtype = tolerate_export(tolerance).by_dtype
-    rounding = max(_ROUNDING[dtype] for dtype in dtypes) if tolerance is None else 0.0
-    limit = Tolerance(atol=rounding, of_largest=max(by_dtype[dtype] for dtype in dtypes))
-    norms = {name: None for one in report.folded for name in one.norms}
-    heads = [[*one.graph.heads, *_find_inner(one.graph, norms)] for one in (source, folded)]
-    count = len(source.graph.heads)
-    try:
-        before, after = (
-            SessionPart(one.graph, entries, one.parameter_file, one.where)
-            for one, entries in zip((source, folded), heads, strict=True)
-        )
-        drawn = draw_values(before, {}, {}, seed=0)
-        runners = SessionRunner(before, drawn.values, drawn.outputs), SessionRunner(after, drawn.values)
-        values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
-    except GraphshareError as error:
-        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
-            raise
-        reason = error.faults[0].message
-        return replace(folded, notes=(*folded.notes, f"not proved, as onnxruntime did not compute the models: {reason}"))
-    if not values:
-        hint = "nothing was written; `tolerance` allows a larger difference"
-        raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in value_stage([values]).details])
-    relative = [output.of_largest for output in values.outputs if output.reference in norms and output.of_largest is not None]
-    largest = max(output.comparison.max_abs for output in values.outputs[:count])
-    return replace(folded, report=replace(report, proof=FoldingProof(count, largest, len(norms), max(relative, default=None))))
-
-
-def _find_inner(graph: Graph, names: Mapping[str, object]) -> list[Entry]:
-    """Return the outputs of these names that are not heads of a graph, in the order of the names."""
-    heads = {output_name(head) for head in graph.heads}
-    nodes = {node.name: node for node in graph.nodes if node.op}
-    return [Entry(nodes[name]) for name in names if name not in heads]
+        return prove_folding(folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance)

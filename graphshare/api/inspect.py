@@ -10,9 +10,9 @@ import msgspec
 
 from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles, find_roles
 from graphshare.checkpoint.folder import Sieve, find_models
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import RefusedError
+from graphshare.errors import RefusedError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.inspection.folder import ModelFacts, inspect_models
 from graphshare.inspection.graph import Inspection

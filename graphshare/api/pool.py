@@ -11,16 +11,16 @@ import msgspec
 
 from graphshare.arguments import Text
 from graphshare.checkpoint.arguments import Model, as_checkpoint
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.outputs import input_files
-from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.checkpoint.save import input_files
+from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.leftovers import hold_folder
+from graphshare.files.open_source import describe_file
 from graphshare.files.paths import (
     UsedFile,
     base_name,
-    describe_file,
     exists,
     find_identity,
     is_folder,

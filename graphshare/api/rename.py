@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from graphshare.arguments import Text
 from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.map_file import (
     MapEntry,
     MapFile,
@@ -21,7 +21,7 @@ from graphshare.checkpoint.map_file import (
 )
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, UsageError, locate_refusals
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.rewrite.rename import rename as rename_nodes
 from graphshare.rewrite.rename import rename_by_rules

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from graphshare.arguments import Text
 from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, check_roles
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates

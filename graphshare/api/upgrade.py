@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphshare.checkpoint.arguments import Model, as_checkpoint
-from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
+from graphshare.errors import locate_refusals
 from graphshare.formats.model_format import Capability, require
 from graphshare.formats.mxnet.relayout import relayout
 from graphshare.ir.graph import Branch, Kept, Rewrite

@@ -10,7 +10,7 @@ import msgspec
 from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import ListedFile
-from graphshare.files.path_matches import match_path
+from graphshare.files.path_matches import find_below, match_path
 from graphshare.files.paths import base_name, is_folder, is_surely_file, join, split
 from graphshare.formats.model_format import load_format
 from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
@@ -152,11 +152,9 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
 
 
 def _list_remote(url: str, sieve: Sieve) -> _Files:
-    from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
-
     head, last, _ = split_url(url)
     start = len(f"{head}{last}/" if last else head)
-    return _group_by_folder(file for file in find_files(url) if sieve.admits(url, "".join(split_url(file.path)[:2])[start:]))
+    return _group_by_folder(file for file in find_below(url) if sieve.admits(url, "".join(split_url(file.path)[:2])[start:]))
 
 
 def _group_by_folder(files: Iterable[ListedFile]) -> dict[str, dict[str, ListedFile]]:

@@ -6,12 +6,10 @@ A checkpoint is a pair of files as MXNet's ``save_checkpoint`` names them: ``STE
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from graphshare.arguments import Natural
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.paths import (
     STDIN,
     base_name,
@@ -29,6 +27,7 @@ from graphshare.files.paths import (
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
 from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, STEM_END, params_path, split_params, suggest_graph
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, local_path, redact
@@ -63,11 +62,16 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
                 Fault(f"`epoch={epoch}` needs a stem, but {source!r} is a file", hint="name the parameter file with `params`")
             )
         graph = format_.read(file)
-    if params:
-        from graphshare.formats.params.registry import read_index  # start-up: graphs alone need no parameter format
-    index = read_index(params) if params else format_.index_parameters(graph)
+    index = read_parameters(params) if params else format_.index_parameters(graph)
     number = split_params(params) if params else None
     return Checkpoint(graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0)
+
+
+def read_parameters(path: str) -> ParameterFile:
+    """Return the index of a parameter file. Raises InputError when it cannot be read."""
+    from graphshare.formats.params.registry import read_index  # start-up: graphs alone need no parameter format
+
+    return read_index(path)
 
 
 def load_both(
@@ -117,15 +121,6 @@ def graph_path(source: str) -> tuple[str, str]:
 def find_by_stem(stem: str) -> str:
     """Return the file of the model that a stem names; an empty text where there is none."""
     return next((path for names in FORMAT_NAMES.values() if exists(path := extend(stem, names.suffix))), "")
-
-
-@contextmanager
-def locate_refusals(source: Checkpoint) -> Iterator[None]:
-    """Name the graph's file in refusals that do not name a file."""
-    try:
-        yield
-    except RefusedError as error:
-        raise error.with_location(source.where) from error.__cause__
 
 
 def sibling_params(stem: str, epoch: int | None) -> str | None:

@@ -5,12 +5,12 @@ The images of nodes decide which record is written under which names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_variables
+from graphshare.analysis.name_lists import Implied, implied_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles, disagreements, implied_role
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.open_source import reopen_source
@@ -20,7 +20,7 @@ from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ops.registry import canonical, signature_of
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
-from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
+from graphshare.text.names import join_key, split_key
 from graphshare.text.summary import Table, format_html
 
 if TYPE_CHECKING:
@@ -197,31 +197,28 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
         RefusedError: two records would get one name; all such names are listed.
     """
     held = frozenset(split_key(record.key or "")[1] for record in params.records)
-    branches = [_Names(branch, rewrite, held) for branch in rewrite.branches]
+    sources = dict.fromkeys(branch.source for branch in rewrite.branches)
+    implied = {source: list(implied_variables(source)) for source in sources}
+    branches = [_list_new_names(branch, rewrite, held, implied[branch.source]) for branch in rewrite.branches]
     plan: Plan = []
     taken: dict[str, str] = {}
     faults: dict[str, Fault] = {}
     for number, names in enumerate(branches):
         for record in params.records:
             kind, name = split_key(record.key or "")
-            claimed = any(name in other.new for other in branches)
-            new = names.new.get(name, ()) if claimed else (name,) if number == 0 and not drop_unused else ()
+            claimed = any(name in other for other in branches)
+            new = names.get(name, ()) if claimed else (name,) if number == 0 and not drop_unused else ()
             for key in (join_key(kind, n) for n in new):
                 owner = taken.setdefault(key, record.key or "")
                 if owner != record.key:
                     faults.setdefault(
                         key, Fault(f"records {owner!r} and {record.key!r} would both become {key!r}", where=params.path)
                     )
-                elif not _is_planned(plan, record, key, number):
+                elif number == 0 or key != record.key:  # a tied parameter is written once
                     plan.append((record, key))
     if faults:
         raise RefusedError(faults.values())
     return plan
-
-
-def _is_planned(plan: Plan, record: Record, key: str, number: int) -> bool:
-    """Return whether an earlier branch wrote the record under this name already: a tied parameter is written once."""
-    return number > 0 and key == record.key
 
 
 def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
@@ -231,10 +228,10 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
         RefusedError: the file has records, and none has the name of a variable.
     """
     held = list_parameter_names(params)
-    if params is None or not held or find_format(graph).holds_parameters:
+    if params is None or not held or any(node.name in held for node in graph.variables()):
         return
     known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
-    if held.isdisjoint(known):
+    if held.isdisjoint(known) and not find_format(graph).holds_parameters:
         hint = f"it holds {format_names(sorted(held), 4)}; the graph's variables are {format_names(sorted(known), 4)}"
         raise RefusedError(Fault("holds no parameter of this graph", where=params.path, hint=hint))
 
@@ -274,13 +271,14 @@ def _wrong_prefixes(params: ParameterFile, graph: Graph, roles: Mapping[Node, Ro
     kinds: dict[str, set[str]] = {}
     for name, role in [*((node.name, role) for node, role in roles.items()), *implied.items()]:
         kinds.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
-    for node in graph.nodes:
+    split = ((record.key or "", *split_key(record.key or "")) for record in params.records)
+    wrong = [(key, name) for key, kind, name in split if kind and kind not in kinds.get(name, (kind,))]
+    unclear: set[str] = set()
+    for node in graph.nodes if wrong else ():
         signature = signature_of(node)
         if not node.is_variable and (signature is None or not signature.inputs_known):  # it may mutate any input
-            for entry in node.inputs:
-                kinds.setdefault(entry.node.name, set()).update(RECORD_PREFIXES)
-    split = ((record.key or "", *split_key(record.key or "")) for record in params.records)
-    return [key for key, kind, name in split if kind and kind not in kinds.get(name, (kind,))]
+            unclear.update(entry.node.name for entry in node.inputs)
+    return [key for key, name in wrong if name not in unclear]
 
 
 def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
@@ -299,21 +297,21 @@ def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
     return owners
 
 
-class _Names:
-    """The new names of each old name in one branch, implied variables included."""
-
-    def __init__(self, branch: Branch, rewrite: Rewrite, held: Collection[str]) -> None:
-        new: dict[str, dict[str, None]] = {}
-        owners = _owners(branch, held)
-        for node in branch.source.variables():
-            image = branch.images.get(node)
-            names = new.setdefault(node.name, {})
-            if image is not None and owners[image] == node.name:
-                names[image.name] = None
-        renamed = {rename.old: rename.new for rename in rewrite.renames if rename.branch == branch.label}
-        for implied in implied_variables(branch.source):
-            names = new.setdefault(implied.name, {})
-            image = branch.images.get(implied.node)
-            if image is not None and canonical(image.op) == canonical(implied.node.op):  # what became another has no such input
-                names[renamed.get(implied.name, implied.name)] = None
-        self.new = {name: tuple(names) for name, names in new.items()}
+def _list_new_names(
+    branch: Branch, rewrite: Rewrite, held: Collection[str], implied: Iterable[Implied]
+) -> Mapping[str, Collection[str]]:
+    """Return the new names of each old name in one branch, those of ``implied`` variables included."""
+    new: dict[str, dict[str, None]] = {}
+    owners = _owners(branch, held)
+    for node in branch.source.variables():
+        image = branch.images.get(node)
+        names = new.setdefault(node.name, {})
+        if image is not None and owners[image] == node.name:
+            names[image.name] = None
+    renamed = {rename.old: rename.new for rename in rewrite.renames if rename.branch == branch.label}
+    for variable in implied:
+        names = new.setdefault(variable.name, {})
+        image = branch.images.get(variable.node)
+        if image is not None and canonical(image.op) == canonical(variable.node.op):  # what became another has no such input
+            names[renamed.get(variable.name, variable.name)] = None
+    return new

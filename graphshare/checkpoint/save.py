@@ -1,4 +1,4 @@
-"""Save what a command or function made: the graph, its parameters, the map and arrays, all of them or none.
+"""Save what a command or function made: where the graph, its parameters, the map and arrays go, and all of them or none.
 
 Everything is written beside its target and checked before the first file is put in place.
 """
@@ -9,21 +9,231 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from graphshare.checkpoint.load import StrPath, locate_refusals
+import msgspec
+
+from graphshare.checkpoint.load import StrPath, list_siblings, read_parameters
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
-from graphshare.checkpoint.parameters import split_by_origin
-from graphshare.errors import Fault, OutputError, UsageError
+from graphshare.checkpoint.parameters import notes_on, split_by_origin
+from graphshare.errors import Fault, GraphshareError, OutputError, UsageError, locate_refusals
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.paths import STDOUT, Content, UsedFile, base_name, refuse_inputs_as_outputs
+from graphshare.files.paths import (
+    STDIN,
+    STDOUT,
+    Content,
+    UsedFile,
+    base_name,
+    extend,
+    find_identity,
+    is_directory,
+    is_stem,
+    join,
+    refuse_inputs_as_outputs,
+)
 from graphshare.files.staged_file import output_error
-from graphshare.formats.model_format import Capability, CopiedWeights, SaveOptions, find_format, require
+from graphshare.formats.model_format import (
+    Capability,
+    CopiedWeights,
+    ModelFormat,
+    SaveOptions,
+    find_format,
+    load_format,
+    require,
+)
+from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, name_of_file, params_path, stem_of
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.resources import end_time_limit
+from graphshare.text.format import shorten
+from graphshare.text.urls import is_url, local_path
+
+_LONGEST_NOTE = 200  # characters: a file from before may lack hundreds of names
+_CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map": "map", "arrays": "arrays"}
+
+
+class Outputs(msgspec.Struct, frozen=True):
+    """Where results go; ``-`` is stdout, for the graph or for arrays, and an empty text means nowhere.
+
+    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files that were read beside those of the model.
+    """
+
+    graph: str = ""
+    params: str = ""
+    map: str = ""
+    arrays: str = ""
+    in_place: bool = False
+    inputs: tuple[UsedFile, ...] = ()
+
+    def files(self) -> list[str]:
+        """Return the files among them."""
+        return [path for path in (self.graph, self.params, self.map, self.arrays) if path and path != "-"]
+
+
+def resolve_outputs(
+    model: Checkpoint,
+    out: StrPath | None,
+    params: StrPath | None = None,
+    map: StrPath | None = None,
+    *,
+    dry_run: bool = False,
+    in_place: bool = False,
+    inputs: Sequence[UsedFile] = (),
+) -> Outputs:
+    """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a stem.
+
+    A directory and a stem name the parameters too. With ``in_place`` the model replaces its own files, if ``out`` is its own
+    graph or is not given.
+
+    Raises:
+        UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
+        RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
+    """
+    out, params, map = ("" if path is None else local_path(os.fspath(path)) for path in (out, params, map))
+    has_params, format_ = model.parameter_file is not None, find_format(model.graph)
+    if in_place and (not out or _is_own_graph(out, model)):
+        graph, params = _own_files(model, params)
+        out = out or graph
+    stem = join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
+    if stem:
+        params = params or (params_path(stem, model.epoch) if has_params and not format_.holds_parameters else "")
+        out = extend(stem, format_.names.suffix)
+    params, map = _place_params(params, model), place_result(map, model, "-map.json")
+    _check_places(model, format_, out, params, map, dry_run=dry_run)
+    outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
+    check_outputs(outputs, model)
+    return outputs
+
+
+def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str, map: str, *, dry_run: bool) -> None:
+    """Refuse a map on stdout, parameters without a place and a place without parameters. Raises UsageError; all are listed."""
+    has_params = model.parameter_file is not None
+    if params:
+        format_.require(Capability.PARAMETER_FILE, what="`save(params=...)`", where=model.where)
+    faults = [] if out == "-" else _check_suffix(format_, out)
+    if map == "-":
+        faults.append(Fault("the map cannot go to stdout", hint="name a file with `save(map=...)`"))
+    if params and not has_params:
+        hint = "name the parameter file with `params`"
+        faults.append(Fault("`save(params=...)` has nothing to write: there is no parameter file", hint=hint))
+    if has_params and model.needs_params and not params and not dry_run and not format_.holds_parameters:
+        hint = "add `save(params=FILE)`, or write both under a stem (`out='siam'`)"
+        faults.append(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
+    if faults:
+        raise UsageError(faults)
+
+
+def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
+    """Return the fault of an output whose suffix is that of another format of graphs."""
+    suffix = os.path.splitext(out)[1].lower()
+    for name, names in FORMAT_NAMES.items():
+        if suffix == names.extension and name != format_.name:
+            hint = f"let it end in {format_.names.extension}; `graphshare export` writes an MXNet model as ONNX"
+            return [Fault(f"is the path of {load_format(name).file}, and {format_.file} is written", where=out, hint=hint)]
+    return []
+
+
+def resolve_run_outputs(
+    model: Checkpoint, arrays: str, params: str = "", *, in_place: bool = False, inputs: Sequence[UsedFile] = ()
+) -> Outputs:
+    """Return where the outputs of a run and trained parameters go; with ``in_place`` alone, into the model's parameter file.
+
+    Raises:
+        UsageError: there is no parameter file to replace.
+        RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
+    """
+    if in_place and not params:
+        if model.parameter_file is None:
+            raise UsageError(Fault("`in_place` replaces the parameter file, and there is none", hint="add `save(params=FILE)`"))
+        params = model.parameter_file.path
+    params = _place_params(params, model)
+    outputs = Outputs(params=params, arrays=place_result(arrays, model, ".npz"), in_place=in_place, inputs=tuple(inputs))
+    check_outputs(outputs, model)
+    return outputs
+
+
+def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
+    """Yield a note on each parameter file beside the new symbol file that is not written with it and does not fit it."""
+    stem = stem_of(outputs.graph)
+    if is_url(stem) or find_format(model.graph).holds_parameters or extend(stem, STEM_END) != outputs.graph:
+        return
+    others = [path for path in list_siblings(stem) if find_identity(path) != find_identity(outputs.params)]
+    for path in others:
+        try:
+            notes = notes_on(read_parameters(path), model.graph)
+        except GraphshareError as error:
+            notes = [str(error.faults[0])]
+        if notes:
+            fault = shorten(notes[0].removeprefix(f"{path}: "), _LONGEST_NOTE)
+            yield f"{path} is from before and does not fit the new {base_name(outputs.graph)}: it {fault}"
+
+
+def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
+    """Refuse outputs that would replace a file from which ``model`` was made. Raises RefusedError; all are listed."""
+    places = [(getattr(outputs, name), content) for name, content in _CONTENTS.items()]
+    used = [UsedFile(path, content) for path, content in places if path]
+    refuse_inputs_as_outputs(used, [*input_files(model), *outputs.inputs], in_place=outputs.in_place)
+
+
+def input_files(model: Checkpoint) -> Iterator[UsedFile]:
+    """Yield the files that a model and its sources were loaded from, those with the bytes of its parameters too."""
+    for source in (model, *model.sources):
+        if source.where:
+            yield UsedFile(source.where, "graph")
+        file = source.parameter_file
+        if file is not None:
+            files = {
+                file.path,
+                *(r.origin.file.path for r in file.records if r.origin is not None and r.origin.file is not None),
+            }
+            yield from (UsedFile(path, "parameters") for path in sorted(files) if path != source.where)
+
+
+def place_result(path: str, model: Checkpoint, ending: str) -> str:
+    """Return ``path``, or if it is a directory the path in it that has the model's name and ``ending``."""
+    return join(path, _name(model, path) + ending) if path and is_directory(path) else path
+
+
+def _name(model: Checkpoint, folder: str) -> str:
+    """Return the name under which a model goes into a directory. Raises UsageError for a model without one."""
+    name = base_name(model.stem) or name_of_file(model.where)
+    if not name:
+        source = "the graph comes from stdin" if model.where == STDIN else "the graph comes from no file"
+        hint = f"name it: {join(folder, 'NAME')}"
+        raise UsageError(Fault(f"{source}, so it has no name in this directory", where=folder, hint=hint))
+    return name
+
+
+def _place_params(path: str, model: Checkpoint) -> str:
+    """Return ``path``, or if it is a directory the path in it for the model's parameters, in their own format."""
+    if not path or not is_directory(path):
+        return path
+    source = model.parameter_file.path if model.parameter_file is not None else ""
+    return join(path, f"{_name(model, path)}-{model.epoch:04d}{os.path.splitext(base_name(source))[1] or '.params'}")
+
+
+def _is_own_graph(out: str, model: Checkpoint) -> bool:
+    sources = model.sources or (model,)
+    identity = find_identity(out) if out not in ("", "-") else None
+    return len(sources) == 1 and identity is not None and identity == find_identity(sources[0].where)
+
+
+def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
+    """Return the graph file and the parameter file that a model replaces. Raises UsageError where that is not one file each."""
+    sources = model.sources or (model,)
+    if len(sources) != 1:
+        raise UsageError(
+            Fault(f"{len(sources)} graphs are read, and `in_place` replaces one", hint="name the output with `out`")
+        )
+    (source,) = sources
+    if source.where in ("", STDIN):
+        raise UsageError(Fault("`in_place` replaces a file, and the graph comes from none", hint="name the output with `out`"))
+    in_model = find_format(model.graph).holds_parameters
+    if not params and model.parameter_file is not None and source.parameter_file is not None and not in_model:
+        params = source.parameter_file.path
+    return source.where, params
+
 
 _NO_OPTIONS = SaveOptions()
 
@@ -111,12 +321,12 @@ def write_outputs(
 
 
 def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool) -> None:
-    from graphshare.formats.params.convert import stage_params
-    from graphshare.formats.params.registry import SUFFIXES
-
     if target == "-":
         raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`"))
     parts = split_by_origin(file)
+    from graphshare.formats.params.convert import stage_params  # start-up: graphs alone need no parameter format
+    from graphshare.formats.params.registry import SUFFIXES
+
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
     np_shape = (len(parts) > 1 or in_memory) and any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and graph.attrs.get("is_np_shape", ("int", 0))[1] == 1

@@ -13,12 +13,14 @@ from typing import Any, NoReturn
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.files.schema import explain
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.source import recognize_style, restyle
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.wrong_file import refuse_json
 from graphshare.ir.graph import Graph
 from graphshare.reports.model import Steps, format_path, parse_path
 
@@ -81,9 +83,6 @@ def read_document(data: bytes, *, where: str = "") -> Reading:
 
 def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
     """Sort the faults of a document that is JSON and not a graph into their stages."""
-    from graphshare.files.schema import explain  # start-up: sound files need no schema
-    from graphshare.formats.wrong_file import refuse_json
-
     fault = refuse_json(reading.value) if isinstance(reading.value, dict) else None
     if fault is not None:
         reading.schema_faults = [msgspec.structs.replace(fault, hint=error.faults[0].hint)]

@@ -17,6 +17,8 @@ from graphshare.cli.command import LIMITS
 from graphshare.cli.console import say
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import CopiedWeights
+from graphshare.resources import memory_limit, parse_size, time_error
+from graphshare.resources import time_limit as end_after
 from graphshare.text.names import split_pair
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,8 +36,6 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
     """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
     if text is not None and not context.resilient_parsing:
-        from graphshare.resources import memory_limit, parse_size  # start-up: few commands have a limit
-
         _limits_of(context).enter_context(memory_limit(parse_size(text)))
 
 
@@ -43,7 +43,6 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
     """End the command after ``seconds``, also where native code does not return: files are not written at that time."""
     if seconds is None or context.resilient_parsing:
         return
-    from graphshare.resources import time_error, time_limit  # start-up: few commands have a limit
 
     def overrun() -> None:
         error = time_error(seconds)
@@ -51,7 +50,7 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
         say(error.faults[0].hint, style="hint")
         os._exit(_FAILED)
 
-    _limits_of(context).enter_context(time_limit(seconds, overrun=overrun))
+    _limits_of(context).enter_context(end_after(seconds, overrun=overrun))
 
 
 def _limits_of(context: click.Context) -> ExitStack:

@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.outputs import Outputs, find_stale, resolve_outputs
-from graphshare.checkpoint.save import choose_options, write_outputs
+from graphshare.checkpoint.save import Outputs, choose_options, find_stale, resolve_outputs, write_outputs
 from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import Content, UsedFile

@@ -6,7 +6,7 @@ import shlex
 
 from graphshare.analysis.roles import AS_INPUT, Kind
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.outputs import Outputs
+from graphshare.checkpoint.save import Outputs
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written
 from graphshare.formats.model_format import Capability, find_format

@@ -11,11 +11,11 @@ import msgspec
 from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.arguments import NotNegative
 from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, compare
-from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.compare import Change

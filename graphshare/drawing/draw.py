@@ -13,7 +13,7 @@ from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import assign_roles
 from graphshare.arguments import Natural, Text
 from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.map_file import MapFile, Place, read_map
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.drawing.graphviz import IMAGES, format_dot, render_image
@@ -21,7 +21,7 @@ from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
 from graphshare.drawing.palette import LIGHT, THEMES
 from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, make_foldable_picture, make_picture
 from graphshare.drawing.svg import format_svg
-from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
 from graphshare.files.paths import base_name
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.lookup import RecordsByName

@@ -20,9 +20,8 @@ from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
 from graphshare.arguments import Natural
 from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
-from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
-from graphshare.errors import Fault, RefusedError
+from graphshare.errors import Fault, RefusedError, locate_refusals
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
 from graphshare.execute.engines.session_model import SessionPart

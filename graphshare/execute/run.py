@@ -19,9 +19,8 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.targets import resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import require_runtime
 from graphshare.execute.engines.registry import AUTO, NUMPY, ONNXRUNTIME, create_executor

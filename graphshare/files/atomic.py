@@ -26,7 +26,7 @@ import msgspec
 
 from graphshare.errors import Fault, OutputError, RefusedError
 from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
-from graphshare.files.paths import is_snapshot
+from graphshare.files.paths import find_identity, is_snapshot
 from graphshare.files.staged_file import StagedFile, find_descriptor, note_output, output_error
 from graphshare.text.urls import is_url, local_path
 
@@ -126,7 +126,7 @@ class OutputTransaction:
         if stat.S_ISCHR(status.st_mode):
             return
         key = (status.st_dev, status.st_ino)
-        others = [_identity(path) for output in self._outputs for path in (output.place, output.temporary) if path]
+        others = [find_identity(path) for output in self._outputs for path in (output.place, output.temporary) if path]
         if key in self._streams or key in others:
             raise _refuse_two_outputs(target)
         self._streams[key] = target
@@ -140,10 +140,9 @@ class OutputTransaction:
         if key in self._streams:
             raise _refuse_two_outputs(target)
         for number, stream in ((1, "stdout"), (2, "stderr")):
-            with contextlib.suppress(OSError):
-                if key == _key(os.fstat(number)):
-                    hint = "give each its own path"
-                    raise RefusedError(Fault(f"is also where {stream} goes", where=target, hint=hint))
+            if key == find_identity(number):
+                hint = "give each its own path"
+                raise RefusedError(Fault(f"is also where {stream} goes", where=target, hint=hint))
 
     def _remove_leftovers(self, place: str) -> None:
         folder = os.path.dirname(place)
@@ -242,16 +241,6 @@ def _refuse_name(target: str, *, is_folder: bool) -> None:
 
 def _refuse_two_outputs(target: str) -> RefusedError:
     return RefusedError(Fault("is named for two outputs", where=target, hint="give each output its own path"))
-
-
-def _key(status: os.stat_result) -> tuple[int, int] | None:
-    """Return what identifies a regular file; None for others."""
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    status = _status(path)
-    return None if status is None else _key(status)
 
 
 def _status(path: str) -> os.stat_result | None:

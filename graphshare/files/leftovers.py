@@ -18,6 +18,7 @@ from zlib import crc32
 
 try:
     import fcntl
+    import resource
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
@@ -172,8 +173,6 @@ def _start(name: str) -> str:
 
 def _raise_descriptor_limit() -> bool:
     """Let this process open as many files as it may: one command can have thousands of outputs."""
-    import resource  # rarely needed, and not on Windows
-
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return True

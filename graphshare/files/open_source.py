@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
-from graphshare.files.byte_source import BUSY, ByteSource, HeldBytes, Identity, raise_shrunk
+from graphshare.files.byte_source import BUSY, ByteSource, HeldBytes, Identity, ListedFile, raise_shrunk
 from graphshare.files.paths import STDIN, refuse_missing, suggest_files
 from graphshare.text.urls import is_url, local_path
 
@@ -143,6 +143,15 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
             return b"".join(pieces)
     with open_source(path) as source:
         return source.read_at(0, min(source.size, most))
+
+
+def describe_file(path: str) -> ListedFile:
+    """Return the size of a file and what changes with its content. Raises InputError when a file at a URL cannot be read."""
+    if not is_url(path):
+        status = os.stat(path)
+        return ListedFile(path, status.st_size, str(status.st_mtime_ns))
+    with open_source(path) as source:
+        return ListedFile(path, source.size, str(source.identity[-1]))
 
 
 def reopen_source(path: str, identity: Identity, held: bytes = b"") -> ByteSource:

@@ -49,14 +49,19 @@ def list_matches(pattern: str) -> list[ListedFile]:
 
 def list_candidates(pattern: str) -> list[ListedFile]:
     """Return the files below the folder before the first wildcard of a URL, as many levels down as the pattern has."""
-    from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
-
     root = find_root(pattern)
     head, name, _ = split_url(pattern)
     rest = (head + name)[len(split_url(root)[0]) :]
     depth = rest.count("/") + 1
     # A store lists a thousand objects with a request, of any folders; a web server lists folder by folder.
-    return find_files(root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None)
+    return find_below(root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None)
+
+
+def find_below(folder: str, *, depth: int | None = None) -> list[ListedFile]:
+    """Return the files below the folder of a URL, at most ``depth`` levels down. Raises InputError when it is not there."""
+    from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
+
+    return find_files(folder, depth=depth)
 
 
 def find_root(pattern: str) -> str:

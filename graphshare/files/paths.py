@@ -39,9 +39,7 @@ def is_folder(path: str) -> bool:
     """Return whether a folder is there."""
     if not is_url(path):
         return os.path.isdir(path)
-    from graphshare.files.remote.listing import is_remote_folder  # start-up: only URLs need it
-
-    return not is_surely_file(path) and is_remote_folder(path)
+    return not is_surely_file(path) and (split_url(path)[1] == "" or _find_kind(path) == "folder")
 
 
 def is_surely_file(url: str) -> bool:
@@ -72,17 +70,6 @@ def extend(path: str, ending: str) -> str:
     return extend_url(path, ending) if is_url(path) else f"{path}{ending}"
 
 
-def describe_file(path: str) -> ListedFile:
-    """Return the size of a file and what changes with its content. Raises InputError when a file at a URL cannot be read."""
-    if not is_url(path):
-        status = os.stat(path)
-        return ListedFile(path, status.st_size, str(status.st_mtime_ns))
-    from graphshare.files.remote.source import open_url  # start-up: only URLs need it
-
-    with open_url(path) as source:
-        return ListedFile(path, source.size, str(source.identity[-1]))
-
-
 def list_names(folder: str, *, prefix: str = "") -> list[str]:
     """Return the names in a folder (of a URL, those of files) that begin with ``prefix``, sorted.
 
@@ -92,9 +79,14 @@ def list_names(folder: str, *, prefix: str = "") -> list[str]:
     """
     if not is_url(folder):
         return sorted(name for name in os.listdir(folder or ".") if name.startswith(prefix))
+    return [split(file.path)[1] for file in list_remote(folder, prefix=prefix)]
+
+
+def list_remote(folder: str, *, prefix: str = "") -> list[ListedFile]:
+    """Return the files in the folder of a URL whose names begin with ``prefix``. Raises InputError when it cannot be read."""
     from graphshare.files.remote.listing import list_folder  # start-up: only URLs need it
 
-    return [split(file.path)[1] for file in list_folder(folder, prefix=prefix)]
+    return list_folder(folder, prefix=prefix)
 
 
 def is_listed_file(folder: str, name: str) -> bool:

@@ -29,8 +29,7 @@ def load_schema(name: str) -> dict[str, Any]:
 
 def explain(document: Any, name: str) -> list[Fault]:
     """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``; none when it fits."""
-    from jsonschema import Draft202012Validator  # start-up: only a file with faults needs jsonschema
-    from jsonschema.validators import extend
+    from jsonschema.validators import Draft202012Validator, extend  # start-up: only a file with faults needs jsonschema
 
     # For JSON Schema 1.0 is an integer; MXNet refuses it, and so does the typed decode.
     checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)

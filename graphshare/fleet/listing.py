@@ -17,7 +17,7 @@ from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_root, is_pattern, list_candidates, match_path
-from graphshare.files.paths import is_file, is_folder, split
+from graphshare.files.paths import is_file, is_folder, list_remote, split
 from graphshare.fleet.records import FleetModel
 from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, STEM_END, stem_of
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
@@ -110,13 +110,11 @@ def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
         wanted = _without_tail(pattern)[start:]
         globs = [wanted, *(wanted + suffix for suffix in _SUFFIXES)] if _may_be_stem(wanted) else [wanted]
         return _select(list_candidates(pattern), globs, _ends_of(wanted), start)
-    from graphshare.files.remote.listing import list_folder  # start-up: only URLs need it
-
     folder, name = split(pattern)
     start = len(_without_tail(folder))
     if name:
         try:
-            files = list_folder(folder, prefix=stem_of(name))
+            files = list_remote(folder, prefix=stem_of(name))
         except InputError:  # a server without a list of its files
             files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []
         for graph in (pattern, *(extend_url(pattern, suffix) for suffix in _SUFFIXES)):

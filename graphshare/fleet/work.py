@@ -15,12 +15,15 @@ import msgspec
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.files.byte_source import ListedFile
 from graphshare.files.leftovers import FolderMemory, remember_folders
-from graphshare.files.paths import describe_file
+from graphshare.files.open_source import describe_file
 from graphshare.files.staged_file import overwriting
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
 from graphshare.resources import TimeUp, memory_limit, time_error, time_limit
 from graphshare.text.format import escape_surrogates, format_count, shorten
 from graphshare.text.urls import is_url, redact
+
+if sys.platform != "win32":
+    import resource
 
 _FOLDERS = FolderMemory()
 _LONGEST_ERROR = 2000  # characters
@@ -141,8 +144,6 @@ def _limit_data(size: int | None) -> Iterator[None]:
     if size is None or sys.platform != "linux":
         yield
         return
-    import resource  # not on Windows
-
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with open("/proc/self/statm", encoding="ascii") as file:
         held = int(file.read().split()[5]) * resource.getpagesize()

@@ -11,9 +11,9 @@ import msgspec
 from graphshare.analysis.branches import pair_all
 from graphshare.arguments import Natural, NotNegative, Positive, Seconds
 from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
-from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
 from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.formats.model_format import Capability, find_format, has_kernels, require

@@ -1,8 +1,10 @@
-"""ONNX models as their files have them, node by node and byte by byte, compared bit for bit."""
+"""ONNX models before and after a change, computed by onnxruntime: bit for bit as their files have them, or folded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
@@ -11,11 +13,16 @@ from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.staging import encode_for_session
-from graphshare.ir.graph import Entry
+from graphshare.ir.graph import Entry, Graph
 from graphshare.resources import chosen_memory
+from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.compare import EXACT, compare_values
+from graphshare.verification.compare import EXACT, Tolerance, compare_runs, compare_values, tolerate_export
+from graphshare.verification.report import value_stage
+from graphshare.verification.runners import SessionRunner
 
+_ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
+"""Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
 ModelContent = Callable[[], tuple[bytes, str]]
 """Returns the bytes of a model and the directory of its external data."""
 
@@ -68,3 +75,44 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     if any(not compare_values(a, b, EXACT).identical for a, b in zip(again, wanted, strict=True)):
         return "not compared: two runs of the model itself differ"
     raise DisprovedError(Fault(f"computes other bits than its source: {format_names(other)}", where=where, hint=hint))
+
+
+def prove_folding(
+    folded: Checkpoint, report: Folding, source: Checkpoint, dtypes: Collection[str], tolerance: float | None
+) -> Checkpoint:
+    """Return a folded model, whose new weights have ``dtypes``, with its proof or a note why there is none.
+
+    Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
+    """
+    by_dtype = tolerate_export(tolerance).by_dtype
+    rounding = max(_ROUNDING[dtype] for dtype in dtypes) if tolerance is None else 0.0
+    limit = Tolerance(atol=rounding, of_largest=max(by_dtype[dtype] for dtype in dtypes))
+    norms = {name: None for one in report.folded for name in one.norms}
+    heads = [[*one.graph.heads, *_find_inner(one.graph, norms)] for one in (source, folded)]
+    count = len(source.graph.heads)
+    try:
+        before, after = (
+            SessionPart(one.graph, entries, one.parameter_file, one.where)
+            for one, entries in zip((source, folded), heads, strict=True)
+        )
+        drawn = draw_values(before, {}, {}, seed=0)
+        runners = SessionRunner(before, drawn.values, drawn.outputs), SessionRunner(after, drawn.values)
+        values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
+    except GraphshareError as error:
+        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
+            raise
+        reason = error.faults[0].message
+        return replace(folded, notes=(*folded.notes, f"not proved, as onnxruntime did not compute the models: {reason}"))
+    if not values:
+        hint = "nothing was written; `tolerance` allows a larger difference"
+        raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in value_stage([values]).details])
+    relative = [output.of_largest for output in values.outputs if output.reference in norms and output.of_largest is not None]
+    largest = max(output.comparison.max_abs for output in values.outputs[:count])
+    return replace(folded, report=replace(report, proof=FoldingProof(count, largest, len(norms), max(relative, default=None))))
+
+
+def _find_inner(graph: Graph, names: Mapping[str, object]) -> list[Entry]:
+    """Return the outputs of these names that are not heads of a graph, in the order of the names."""
+    heads = {output_name(head) for head in graph.heads}
+    nodes = {node.name: node for node in graph.nodes if node.op}
+    return [Entry(nodes[name]) for name in names if name not in heads]

@@ -51,7 +51,7 @@ import pytest
 from graphshare.analysis.name_lists import NameLists
 from graphshare.checkpoint import save as results
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.outputs import Outputs
+from graphshare.checkpoint.save import Outputs
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.mxnet import staging
 from graphshare.formats.mxnet.layout import write_symbol

@@ -9,8 +9,7 @@ import click
 
 from graphshare.api.draw import draw
 from graphshare.checkpoint.load import load
-from graphshare.checkpoint.outputs import input_files, place_result
-from graphshare.checkpoint.save import write_stdout, write_text
+from graphshare.checkpoint.save import input_files, place_result, write_stdout, write_text
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say

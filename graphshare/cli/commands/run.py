@@ -12,9 +12,8 @@ import msgspec
 from graphshare.api.run import run, train
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.outputs import Outputs, resolve_run_outputs
 from graphshare.checkpoint.parameters import notes_on
-from graphshare.checkpoint.save import write_outputs
+from graphshare.checkpoint.save import Outputs, resolve_run_outputs, write_outputs
 from graphshare.cli import image_options, options, training_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import align, is_colored, name_options, put, put_json, put_table, say

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from graphshare.errors import Fault, InputError, UsageError, install_command
@@ -53,8 +54,7 @@ class OnnxSession:
             InputError: it refuses the model.
         """
         require_runtime()
-        import onnxruntime  # optional, and slow to import
-
+        onnxruntime = load_runtime()
         options = _make_options(folder, optimize=optimize, awake=awake)
         if arrays:
             self._arrays = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
@@ -94,8 +94,7 @@ def _read_dtype(text: str) -> str:
 
 def _make_options(folder: str, *, optimize: bool, awake: bool) -> SessionOptions:
     """Return the options of a session; the arguments are those of :class:`OnnxSession`."""
-    import onnxruntime  # as above
-
+    onnxruntime = load_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
     options.intra_op_num_threads = count_threads()
@@ -122,9 +121,11 @@ def has_runtime() -> bool:
     return find_spec("onnxruntime") is not None
 
 
-def load_runtime() -> None:
-    """Import onnxruntime before there is a model: that takes time and memory."""
-    import onnxruntime  # noqa: F401 - as above
+def load_runtime() -> ModuleType:
+    """Return onnxruntime, imported before there is a model where that is worth its time and memory."""
+    import onnxruntime  # optional, and slow to import
+
+    return onnxruntime  # type: ignore[no-any-return]
 
 
 def require_runtime() -> None:

@@ -40,9 +40,7 @@ def create_engine(name: str) -> Engine | None:
     if name in _registered:
         return _registered[name]()
     if name == ONNXRUNTIME:
-        from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime  # start-up: it needs the translations
-
-        return OnnxRuntime()
+        return _create_onnxruntime()
     if name == AUTO:
         return Auto()
     from importlib.metadata import entry_points  # start-up: only names that are not built in need it
@@ -54,6 +52,12 @@ def create_engine(name: str) -> Engine | None:
         raise UsageError(Fault(f"engine {name!r} is not known", hint=hint))
     create: Callable[[], Engine] = points[name].load()
     return create()
+
+
+def _create_onnxruntime() -> Engine:
+    from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime  # start-up: small graphs need no translations
+
+    return OnnxRuntime()
 
 
 # Seconds, measured with AVX-512 on ResNet-50 and smaller nets; they err on numpy's side.
@@ -87,7 +91,5 @@ class Auto:
     def compile(self, part: Part) -> Compiled:
         """Return the part in a session of onnxruntime."""
         if self._engine is None:
-            from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime  # start-up: small graphs need no translations
-
-            self._engine = OnnxRuntime()
+            self._engine = _create_onnxruntime()
         return self._engine.compile(part)

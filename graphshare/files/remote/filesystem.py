@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from shlex import quote
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, OutputError, install_command
@@ -86,11 +87,8 @@ class RemotePath:
 
 def _import_fsspec(url: str) -> Any:
     try:
-        import fsspec  # an optional package
-        import fsspec.core
+        import fsspec.core  # an optional package
     except ImportError:
-        from shlex import quote  # start-up: only this path needs it
-
         command = _DOWNLOADS.get(find_scheme(url), "").replace("{url}", quote(url))
         hint = f"{INSTALL}, or download it first: `{command}`" if command else INSTALL
         raise InputError(Fault("is a URL, and graphshare reads and writes those with fsspec", where=url, hint=hint)) from None

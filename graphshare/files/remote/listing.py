@@ -51,11 +51,6 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
     return "folder" if kind == "directory" else "file"
 
 
-def is_remote_folder(url: str) -> bool:
-    """Return whether a URL is a folder."""
-    return split_url(url)[1] == "" or find_kind(url) == "folder"
-
-
 def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
     """Return the files right in a folder whose names begin with ``prefix``, by name. Raises InputError when it is not there."""
     place = RemotePath(folder)

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
+from inspect import signature
 from typing import Any
 
 CONNECT = 10.0
@@ -56,8 +57,6 @@ def describe_timeout(error: Exception) -> str:
 
 def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of s3fs with these limits; ``configured`` are those of the user's configuration, which win."""
-    from inspect import signature  # start-up: only S3 needs it
-
     from aiobotocore.config import AioConfig  # an optional package
 
     settings: dict[str, Any] = {"connect_timeout": CONNECT, "read_timeout": SILENCE, "max_pool_connections": AT_ONCE}

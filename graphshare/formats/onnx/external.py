@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.files.paths import describe_file, split
+from graphshare.files.open_source import describe_file
+from graphshare.files.paths import split
 from graphshare.formats.model_format import CopiedWeights, WeightPlace
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.messages import ExternalRange, encode_tensor, replace_data

@@ -16,10 +16,12 @@ from graphshare.formats.model_format import Capability, Integers, ModelFormat, S
 from graphshare.formats.onnx.compose import make_parameter, take_outputs
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
+from graphshare.formats.onnx.functions import separate_functions
 from graphshare.formats.onnx.integer_inputs import find_integers
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
 from graphshare.formats.onnx.statements import find_changes
 from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, source_of
+from graphshare.formats.onnx.switch import find_switch, make_switch, open_input
 from graphshare.formats.onnx.types import list_replaceable, list_types
 from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs
 from graphshare.formats.onnx.write import encode_graph_file, list_as_read
@@ -96,18 +98,12 @@ class OnnxFormat(ModelFormat):
     def make_switch(
         self, name: str, bodies: tuple[Graph, Graph], outputs: Sequence[tuple[str, Sequence[StaticType | None]]]
     ) -> tuple[Node, Node]:
-        from graphshare.formats.onnx.switch import make_switch
-
         return make_switch(name, bodies, outputs)
 
     def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
-        from graphshare.formats.onnx.switch import open_input
-
         return open_input(node, types)
 
     def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
-        from graphshare.formats.onnx.switch import find_switch
-
         return find_switch(node)
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
@@ -142,8 +138,6 @@ class OnnxFormat(ModelFormat):
         return explain_unknown(names)
 
     def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
-        from graphshare.formats.onnx.functions import separate_functions
-
         return separate_functions(graphs)
 
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:

@@ -41,6 +41,7 @@ from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
+from graphshare.formats.params.format import WriteOptions
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
@@ -186,8 +187,7 @@ class WeightPool:
 
     def _write_indexed(self, out: StagedFile, readers: Mapping[PoolMember, ArrayReader]) -> None:
         """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
-        from graphshare.formats.params.format import WriteOptions  # start-up: most pools are no parameter file
-        from graphshare.formats.params.registry import choose_format
+        from graphshare.formats.params.registry import choose_format  # start-up: most pools are no parameter file
 
         names, named, holders = TakenNames([_METADATA]), {}, {}
         for _, member, weight in self.new:

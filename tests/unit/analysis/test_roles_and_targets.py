@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.analysis.name_lists import NameLists, implied_variables
+from graphshare.analysis.name_lists import NameLists, implied_variables, output_name
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.analysis.targets import resolve_targets, target_names
+from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
@@ -81,7 +81,7 @@ def test_targets() -> None:
     graph = read(document(nodes, [1]))
 
     def names(*wanted: str) -> list[str]:
-        return target_names(resolve_targets(wanted, graph.nodes, option="--target"))
+        return [output_name(entry) for entry in resolve_targets(wanted, graph.nodes, option="--target")]
 
     assert names("s") == ["s_output0", "s_output1"]
     assert names("s_output1", "x", "fc") == ["s_output1", "x", "fc_output"]
@@ -110,7 +110,7 @@ def test_an_expression_that_matches_a_part_of_a_name_is_shown_the_whole(expressi
     with pytest.raises(RefusedError) as caught:
         resolve_targets([expression], nodes, option="--target")
     assert caught.value.faults[0].hint == f"an expression must match the whole name: {wide} matches wherever it occurs"
-    assert target_names(resolve_targets([wide], nodes, option="--target")) == ["conv1_output"]
+    assert [output_name(entry) for entry in resolve_targets([wide], nodes, option="--target")] == ["conv1_output"]
 
 
 def test_an_expression_that_matches_nowhere_gets_no_other() -> None:

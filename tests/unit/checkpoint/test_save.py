@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.checkpoint.outputs import Outputs, resolve_outputs
-from graphshare.checkpoint.save import write_outputs
+from graphshare.checkpoint.save import Outputs, resolve_outputs, write_outputs
 from graphshare.files.paths import is_stem
 from graphshare.formats.model_format import refuse_differences
 from graphshare.resources import time_limit
