@@ -93,7 +93,9 @@ def share(
     ties = report.ties
     needs_params = bool(ties.tied or ties.renamed or ties.copied or report.renames)
     tied = follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
-    return _prove(source, tied) if report.adds_operators else tied
+    if report.reshaping is None:
+        return tied
+    return _prove(tied, follow_rewrite(tied, report.reshaping, report=report, notes=notes))
 
 
 def refuse_unused(options: Mapping[str, object], where: str) -> None:

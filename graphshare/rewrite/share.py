@@ -49,11 +49,14 @@ class Ties(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
-    """A rewrite of parameters, with the roles before it and the report. ``adds_operators`` says that a run must prove it."""
+    """A rewrite of parameters, with the roles before it and the report.
+
+    ``reshaping`` goes on from it where parameters of two shapes are tied: it adds operators, and a run must prove it.
+    """
 
     roles: Mapping[Node, Role]
     ties: Ties
-    adds_operators: bool = False
+    reshaping: Rewrite | None = None
 
 
 def plan_share(
@@ -91,11 +94,12 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     ties = {tied: kept for tied, kept in plan.ties.items() if tied not in reshaped}
     rewrite = tie(graph, ties, plan.names)
     check_isomorphic(rewrite, tied=ties.keys())
+    reshaping = None
     if reshaped:
         from graphshare.formats.onnx.transposed import tie_reshaped  # start-up: few ties are of two shapes
 
         images = rewrite.branches[0].images
-        rewrite = rewrite.then(tie_reshaped(rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped}))
+        reshaping = tie_reshaped(rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped})
     report = _report(plan, roles, rewrite)
     warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan.ties, roles))
     rules = {plan.why[node] for node in plan.ties if node in plan.why}
@@ -106,7 +110,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
         *(rewrite.graph, rewrite.branches, rewrite.renames, warnings),
         roles=roles,
         ties=report,
-        adds_operators=bool(reshaped),
+        reshaping=reshaping,
     )
 
 
@@ -139,7 +143,9 @@ def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
     def describe(node: Node) -> Tied:
         rule = plan.why.get(node)
         return Tied(
-            node.name, images[node].name, f"{rule.place}: {rule}" if rule and not rule.option else rule.place if rule else ""
+            node.name,
+            images[plan.ties.get(node, node)].name,
+            f"{rule.place}: {rule}" if rule and not rule.option else rule.place if rule else "",
         )
 
     return Ties(

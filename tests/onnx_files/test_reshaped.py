@@ -99,6 +99,24 @@ def test_an_output_can_be_a_reshape(tmp_path: Path) -> None:
     compare(source, tmp_path / "b.onnx")
 
 
+def test_unequal_weights_can_be_tied_along(tmp_path: Path) -> None:
+    """Only the Reshape is proved: a tie of other values is what was asked for, and is noted as ever."""
+    model = nested()
+    (inner,) = (one.g for one in model.graph.node[2].attribute if one.name == "then_branch")
+    inner.initializer[0].CopyFrom(tensor("inner", 2 * WEIGHT))
+    source = write(tmp_path / "a.onnx", model)
+    tied = gs.share(source, aliases={"flat": "outer", "inner": "outer"})
+    assert [(one.name, one.to) for one in tied.report.ties.tied] == [("flat", "outer"), ("inner", "outer")]
+    assert [note.partition(" in ")[0] for note in tied.notes] == ["'inner' and 'outer' have different values"]
+    gs.save(tied, tmp_path / "b.onnx", map=tmp_path / "map.json")
+    entries = json.loads((tmp_path / "map.json").read_text())["entries"]
+    assert {e["from"]["name"]: e["to"]["name"] for e in entries if e["from"]["name"] in ("flat", "inner")} == {
+        "flat": "outer",
+        "inner": "outer",
+    }
+    onnx.checker.check_model(tmp_path / "b.onnx", full_check=True)
+
+
 STAY = {
     "other bytes": nested(np.nextafter(WEIGHT, np.float32(9)).reshape(4, 64)),
     "another dtype": nested(WEIGHT.view(np.int32).reshape(4, 64)),
