@@ -81,9 +81,11 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: Verify
 
 
 def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint, options: VerifyOptions) -> Report:
-    """Return the report on branches of one model, or on two models: structure, parameters and values of each pair of heads.
+    """Compare pairs of branches of one model, or of two: structure, parameters, values, training.
 
-    Raises RefusedError as :func:`check_names` does, and where shapes or parameters are missing.
+    Raises:
+        RefusedError: names that belong to no variable; shapes, values or parameters are missing.
+        UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
     """
     notes: dict[str, None] = {}
     graphs = [left.graph] if left is right else [left.graph, right.graph]
