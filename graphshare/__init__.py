@@ -20,8 +20,6 @@ from graphshare.version import __version__
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
     from graphshare.api.check import check as check
-    from graphshare.api.diff import diff as diff
-    from graphshare.api.draw import draw as draw
     from graphshare.api.duplicate import duplicate as duplicate
     from graphshare.api.export import export as export
     from graphshare.api.extract import extract as extract
@@ -40,20 +38,15 @@ if TYPE_CHECKING:
     from graphshare.api.params import show_params as show_params
     from graphshare.api.pool import pool as pool
     from graphshare.api.rename import rename as rename
-    from graphshare.api.rules import check_rules as check_rules
-    from graphshare.api.rules import explain as explain
-    from graphshare.api.rules import load_rules as load_rules
-    from graphshare.api.run import bind as bind
-    from graphshare.api.run import run as run
-    from graphshare.api.run import train as train
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
     from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
-    from graphshare.api.verify import verify as verify
     from graphshare.checkpoint.load import load as load
     from graphshare.checkpoint.model import Checkpoint as Checkpoint
     from graphshare.checkpoint.save import save as save
+    from graphshare.differences.diff import diff as diff
+    from graphshare.drawing.draw import draw as draw
     from graphshare.drawing.graphviz import GraphvizError as GraphvizError
     from graphshare.errors import DisprovedError as DisprovedError
     from graphshare.errors import Fault as Fault
@@ -64,17 +57,24 @@ if TYPE_CHECKING:
     from graphshare.errors import SelfCheckError as SelfCheckError
     from graphshare.errors import UsageError as UsageError
     from graphshare.execute.bind import Bound as Bound
+    from graphshare.execute.bind import bind as bind
     from graphshare.execute.classes import rank_classes as rank_classes
     from graphshare.execute.plan import UnsupportedError as UnsupportedError
+    from graphshare.execute.run import run as run
     from graphshare.execute.train.sgd import Sgd as Sgd
+    from graphshare.execute.train.train import train as train
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
     from graphshare.ir.graph import Rewrite as Rewrite
+    from graphshare.rewrite.rules.explain import check_rules as check_rules
+    from graphshare.rewrite.rules.explain import explain as explain
+    from graphshare.rewrite.rules.load import load_rules as load_rules
     from graphshare.rewrite.rules.model import Rule as Rule
     from graphshare.rewrite.rules.model import Ruleset as Ruleset
+    from graphshare.verification.verify import verify as verify
 
 # Public name: the module that holds it.
 _ERRORS = "DisprovedError Fault GraphshareError InputError OutputError RefusedError SelfCheckError UsageError"
@@ -92,16 +92,16 @@ _HOMES = {
     "SchedulerError": "fleet.records",
     "Sgd": "execute.train.sgd",
     "UnsupportedError": "execute.plan",
-    "bind": "api.run",
+    "bind": "execute.bind",
     "check": "api.check",
-    "check_rules": "api.rules",
+    "check_rules": "rewrite.rules.explain",
     "convert": "api.params",
     "detect": "api.share",
-    "diff": "api.diff",
+    "diff": "differences.diff",
     "diff_params": "api.params",
-    "draw": "api.draw",
+    "draw": "drawing.draw",
     "duplicate": "api.duplicate",
-    "explain": "api.rules",
+    "explain": "rewrite.rules.explain",
     "export": "api.export",
     "extract": "api.extract",
     "fold": "api.fold",
@@ -114,20 +114,20 @@ _HOMES = {
     "inspect_shared": "api.inspect",
     "list_params": "api.params",
     "load": "checkpoint.load",
-    "load_rules": "api.rules",
+    "load_rules": "rewrite.rules.load",
     "measure_params": "api.params",
     "open_images": "api.images",
     "overwriting": "files.staged_file",
     "pool": "api.pool",
     "rank_classes": "execute.classes",
     "rename": "api.rename",
-    "run": "api.run",
+    "run": "execute.run",
     "save": "checkpoint.save",
     "share": "api.share",
     "show_params": "api.params",
-    "train": "api.run",
+    "train": "execute.train.train",
     "upgrade": "api.upgrade",
-    "verify": "api.verify",
+    "verify": "verification.verify",
 }
 
 __all__ = ["__version__", *_HOMES]

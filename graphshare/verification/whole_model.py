@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ from graphshare.verification.runners import SessionRunner
 
 _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
 """Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
-ModelContent = Callable[[], tuple[bytes, str]]
+ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of a model and the directory of its external data."""
 
 
@@ -50,7 +50,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
         MemoryLimitError: a limit is chosen, and the computation would pass it.
     """
 
-    def read_source() -> tuple[bytes, str]:
+    def read_source() -> tuple[Iterable[bytes | memoryview], str]:
         return encode_for_session(model.graph, model.parameter_file)
 
     try:

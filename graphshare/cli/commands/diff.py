@@ -8,7 +8,6 @@ from typing import Any
 import click
 import msgspec
 
-from graphshare.api.diff import diff
 from graphshare.api.params import diff_params
 from graphshare.checkpoint.load import load_both
 from graphshare.cli import options
@@ -17,7 +16,7 @@ from graphshare.cli.console import Line, put_colored, put_json, say
 from graphshare.cli.parameter_lines import format_parameter_diff
 from graphshare.cli.report import put_report, report_format
 from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
-from graphshare.differences.diff import Difference
+from graphshare.differences.diff import Difference, diff
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.open_source import open_source
 from graphshare.formats.params.registry import recognize_format

@@ -109,8 +109,8 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
     Raises:
         DisprovedError: a branch differs; every difference is listed.
     """
-    from graphshare.api.verify import verify  # brings numpy along
     from graphshare.verification.report import list_failures
+    from graphshare.verification.verify import verify  # brings numpy along
 
     report = verify(model, prefixes=prefixes, params_seed=0 if model.parameter_file is None else None)
     if not report:

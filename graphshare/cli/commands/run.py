@@ -9,7 +9,6 @@ from typing import Any
 import click
 import msgspec
 
-from graphshare.api.run import run, train
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
@@ -21,8 +20,8 @@ from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
-from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, summarize
-from graphshare.execute.train.train import Trained
+from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, run, summarize
+from graphshare.execute.train.train import Trained, train
 from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings

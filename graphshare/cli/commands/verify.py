@@ -8,7 +8,6 @@ from typing import Any
 import click
 import msgspec
 
-from graphshare.api.verify import verify
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
@@ -21,6 +20,7 @@ from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
 from graphshare.text.format import escape_control
 from graphshare.verification.report import Report, report_of
+from graphshare.verification.verify import verify
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -48,8 +48,15 @@ _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Cannot alloc
 class ConfinedSession(OnnxSession):
     """A :class:`OnnxSession` in another process, which all of them share: what they take together counts against a limit."""
 
-    def __init__(self, model: bytes, folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any) -> None:
-        """Load a model as :class:`OnnxSession` does, which has the same options.
+    def __init__(
+        self,
+        model: bytes | Iterable[bytes | memoryview],
+        folder: str = "",
+        *,
+        arrays: Mapping[str, Array] | None = None,
+        **options: Any,
+    ) -> None:
+        """Load a model, its bytes or pieces of them, as :class:`OnnxSession` does, which has the same options.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -61,7 +68,8 @@ class ConfinedSession(OnnxSession):
         folder = os.path.abspath(folder) if folder else ""
         beside: list[Any] = []
         packed = {name: _pack(array, beside) for name, array in (arrays or {}).items()}
-        answer, _ = self._process.ask("open", packed, {"folder": folder, **options}, model=model, beside=beside)
+        pieces = [model] if isinstance(model, bytes) else model
+        answer, _ = self._process.ask("open", packed, {"folder": folder, **options}, model=pieces, beside=beside)
         self._number, self.version, *shapes, self.dtypes, self.outputs, self.unreadable = answer
         self.inputs, self.defaults = ({name: tuple(shape) for name, shape in each.items()} for each in shapes)
 
@@ -129,7 +137,9 @@ class _Process:
         """Whether it takes messages from this process."""
         return self.owner == os.getpid() and self._end.alive and self._process.poll() is None
 
-    def ask(self, kind: str, *values: Any, model: bytes = b"", beside: Sequence[Any] = ()) -> tuple[Any, list[bytes]]:
+    def ask(
+        self, kind: str, *values: Any, model: Iterable[bytes | memoryview] = (), beside: Sequence[Any] = ()
+    ) -> tuple[Any, list[bytes]]:
         """Return the answer to a message, and the data beside it. ``beside`` is the data of the message.
 
         No more memory is taken for it than the user's limit or than is available.
@@ -143,11 +153,11 @@ class _Process:
         with self._lock:
             if not self.goes_on:
                 raise RefusedError(Fault("the process of the model's session has ended", hint="load the model again"))
+            if kind == "open":
+                beside = [*beside, *self._place(model)]
             try:
                 while self.closed:
                     self._send(("close", None, self.closed.popleft()))
-                if model:
-                    beside = [*beside, *self._place(model)]
                 self._send((kind, available_memory() if limit is None else limit, *values), beside)
                 assert self._process.stdout is not None
                 answer: Any = _receive(self._process.stdout)
@@ -170,13 +180,13 @@ class _Process:
             raise InputError([Fault(text, where=where) for text, where in value])
         return value, data
 
-    def _place(self, model: bytes) -> Sequence[bytes]:
+    def _place(self, model: Iterable[bytes | memoryview]) -> Sequence[bytes]:
         """Write a model into the file in memory; return what goes beside the message: the model where there is no such file."""
         if self._model is None:
-            return [model]
+            return [b"".join(model)]
         self._model.seek(0)
         self._model.truncate()
-        self._model.write(model)
+        self._model.writelines(model)
         self._model.flush()
         return []
 

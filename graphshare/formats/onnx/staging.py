@@ -64,15 +64,20 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
         Raises:
             RefusedError: they are more than protobuf allows.
         """
+        return b"".join(self.pieces(graph))
+
+    def pieces(self, graph: Graph | None = None) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of :meth:`read` in pieces; each is there until the next is wanted."""
         if self.staged and graph is None:
             with open_source(self.staged) as source:
-                return source.read_at(0, source.size)
+                yield source.read_at(0, source.size)
+            return
         with self.placement.open_records() as reader:
             wanted = self.graph if graph is None else self.placement.move_inner(graph)
             data = encode_graph_file(wanted, self.placement.make_encoder(reader, self.beside))
             if data.size > LARGEST:
                 raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and 2 GiB is the most"))
-            return b"".join(data.pieces())
+            yield from data.pieces()
 
 
 def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes:
@@ -85,13 +90,14 @@ def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes
     is_remote = is_url(folder)
     embedded = _list_remote(graph, parameters) if is_remote else EMPTY
     folder = "" if is_remote else folder
-    if any(not is_inside(place.path, folder) for _, _, place in list_outside(graph)):
+    outside = [place.path for _, _, place in list_outside(graph)]
+    if any(not is_inside(path, folder) for path in outside):
         folder = source_of(graph).file.real_folder
     placement = Placement(graph, os.path.join(folder, "model.onnx"), parameters, embedded=embedded)
     if placement.outside:
         hint = "write the model first: its data is then beside it"
         raise RefusedError(Fault("the model has external data in several directories", hint=hint))
-    return ModelBytes(placement.move_inner(graph), placement, folder)
+    return ModelBytes(placement.move_inner(graph), placement, folder if outside else "")
 
 
 class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
@@ -145,14 +151,14 @@ def stage_onnx(
     return StagedOnnx(written, files, data.size, tuple(placement.embedded), [])
 
 
-def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[bytes, str]:
-    """Return the bytes of a model that is not saved, and the directory of its external data; data at a URL is embedded.
+def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[Iterator[bytes | memoryview], str]:
+    """Return the pieces of a model that is not saved, and the directory of its external data; data at a URL is embedded.
 
     Raises:
         RefusedError: its external data is in several directories, or the bytes would be more than protobuf allows.
     """
     model = keep_in_memory(graph, parameters)
-    return model.read(), model.folder
+    return model.pieces(), model.folder
 
 
 def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:

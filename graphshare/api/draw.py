@@ -1,3 +1,0 @@
-"""``draw``: a graph as a picture."""
-
-from graphshare.drawing.draw import draw as draw
