@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from graphshare.analysis.name_lists import Listed, NameLists, implied_inputs, implied_variables, implies_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
 from graphshare.checks.document import Reading, read_file, walk_documents
-from graphshare.checks.operators import (
-    Facts,
-    find_attribute_faults,
-    find_missing_outputs,
-    find_reshapes_without_shape,
-    find_wrong_input_counts,
-    read_facts,
-)
+from graphshare.checks.facts import Facts, read_facts
 from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import HeldFile
 from graphshare.formats.model_format import ModelFormat, recognize_format
@@ -29,9 +22,7 @@ from graphshare.reports.model import Steps
 from graphshare.text.names import join_key, split_key
 from graphshare.text.patterns import expand_patterns
 
-if TYPE_CHECKING:
-    from graphshare.checks.shapes import Shapes
-
+T = TypeVar("T")
 PartialShape = tuple[int | None, ...]
 
 
@@ -86,6 +77,7 @@ class CheckContext:
         self.where, self.data, self.params_path, self._given_shapes = where, data, params_path, given_shapes or {}
         self._params = params
         self._facts: dict[tuple[str, int], Facts] = {}
+        self._findings: dict[Callable[[CheckContext], Any], Any] = {}
 
     @cached_property
     def format(self) -> ModelFormat:
@@ -300,23 +292,6 @@ class CheckContext:
         return expand_patterns(self._given_shapes, names)
 
     @cached_property
-    def can_infer_shapes(self) -> bool:
-        """Whether shapes can be inferred: some are known, and every operator has the attributes and inputs it needs."""
-        if not self.has_graph or not (self.params is not None or self.given_shapes or self._declares_shapes()):
-            return False
-        faults = (
-            find_missing_outputs(self),
-            find_attribute_faults(self, "unreadable", "constraint", "missing"),
-            find_reshapes_without_shape(self),
-            find_wrong_input_counts(self),
-        )
-        return not any(True for found in faults for _ in found)
-
-    def _declares_shapes(self) -> bool:
-        """Whether a variable declares its shape, or operators that could disagree about it share a parameter."""
-        return any("__shape__" in node.attrs for node in self.reachable if node.is_variable) or bool(self.shared_parameters)
-
-    @cached_property
     def consumers(self) -> dict[Node, list[tuple[Node, int]]]:
         """For each node that the heads need, its consumers with the input positions."""
         return consumers(self.reachable)
@@ -340,9 +315,9 @@ class CheckContext:
         formals = () if node.is_variable else self.facts(node).formals or ()
         return list(zip(formals, node.inputs, strict=False))
 
-    @cached_property
-    def shapes(self) -> Shapes:
-        """The inferred shapes and dtypes of the graph."""
-        from graphshare.checks.shapes import Shapes  # start-up: inference needs numpy, most files do not
-
-        return Shapes(self)
+    def once(self, find: Callable[[CheckContext], T]) -> T:
+        """Return what ``find`` finds in this context, where several rules ask for it; it is called once."""
+        if find not in self._findings:
+            self._findings[find] = find(self)
+        result: T = self._findings[find]
+        return result

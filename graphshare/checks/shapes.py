@@ -6,20 +6,45 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from graphshare.analysis.roles import Kind
-from graphshare.analysis.shapes import Inference, infer
+from graphshare.checks.context import CheckContext, NamedRecord, PartialShape
+from graphshare.checks.operators import (
+    find_attribute_faults,
+    find_missing_outputs,
+    find_reshapes_without_shape,
+    find_wrong_input_counts,
+)
 from graphshare.errors import Fault, GraphshareError
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.rewrite.upgrade import upgrade
 
 if TYPE_CHECKING:
-    from graphshare.checks.context import CheckContext, NamedRecord, PartialShape
+    from graphshare.analysis.shapes import Inference
 
 _STABLE_SINCE = 905  # loading a file of this version or later changes no input and no attribute that shapes depend on
 
 
+def find_shapes(context: CheckContext) -> Shapes | None:
+    """Return the shapes of a graph of which some are known, where every operator has the attributes and inputs it needs."""
+    if not context.has_graph or not (context.params is not None or context.given_shapes or _declares_shapes(context)):
+        return None
+    faults = (
+        find_missing_outputs(context),
+        find_attribute_faults(context, "unreadable", "constraint", "missing"),
+        find_reshapes_without_shape(context),
+        find_wrong_input_counts(context),
+    )
+    return None if any(True for each in faults for _ in each) else Shapes(context)
+
+
+def _declares_shapes(context: CheckContext) -> bool:
+    """Whether a variable declares its shape, or operators that could disagree about it share a parameter."""
+    declares = any("__shape__" in node.attrs for node in context.reachable if node.is_variable)
+    return declares or bool(context.shared_parameters)
+
+
 class Shapes:
-    """The inferred shapes and dtypes of a graph; only where ``CheckContext.can_infer_shapes`` is true."""
+    """The inferred shapes and dtypes of a graph, each inferred when it is asked for."""
 
     def __init__(self, context: CheckContext) -> None:
         self._context = context
@@ -64,6 +89,8 @@ class Shapes:
     def _infer(self, shapes: dict[Node, PartialShape], dtypes: dict[Node, str] | None) -> Inference | Fault | None:
         if self.graph is None:
             return None
+        from graphshare.analysis.shapes import infer  # start-up: inference needs numpy, most files do not
+
         try:
             return infer(self.graph, shapes, dtypes, nodes=self._nodes, default_type=None)
         except GraphshareError as error:

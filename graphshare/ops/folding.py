@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, KernelError
+from graphshare.ops.arrays import Array, Attrs, KernelError
 from graphshare.text.format import format_count, format_shape
 
 

@@ -6,40 +6,21 @@ A kernel's three functions take the typed attributes of :meth:`graphshare.ops.si
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from graphshare.ops.folding import ChannelScaling, LinearLayer
-    from graphshare.ops.limits import Limits
-
-Array = NDArray[Any]
-Attrs = Mapping[str, Any]
-
-NP_SHAPE = "is_np_shape"
-"""The attribute that shape rules find beside the operator's own where the graph has NumPy shapes.
-
-Sizes of 0 and arrays without axes are then shapes like others; without it they stand for what is unknown.
-"""
-
-Dim = int | None
-"""A dimension; None while unknown."""
-
-Shape = tuple[Dim, ...] | None
-"""A shape; None while even the rank is unknown."""
-
-Shapes = Sequence[Shape]
-
-Types = Sequence[str | None]
-"""dtype names (``float32``); None while unknown."""
-
-
-class KernelError(Exception):
-    """A kernel refuses its attributes or inputs; the message says why. The interpreter adds the node and the shapes."""
-
+from graphshare.ops.arrays import NP_SHAPE as NP_SHAPE
+from graphshare.ops.arrays import Array as Array
+from graphshare.ops.arrays import Attrs as Attrs
+from graphshare.ops.arrays import Dim as Dim
+from graphshare.ops.arrays import KernelError as KernelError
+from graphshare.ops.arrays import Shape as Shape
+from graphshare.ops.arrays import Shapes as Shapes
+from graphshare.ops.arrays import Types as Types
+from graphshare.ops.folding import ChannelScaling, LinearLayer
+from graphshare.ops.limits import Limits
 
 RunSubgraph = Callable[[int, Sequence[Array]], list[Array]]
 Once = Callable[[Sequence[int], Any, Callable[[], Any]], Any]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.arrays import Array, Attrs, KernelError, Shape, Shapes, Types
 from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes, format_count, format_shape
 
@@ -86,9 +86,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def with_limits(limits: Limits, *kernels: Kernel) -> tuple[Kernel, ...]:
+class _Limited(Protocol):
+    """A kernel: its module imports this one."""
+
+    @property
+    def limits(self) -> Limits | None: ...
+
+
+T = TypeVar("T", bound=_Limited)
+
+
+def with_limits(limits: Limits, *kernels: T) -> tuple[T, ...]:
     """Return ``kernels`` with ``limits``, except those that have their own."""
-    return tuple(k if k.limits is not None else msgspec.structs.replace(k, limits=limits) for k in kernels)
+    return tuple(k if k.limits is not None else msgspec.structs.replace(k, limits=limits) for k in kernels)  # type: ignore[type-var]
 
 
 def impossible_shape(shapes: Iterable[Shape]) -> str | None:

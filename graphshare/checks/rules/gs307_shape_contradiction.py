@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphshare.checks.examples import dense, operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
 
 _CHAIN = symbol(
@@ -25,9 +26,9 @@ _CHAIN = symbol(
 )
 def find(context: CheckContext) -> Violations:
     """Yield the first operator whose shapes contradict each other."""
-    if not context.can_infer_shapes:
+    shapes = context.once(find_shapes)
+    if shapes is None:
         return
-    shapes = context.shapes
     result = shapes.alone
     if not isinstance(result, Fault) and context.params is not None:
         result = shapes.with_shapes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
 from graphshare.text.format import format_dims
 
@@ -17,12 +18,11 @@ from graphshare.text.format import format_dims
 )
 def find(context: CheckContext) -> Violations:
     """Yield each record that contradicts the shapes inferred from the graph alone."""
-    if context.params is None or not context.can_infer_shapes:
+    inferred = context.once(find_shapes) if context.params is not None else None
+    alone = inferred.alone if inferred is not None else None
+    if inferred is None or alone is None or isinstance(alone, Fault):
         return
-    alone = context.shapes.alone
-    if alone is None or isinstance(alone, Fault):
-        return
-    for node, record in context.shapes.records.items():
+    for node, record in inferred.records.items():
         expected, shape = alone.shapes[node][0], record.shape
         if expected is None or shape is None:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
 from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import DTYPES
@@ -20,14 +21,15 @@ _FLAGS = {str(codes.mxnet): dtype for dtype, codes in DTYPES.items() if dtype no
 )
 def find(context: CheckContext) -> Violations:
     """Yield each record that contradicts its variable's ``__dtype__``, and the first operator whose inputs do not match."""
-    if context.params is None or not context.can_infer_shapes:
+    inferred = context.once(find_shapes) if context.params is not None else None
+    if inferred is None:
         return
-    for variable, record in context.shapes.records.items():
+    for variable, record in inferred.records.items():
         declared = _FLAGS.get(variable.attrs.get("__dtype__", ""))
         if declared is not None and declared != record.dtype:
             message = f"is {record.dtype}, but its variable declares {declared} (__dtype__)"
             yield Violation(message, record=record.place, hint="convert the array or correct __dtype__", name=variable.name)
-    dtypes, shapes = context.shapes.with_dtypes, context.shapes.with_shapes
+    dtypes, shapes = inferred.with_dtypes, inferred.with_shapes
     if isinstance(dtypes, Fault) and not isinstance(shapes, Fault):
-        node = context.shapes.find_operator(dtypes.node)
+        node = inferred.find_operator(dtypes.node)
         yield Violation(dtypes.message, node=node, hint="convert the arrays to one dtype", name=dtypes.node)
