@@ -15,7 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from tests.onnx_files.running import Session
-from tests.processes import ROOT, done, graphshare
+from tests.processes import ROOT, done, environment, graphshare
 
 pytest.importorskip("onnxruntime")
 WIDTH, HEADS, WORDS = 16, 2, 40
@@ -164,7 +164,7 @@ def test_ten_runs_write_the_same_bytes(kind: str, tmp_path: Path) -> None:
     )
     for seed in ("1", "2"):
         command = [sys.executable, "-c", code, str(tmp_path / f"out{seed}"), *map(str, paths)]
-        subprocess.run(command, check=True, cwd=ROOT, env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)})
+        subprocess.run(command, check=True, cwd=ROOT, env=environment(PYTHONHASHSEED=seed))
     assert len({path.read_bytes() for path in tmp_path.glob("out*.onnx")}) == 1
     assert len(list(tmp_path.glob("out*.onnx"))) == 10
 
