@@ -39,6 +39,7 @@ spec.loader.exec_module(sys.modules["graphshare"])
 from graphshare.execute.engines.confined_session import serve
 serve(model)
 """
+_OPEN_FILE = "/proc/self/fd/{}"
 _LENGTH = 8
 _BESIDE = 64 << 20  # bytes beside what is computed: the stacks of threads, and what the allocator keeps
 _FULL = 75  # the exit code where a message does not fit below the limit
@@ -114,9 +115,9 @@ class _Process:
         self.closed: deque[int] = deque()  # not told at once: garbage is collected at any time, in the middle of a message too
         self.owner = os.getpid()
         self._lock = Lock()
-        self._model = os.fdopen(os.memfd_create("model"), "wb") if sys.platform == "linux" else None
+        self._model = _open_memory()
         files = [] if self._model is None else [self._model.fileno()]
-        path = "".join(f"/proc/self/fd/{file}" for file in files)
+        path = "".join(map(_OPEN_FILE.format, files))
         package, *places = _list_module_places()
         try:
             self._process = subprocess.Popen(
@@ -194,6 +195,15 @@ class _Process:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # the missing answer says that the process has ended
             _send(self._process.stdin, message, beside)
+
+
+def _open_memory() -> IO[bytes] | None:
+    """Return a file in memory, which the other process opens by its path; None where the system has no such file."""
+    try:
+        file = os.fdopen(os.memfd_create("model"), "wb")
+    except (AttributeError, OSError):
+        return None
+    return file if os.path.exists(_OPEN_FILE.format(file.fileno())) else None
 
 
 _kept: list[_Process] = []  # one for all sessions, also those of later calls: starting it takes as long as many proofs

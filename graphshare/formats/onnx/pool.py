@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from hashlib import sha256
 
 import msgspec
 
@@ -43,6 +45,7 @@ from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
 from graphshare.formats.params.format import WriteOptions
 from graphshare.formats.params.records import Origin, ParameterFile, Record
+from graphshare.formats.params.registry import SUFFIXES, choose_format, read_index
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import escape_surrogates, format_bytes
@@ -187,8 +190,6 @@ class WeightPool:
 
     def _write_indexed(self, out: StagedFile, readers: Mapping[PoolMember, ArrayReader]) -> None:
         """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
-        from graphshare.formats.params.registry import choose_format  # start-up: most pools are no parameter file
-
         names, named, holders = TakenNames([_METADATA]), {}, {}
         for _, member, weight in self.new:
             name = names.take(escape_surrogates(weight.name))
@@ -231,7 +232,6 @@ def _has(path: str, start: int, content: Content) -> bool:
 
 def hash_members(members: Sequence[PoolMember]) -> None:
     """Note the content of every array that may go into a pool. Raises InputError for one that cannot be read."""
-    from concurrent.futures import ThreadPoolExecutor  # start-up: few commands hash anything
 
     def hash_one(job: tuple[PoolMember, WeightArray]) -> Content:
         with ArrayReader(job[0].file) as reader:
@@ -249,8 +249,6 @@ def hash_members(members: Sequence[PoolMember]) -> None:
 
 
 def _hash(pieces: Iterable[bytes | memoryview]) -> str:
-    from hashlib import sha256  # start-up: it takes 3 MB, and few commands hash anything
-
     digest = sha256()
     for piece in pieces:
         digest.update(piece)
@@ -268,8 +266,6 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         InputError: it cannot be read.
         RefusedError: it is a link, or not there although only what is there can be used of its format.
     """
-    from graphshare.formats.params.registry import SUFFIXES, read_index  # start-up: most pools are no parameter file
-
     suffix = os.path.splitext(location)[1].lower()
     remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # that of a killed run may be a hard link of the file
     if not os.path.lexists(path):
@@ -454,8 +450,6 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
 
 def list_orphans(path: str) -> int:
     """Return how many bytes of a raw file of weights no model beside it points into; 0 where this cannot be known."""
-    from graphshare.formats.params.registry import SUFFIXES  # start-up: most pools are no parameter file
-
     end, orphans = 0, 0
     if path.lower().endswith(tuple(SUFFIXES)):
         return 0

@@ -98,6 +98,16 @@ def test_a_python_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyP
             ConfinedSession(doubling())
 
 
+def test_without_files_in_memory_a_model_goes_beside_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> int:
+        raise OSError("no such call")
+
+    monkeypatch.setattr(confined_session, "_kept", [])
+    monkeypatch.setattr("os.memfd_create", refuse, raising=False)
+    for model in (doubling(), iter([doubling()[:10], doubling()[10:]])):
+        assert ConfinedSession(model).run({"x": np.ones(1, "float32")})[0].tolist() == [2]
+
+
 def test_a_time_limit_ends_what_runs_there() -> None:
     body_inputs = [value("i", 7, []), value("c", 9, []), value("s", shape=[])]
     body = onnx.helper.make_graph(
