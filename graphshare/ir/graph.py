@@ -296,4 +296,4 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         carried = {(r.branch, r.old): r.new for r in later.renames}
         renames = [Rename(r.branch, r.old, carried.pop((r.branch, r.new), r.new)) for r in self.renames]
         renames += [Rename(branch, old, new) for (branch, old), new in carried.items()]
-        return Rewrite(later.graph, (*joined, *foreign), tuple(renames))
+        return Rewrite(later.graph, (*joined, *foreign), tuple(renames), (*self.notes, *later.notes))

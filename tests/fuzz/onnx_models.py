@@ -137,7 +137,7 @@ class Cases(graphs.Cases):
         if words[0] in ("diff", "verify") and len(others) == 2:
             if others[0] == others[1]:
                 return "a model is not equal to itself" if code == 1 else ""
-            return compare(*others) if code == 0 else ""
+            return compare(*others, by_name="--values-only" in words) if code == 0 else ""
         return compare(MODEL, "out.onnx", written=True) if code == 0 and tuple(words[:1] + words[2:3]) in KEEPING else ""
 
 
@@ -180,8 +180,11 @@ def _read_peak(pid: int) -> int:
     return 0
 
 
-def compare(first: str, second: str, *, written: bool = False) -> str:
-    """Return how two models differ in onnxruntime; one that was ``written`` has the outputs of the first."""
+def compare(first: str, second: str, *, written: bool = False, by_name: bool = False) -> str:
+    """Return how two models differ in onnxruntime, in the order of their outputs or ``by_name``.
+
+    One that was ``written`` has the outputs of the first.
+    """
     try:
         a = compute(first)
     except GraphshareError:
@@ -192,18 +195,20 @@ def compare(first: str, second: str, *, written: bool = False) -> str:
         return ""
     except GraphshareError as error:
         return f"onnxruntime does not compute what was written: {error}" if written else ""
-    same = len(a) <= len(b) if written else len(a) == len(b)
-    if same and all(map(_are_near, a, b)):
+    same = len(a) <= len(b) if written else a.keys() == b.keys() if by_name else len(a) == len(b)
+    pairs = [(a[name], b[name]) for name in a] if same and by_name else zip(a.values(), b.values(), strict=False)
+    if same and all(_are_near(x, y) for x, y in pairs):
         return ""
     return f"onnxruntime computes {a} of {first} and {b} of {second}"
 
 
-def compute(path: str) -> list[Any]:
-    """Return the outputs of a model for the inputs of a case, under the names that they have in a rewritten model, too."""
+def compute(path: str) -> dict[str, Any]:
+    """Return the outputs of a model by name for the inputs of a case, under the names that a rewritten model has, too."""
     with np.load(FEEDS) as file:
         feeds = {prefix + name: file[name] for name in file for prefix in ("", "x_", "y_")}
     with resource_limits(MEMORY, SECONDS):
-        return ConfinedSession(Path(path).read_bytes(), os.curdir, merge_equal=False, awake=False).run(feeds)
+        session = ConfinedSession(Path(path).read_bytes(), os.curdir, merge_equal=False, awake=False)
+        return dict(zip(session.outputs, session.run(feeds), strict=True))
 
 
 def _are_near(a: Any, b: Any) -> bool:

@@ -142,6 +142,15 @@ def test_what_a_message_has_once_is_refused_twice(what: str, tmp_path: Path) -> 
         gs.load(path)
 
 
+@pytest.mark.parametrize("metadata", [b"\x0a\x7fcut", b"\x0a", b"\xff\xff", b"\x08\x01"])
+def test_broken_metadata_is_refused(metadata: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(identity((5, inside())), (14, metadata)))
+    with pytest.raises(gs.GraphshareError, match=r"byte \d+"):
+        gs.load(path)
+    assert [finding.code for finding in gs.check(path).findings] == ["GS601"]
+
+
 def test_models_that_have_each_field_once_are_read(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     for data in (

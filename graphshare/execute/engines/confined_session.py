@@ -131,7 +131,7 @@ class _Process:
         except (OSError, TypeError) as error:  # a program with Python inside may not know where Python is
             hint = "set sys.executable to the path of Python"
             raise RefusedError(Fault(f"no process can be started for onnxruntime: {error}", hint=hint)) from error
-        self._end = weakref.finalize(self, _end, self._process, self.owner)
+        self._end = weakref.finalize(self, _end, self._process, self._model, self.owner)
 
     @property
     def goes_on(self) -> bool:
@@ -225,7 +225,9 @@ def _list_module_places() -> list[str]:
     return [os.path.abspath(package), *(os.path.abspath(e) for e in sys.path if e and os.path.realpath(e) != here)]
 
 
-def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) -> None:
+    if model is not None:
+        model.close()
     if os.getpid() == owner:
         process.kill()
         process.wait()

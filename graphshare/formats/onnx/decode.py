@@ -31,6 +31,7 @@ from graphshare.formats.onnx.graph_fields import (
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
 from graphshare.formats.onnx.stored import (
+    METADATA,
     NamedMessage,
     OnnxFile,
     OnnxSource,
@@ -38,6 +39,7 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TakenNames,
     TensorPlace,
+    read_metadata,
     replace_stored,
 )
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
@@ -95,6 +97,9 @@ def _decode(file: OnnxFile) -> Graph:
             expect(field, BYTES, "an operator set")
             domain, number = _read_opset(file, start, end)
             opsets[domain] = number
+        elif number == METADATA:
+            expect(field, BYTES, "metadata")
+            read_metadata(fields[-1][1])
     if not graphs:
         raise InputError(Fault("has no graph", hint="it is empty, cut short, or not an ONNX model"))
     if len(graphs) > 1:

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.mxnet.source import MxnetSource
@@ -120,8 +121,9 @@ def test_images_origin_and_composition() -> None:
     assert first.images(middle, a) == []
     assert first.origin == {X: [(source, X), (source, X)], a: [(source, a)], b: [(source, a)]}
     z = relu("z", y)
-    later = Rewrite(Graph((y, z), (Entry(z),)), (Branch("", middle, {X: y, b: z}),), (Rename("", "other", "o"),))
-    both = first.then(later)
+    later = Rewrite(Graph((y, z), (Entry(z),)), (Branch("", middle, {X: y, b: z}),), (Rename("", "other", "o"),), ("second",))
+    both = replace(first, notes=("first",)).then(later)
+    assert both.notes == ("first", "second")
     assert both.images(source, a) == [("b-", z)]
     assert both.images(source, X) == [("", y), ("b-", y)]
     assert both.renames == (Rename("b-", "s", "b-s"), Rename("", "other", "o"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -187,6 +189,12 @@ def test_a_process_that_dies_is_an_error_and_the_next_session_has_another() -> N
     process.wait()
     with pytest.raises(RefusedError, match="has ended"):
         session.run({"x": np.ones(1, "float32")})
+    with warnings.catch_warnings(record=True) as files:
+        warnings.simplefilter("always", ResourceWarning)
+        ConfinedSession(doubling())
+        del session
+        gc.collect()
+    assert not files
     assert ConfinedSession(doubling()).run({"x": np.ones(1, "float32")})[0].tolist() == [2]
 
 
