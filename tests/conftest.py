@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.surroundings import corpus_directory, is_required, missing, oracle_path, size_of_day
+from tests.surroundings import corpus_directory, find_surplus, is_required, missing, oracle_path, size_of_day
 
 # Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere. The checkout comes first: it is
 # what the tests are of, wherever their needs are installed.
@@ -59,10 +59,18 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep one test of each function whose tests are too long for everyday: it is skipped and says why."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one test of each function whose tests are too long for everyday: it is skipped and says why.
+
+    A run of all tests takes a part of the cases of a function that has many; where tests are asked for by name, it has all.
+    """
     if is_required("large"):
         return
+    if not config.option.keyword and all(Path(argument).resolve() == Path(__file__).parent for argument in config.args):
+        surplus = find_surplus(item.nodeid for item in items if item.get_closest_marker("large") is None)
+        for item in items:
+            if item.nodeid in surplus:
+                item.add_marker("large")
     seen: set[str] = set()
     kept = []
     for item in items:

@@ -10,14 +10,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 NONE = "none"  # stands for the cases of a corpus that is not there
+Case = TypeVar("Case")
+MANY = 16
+"""Cases of a function that an everyday run of all tests takes at least; of more than four times as many it takes a quarter."""
 
 
 def missing(what: str, reason: str) -> NoReturn:
@@ -35,6 +40,35 @@ def is_required(what: str) -> bool:
 def size_of_day(everyday: int, whole: int) -> int:
     """``whole`` where ``large`` is required, else what takes less time."""
     return whole if is_required("large") else everyday
+
+
+def pick_everyday(cases: Iterable[Case], one_in: int, name: Callable[[Case], str] = str) -> list[Case]:
+    """Return all cases where ``large`` is required, else one in so many and at least one: those whose names hash lowest."""
+    every = {name(case): case for case in cases}
+    if is_required("large"):
+        return list(every.values())
+    picked = rank(every)[: -(-len(every) // one_in)]
+    return [case for each, case in every.items() if each in set(picked)]
+
+
+def rank(names: Iterable[str]) -> list[str]:
+    """Sort names by their hashes, so that another name in a list hardly changes which are picked."""
+    return sorted(names, key=lambda name: zlib.crc32(name.encode()))
+
+
+def mark_everyday(names: Iterable[str], one_in: int) -> list[Any]:
+    """Return all cases of a test, of which those that :func:`pick_everyday` leaves out are marked ``large``."""
+    every = list(names)
+    picked = set(pick_everyday(every, one_in))
+    return [pytest.param(name, marks=[] if name in picked else [pytest.mark.large]) for name in every]
+
+
+def find_surplus(tests: Iterable[str]) -> set[str]:
+    """Return the tests that a run of everything leaves out everyday: of a function with many cases it takes a part."""
+    functions: dict[str, list[str]] = {}
+    for test in tests:
+        functions.setdefault(test.partition("[")[0], []).append(test)
+    return {test for of in functions.values() for test in rank(of)[max(MANY, len(of) // 4) :]}
 
 
 def corpus_directory() -> Path | None:
@@ -80,6 +114,7 @@ def corpus_stems(wanted: Callable[[dict[str, Any]], bool] = lambda meta: True) -
     return [stem for stem in corpus_names("graphs/*.json", ".json") if wanted(recorded(directory, stem))] or [NONE]
 
 
+@cache
 def recorded(directory: Path, stem: str) -> dict[str, Any]:
     """What is on record about a graph of the corpus."""
     meta: dict[str, Any] = json.loads((directory / "oracle" / f"{stem}.meta.json").read_text())

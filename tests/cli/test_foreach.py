@@ -404,10 +404,16 @@ def test_a_script_that_fails_when_it_is_imported_is_no_model_that_failed(models:
     "ending",
     [
         "run = gs.foreach(**options)\n    print(next(run).result)",
-        "run = gs.foreach(**options)\n    for result in run:\n        print(result.result)\n        raise SystemExit(0)",
+        pytest.param(
+            "run = gs.foreach(**options)\n    for result in run:\n        print(result.result)\n        raise SystemExit(0)",
+            marks=pytest.mark.large,
+        ),
         "for result in gs.foreach(**options):\n        print(result.result)\n        break",
-        "global run\n    run = iter(gs.foreach(**options))\n    print(next(run).result)\n    run.self = run",
-        "with gs.foreach(**options) as run:\n        print(next(run).result)",
+        pytest.param(
+            "global run\n    run = iter(gs.foreach(**options))\n    print(next(run).result)\n    run.self = run",
+            marks=pytest.mark.large,
+        ),
+        pytest.param("with gs.foreach(**options) as run:\n        print(next(run).result)", marks=pytest.mark.large),
     ],
 )
 def test_a_script_that_leaves_the_loop_ends_with_its_workers(models: Path, tmp_path: Path, ending: str) -> None:

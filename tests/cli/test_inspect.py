@@ -14,6 +14,7 @@ import pytest
 import graphshare as gs
 from graphshare.files.schema import explain
 from tests.processes import ROOT, done, environment, graphshare, refused, write_json, write_params
+from tests.surroundings import size_of_day
 from tests.symbols import document, operator, two_layers, variable
 
 
@@ -178,13 +179,13 @@ def test_parameters_that_do_not_fit_are_warned_about(models: Path) -> None:
 
 
 def test_one_model_of_a_folder_is_in_memory_at_a_time(tmp_path: Path) -> None:
-    """Ten graphs of 20,000 nodes take hardly more than one."""
+    """Ten graphs of 20,000 nodes, everyday four, take hardly more than one."""
     nodes = [variable("data"), *(operator("relu", f"relu{i}", [i]) for i in range(20_000))]
     text = json.dumps(document(nodes, [20_000]))
     (tmp_path / "one").mkdir()
     (tmp_path / "many").mkdir()
     (tmp_path / "one" / "m-symbol.json").write_text(text)
-    for number in range(10):
+    for number in range(size_of_day(4, 10)):
         (tmp_path / "many" / f"m{number}-symbol.json").write_text(text)
     script = (
         "import sys, resource; from graphshare.cli import main; code = main.run(sys.argv[1:]);"

@@ -20,6 +20,7 @@ from graphshare.ir.graph import Node
 from graphshare.resources import available_memory, parse_size
 from tests import params_bytes
 from tests.processes import COMMAND, environment, graphshare, refused, write_json
+from tests.surroundings import mark_everyday
 from tests.symbols import Record, document, operator, variable
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_AS is not kept elsewhere")
@@ -81,7 +82,7 @@ HUGE: dict[str, tuple[list[Record], str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", HUGE)
+@pytest.mark.parametrize("case", mark_everyday(HUGE, 4))
 def test_run_refuses_what_does_not_fit_before_it_takes_memory(tmp_path: Path, case: str) -> None:
     nodes, node, options = HUGE[case]
     write_json(tmp_path / "g.json", document(nodes, [len(nodes) - 1]))

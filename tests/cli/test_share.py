@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -404,6 +405,7 @@ def test_rules_check(folder: Path) -> None:
     assert b"error: rules.json: $.rules[0]" in text.stderr
 
 
+@cache
 def hostile() -> dict[str, Any]:
     chain = [{"scope": f"s{i}", "to": f"s{i + 1}"} for i in range(10_000)]
     blocks = [{"within": "s9999", "rules": [{"within": f"b{i}", "rules": [{"scope": "x", "to": "y"}]}]} for i in range(10_000)]

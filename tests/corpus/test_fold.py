@@ -17,7 +17,7 @@ from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets
 from tests.corpus.test_forward import EXPONENTIAL, as_logarithm, difference, graph_of, is_recorded, seeded_feeds
 from tests.corpus.values import DETECTOR, with_fewer_regions
-from tests.surroundings import NONE, corpus_stems, recorded
+from tests.surroundings import NONE, corpus_stems, mark_everyday, recorded
 
 pytestmark = pytest.mark.corpus
 
@@ -52,7 +52,7 @@ def load_seeded(corpus: Path, stem: str) -> tuple[Checkpoint, dict[str, Any]]:
     return (model.with_params(feeds) if feeds else model), inputs
 
 
-@pytest.mark.parametrize("stem", STEMS)
+@pytest.mark.parametrize("stem", mark_everyday(STEMS, 8))
 def test_folded_outputs(stem: str, corpus: Path) -> None:
     assert stem != NONE
     model, inputs = load_seeded(corpus, stem)
@@ -80,6 +80,7 @@ def _is_scaling(op: str) -> bool:
     return kernel is not None and kernel.scaling is not None
 
 
+@pytest.mark.large
 def test_the_predictions_before_exp_are_within_the_limit(corpus: Path) -> None:
     """Why YOLO may differ by more: its boxes are exp() of predictions in the hundreds. The predictions do not."""
     stem = "cv_yolo3_darknet53_voc"
@@ -90,6 +91,7 @@ def test_the_predictions_before_exp_are_within_the_limit(corpus: Path) -> None:
     assert max(map(difference, after.values(), before.values())) <= LIMIT
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("stem", [stem for stem in LIMITS if "yolo" not in stem])
 def test_exceptions_differ_by_rounding(stem: str, corpus: Path) -> None:
     """In float64 the folded model is the original one."""

@@ -28,7 +28,7 @@ from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets
 from tests.corpus.values import parameter
 from tests.shared_folders import compute_once, shared_folder
-from tests.surroundings import NONE, corpus_stems, recorded
+from tests.surroundings import NONE, corpus_stems, mark_everyday, recorded
 
 pytestmark = pytest.mark.corpus
 
@@ -139,7 +139,7 @@ def outcome(corpus: Path, shared: Path, stem: str) -> dict[str, Any]:
 UNSUPPORTED: dict[str, tuple[str, ...]] = {}
 
 
-@pytest.mark.parametrize("stem", STEMS)
+@pytest.mark.parametrize("stem", mark_everyday(STEMS, 8))
 def test_forward(stem: str, corpus: Path, shared: Path) -> None:
     assert stem != NONE
     found = outcome(corpus, shared, stem)
@@ -151,6 +151,7 @@ def test_forward(stem: str, corpus: Path, shared: Path) -> None:
         assert found["difference"] <= LIMITS.get(stem, (LIMIT, ""))[0]
 
 
+@pytest.mark.large
 def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts: Counter[str] = Counter()
     blocking: Counter[str] = Counter()
@@ -180,6 +181,7 @@ def print_counts(counts: Counter[str], blocking: Counter[str], capsys: pytest.Ca
         print("\n" + "\n".join(lines))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("stem", LIMITS)
 def test_exception_is_nearer_to_float64_than_mxnet(stem: str, corpus: Path) -> None:
     """Why a graph may differ by more: computed in float64, its outputs are nearer to ours in float32 than to MXNet's."""

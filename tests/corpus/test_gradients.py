@@ -30,7 +30,7 @@ from tests.corpus.alike import first_alike
 from tests.corpus.test_forward import STEMS, graph_of
 from tests.corpus.values import parameter, repeated_parameter
 from tests.gradients.checker import Check, check, slightly_wrong
-from tests.surroundings import NONE, is_required, recorded
+from tests.surroundings import NONE, is_required, mark_everyday, recorded
 
 pytestmark = pytest.mark.corpus
 
@@ -90,24 +90,26 @@ def halved(fed: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 @cache
-def reasons(corpus: Path) -> dict[str, str]:
-    """Why graphs are not checked; those that are have no reason. Graphs like another are told apart by ``as``."""
-    alike, found = first_alike(corpus, STEMS), {}
-    for stem in STEMS:
-        operators = json.dumps(recorded(corpus, stem)["op_hist"])
-        if stem in NOT_SMOOTH:
-            found[stem] = NOT_SMOOTH[stem]
-        elif any(name in operators for name in INTEGER):
-            found[stem] = "integers have no gradients"
-        elif alike[stem] != stem:
-            found[stem] = f"as {alike[stem]}"
-        else:
-            _, _, _, cost, parameters = sized(corpus, stem)
-            if cost > LARGEST:
-                found[stem] = f"{cost:,} multiply-adds on the smallest picture that it takes"
-            elif (cost > EVERYDAY[0] or parameters > EVERYDAY[1]) and not is_required("large"):
-                found[stem] = f"large, {cost:,} multiply-adds and {parameters:,} parameters: set GRAPHSHARE_REQUIRE=large"
-    return found
+def alike(corpus: Path) -> dict[str, str]:
+    return first_alike(corpus, STEMS)
+
+
+@cache
+def reason_against(corpus: Path, stem: str) -> str:
+    """Why a graph is not checked, or an empty text. Graphs like another are told apart by ``as``."""
+    operators = json.dumps(recorded(corpus, stem)["op_hist"])
+    if stem in NOT_SMOOTH:
+        return NOT_SMOOTH[stem]
+    if any(name in operators for name in INTEGER):
+        return "integers have no gradients"
+    if alike(corpus)[stem] != stem:
+        return f"as {alike(corpus)[stem]}"
+    _, _, _, cost, parameters = sized(corpus, stem)
+    if cost > LARGEST:
+        return f"{cost:,} multiply-adds on the smallest picture that it takes"
+    if (cost > EVERYDAY[0] or parameters > EVERYDAY[1]) and not is_required("large"):
+        return f"large, {cost:,} multiply-adds and {parameters:,} parameters: set GRAPHSHARE_REQUIRE=large"
+    return ""
 
 
 def checked(corpus: Path, stem: str, seed: int = 0) -> Check | None:
@@ -136,10 +138,10 @@ def _stops(node: Node) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", STEMS)
+@pytest.mark.parametrize("stem", mark_everyday(STEMS, 6))
 def test_the_gradient_of_a_graph_is_its_derivative(stem: str, corpus: Path) -> None:
     assert stem != NONE
-    if reason := reasons(corpus).get(stem):
+    if reason := reason_against(corpus, stem):
         pytest.skip(reason)
     result = checked(corpus, stem)
     assert result is not None, "its outputs are not finite"
@@ -147,19 +149,21 @@ def test_the_gradient_of_a_graph_is_its_derivative(stem: str, corpus: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.large
 def test_counts(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """How many graphs are checked, and why the others are not."""
     kinds = {"as": "alike", "large,": "large"}
-    left = Counter(kinds.get(reason.split()[0], "left out") for reason in reasons(corpus).values())
+    reasons = {stem: reason for stem in STEMS if (reason := reason_against(corpus, stem))}
+    left = Counter(kinds.get(reason.split()[0], "left out") for reason in reasons.values())
     lines = [f"{len(STEMS):5} graphs with a recorded, deterministic forward"]
     lines += [f"{len(STEMS) - left.total():5} whose gradient is checked", f"{left['alike']:5} like one of them"]
     lines += [f"{left['large']:5} large, for another day", f"{left['left out']:5} left out"]
-    lines += [f"      {stem}: {reason}" for stem, reason in reasons(corpus).items()]
+    lines += [f"      {stem}: {reason}" for stem, reason in reasons.items()]
     with capsys.disabled():
         print("\n" + "\n".join(lines))
     # What another graph stands for must not be left out itself.
-    firsts = [reason.removeprefix("as ") for reason in reasons(corpus).values() if reason.startswith("as ")]
-    assert all(reasons(corpus).get(first, "large,").startswith("large,") for first in firsts)
+    firsts = [reason.removeprefix("as ") for reason in reasons.values() if reason.startswith("as ")]
+    assert all(reasons.get(first, "large,").startswith("large,") for first in firsts)
     assert len(STEMS) - left["left out"] >= 145
 
 
@@ -167,12 +171,12 @@ def test_counts(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("stem", "op"),
     [
-        ("cv_cifar_resnet20_v1", "Convolution"),
-        ("cv_cifar_resnet20_v1", "BatchNorm"),
-        ("nlp_bert_small", "FullyConnected"),
-        ("nlp_bert_small", "softmax"),
+        pytest.param("cv_cifar_resnet20_v1", "Convolution", marks=pytest.mark.large),
+        pytest.param("cv_cifar_resnet20_v1", "BatchNorm", marks=pytest.mark.large),
+        pytest.param("nlp_bert_small", "FullyConnected", marks=pytest.mark.large),
+        pytest.param("nlp_bert_small", "softmax", marks=pytest.mark.large),
         ("rnn_lstm", "RNN"),
-        ("small_densenet", "Concat"),
+        pytest.param("small_densenet", "Concat", marks=pytest.mark.large),
         ("small_densenet", "Pooling"),
         ("hand_tied_fc", "FullyConnected"),
     ],

@@ -19,6 +19,7 @@ from tests.corpus.values import DETECTOR, parameter, with_fewer_regions
 from tests.processes import done, graphshare, write_json
 from tests.surroundings import recorded
 
+DETECTORS = ("SSD, in integers", "YOLO", "Faster R-CNN")
 MODELS = {
     "SSD, in integers": "dmlc+gluon-cv__gluoncv__model_zoo__quantized__ssd_512_mobilenet1.0_voc_int8-symbol",
     "YOLO": "soumyaiitkgp+modelServer__yolo-symbol",
@@ -28,6 +29,8 @@ MODELS = {
     "an RNN of foreach": "cf_foreach",
     "an LSTM over words": "awslabs+multi-model-server__examples__lstm_ptb__model__lstm_ptb-symbol",
 }
+#: Those that take seconds are for another day.
+MARKED = [pytest.param(model, marks=[pytest.mark.large] if model in DETECTORS else []) for model in MODELS]
 #: Operators whose weight is changed: the first of them in the graph.
 LAYERS = ("Convolution", "FullyConnected", "_sg_mkldnn_conv", "_foreach")
 
@@ -98,7 +101,7 @@ def stages(said: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", MARKED)
 def test_a_model_is_proved_and_its_fault_is_found(model: str, corpus: Path, tmp_path: Path) -> None:
     prepared(tmp_path, corpus, MODELS[model])
     said = proved(tmp_path)
@@ -106,7 +109,7 @@ def test_a_model_is_proved_and_its_fault_is_found(model: str, corpus: Path, tmp_
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", MARKED)
 def test_a_model_is_what_was_recorded_layer_by_layer(model: str, corpus: Path, tmp_path: Path) -> None:
     """A record of all outputs agrees; with a changed weight its consumer is the first operator that departs."""
     prepared(tmp_path, corpus, MODELS[model])

@@ -1,4 +1,7 @@
-"""One walk over the whole corpus: graphs read, written back, duplicated, listed and upgraded; parameter files read."""
+"""One walk over the whole corpus: graphs read, written back, duplicated, listed and upgraded; parameter files read.
+
+Everyday it is a part of the graphs.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.upgrade import upgrade
+from tests.surroundings import pick_everyday
 
 pytestmark = pytest.mark.corpus
 
@@ -109,7 +113,7 @@ def walk_params(path: Path, answers: dict[str, Any], counts: Counter[str]) -> li
 def test_whole_corpus(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts: Counter[str] = Counter()
     wrong = []
-    for path in sorted((corpus / "graphs").glob("*.json")):
+    for path in pick_everyday(sorted((corpus / "graphs").glob("*.json")), 5, lambda path: path.name):
         counts["graphs"] += 1
         answers = json.loads((corpus / "oracle" / f"{path.stem}.meta.json").read_text())
         wrong += walk_graph(path, answers, corpus / "oracle" / f"{path.stem}.tojson.json", counts)

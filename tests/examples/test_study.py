@@ -64,13 +64,14 @@ def test_it_runs(script: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize("checker", [pytest.param(n, marks=[] if n == "ruff" else [pytest.mark.large]) for n in CHECKERS])
 def test_checkers_accept_it(checker: str, script: Path) -> None:
     run = run_tool(*CHECKERS[checker], str(script))
     assert run.returncode == 0, run.stdout + run.stderr
 
 
 @pytest.mark.slow
+@pytest.mark.large
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_checkers_see_a_misspelt_name(checker: str, script: Path) -> None:
     script.write_text(MISSPELT, encoding="utf-8")

@@ -136,7 +136,7 @@ def test_changed_onnx_models_find_a_wrong_answer(monkeypatch: pytest.MonkeyPatch
     assert "onnxruntime computes" in cases.find_fault(["rename", onnx_models.MODEL, "--prefix", "y_"], files, 0)
 
 
-@pytest.mark.parametrize("has_ended", [True, False])
+@pytest.mark.parametrize("has_ended", [True, pytest.param(False, marks=pytest.mark.large)])
 def test_memory_beyond_the_limit_is_found(has_ended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process takes counts that a command starts, whether that goes on or has ended."""
     size = (500 << 20) + (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)  # the system keeps the largest of all

@@ -15,7 +15,7 @@ import pytest
 
 import graphshare as graphshare_library
 from tests.processes import done, graphshare
-from tests.surroundings import is_required, missing
+from tests.surroundings import is_required, mark_everyday, missing
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -75,12 +75,20 @@ CHECKED_HERE = [page for page in PAGES if not (page.parent.name in LONG and is_r
 """With a network, ``test_wheel.py`` runs the pages that take minutes, with the wheel of this checkout."""
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[pytest.mark.large] if page.parent.name in LONG else []) for page in CHECKED_HERE],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
-def test_blocks_show_what_commands_print(page: Path, tmp_path: Path) -> None:
+def name_page(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+SHORT = [name_page(page) for page in CHECKED_HERE if page.parent.name not in LONG]
+MARKED = [
+    *mark_everyday(SHORT, 3),
+    *(pytest.param(name_page(p), marks=pytest.mark.large) for p in CHECKED_HERE if p.parent.name in LONG),
+]
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_blocks_show_what_commands_print(name: str, tmp_path: Path) -> None:
+    page = ROOT / name
     text = page.read_text(encoding="utf-8")
     assert GENERATE.run_blocks(text, GENERATE.prepare_folder(tmp_path, page)) == text, STALE
 
@@ -148,7 +156,7 @@ def test_the_site_has_every_page() -> None:
     assert listed == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_the_site_is_built(tmp_path: Path) -> None:
     if importlib.util.find_spec("material") is None:
         missing("docs", "mkdocs-material is of the docs extra")

@@ -56,10 +56,12 @@ def list_pages(root: Path) -> Iterator[Path]:
 
 def find_phrases(pages: Iterable[Path], root: Path) -> list[str]:
     """Return the places of banned phrases, each with what to write instead."""
-    patterns = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in PHRASES.items()]
+    every = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in PHRASES.items()]
     places = []
     for page in pages:
-        for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
+        text = page.read_text(encoding="utf-8")
+        patterns = [(pattern, instead) for pattern, instead in every if pattern.search(text)]
+        for number, line in enumerate(text.split("\n"), 1):
             for pattern, instead in patterns:
                 match = pattern.search(line)
                 if match is not None and not is_quoted(line, match):
@@ -82,7 +84,10 @@ def find_participles(pages: Iterable[Path], root: Path) -> list[str]:
     """Return the places of functions named by a participle; properties are values and may be named so."""
     places = []
     for page in pages:
-        for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
+        text = page.read_text(encoding="utf-8")
+        if not any(map(is_participle, re.findall(r"\bdef\s+(\w+)", text))):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_participle(node.name):
                 decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
                 if not decorators & {"property", "cached_property"}:

@@ -71,9 +71,16 @@ def called(tree: ast.AST) -> Iterator[str]:
                 yield node.func.attr
 
 
+@cache
+def list_uses(source: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the modules that a source imports and the names that it calls."""
+    tree = ast.parse(source)
+    return frozenset(imported(tree)), frozenset(called(tree))
+
+
 def find_uses(modules: set[str], calls: set[str], sources: dict[str, str]) -> dict[str, set[str]]:
-    trees = {name: ast.parse(source) for name, source in sources.items()}
-    found = {name: (set(imported(tree)) & modules) | (set(called(tree)) & calls) for name, tree in trees.items()}
+    listed = {name: list_uses(source) for name, source in sources.items()}
+    found = {name: set(imports & modules) | (names & calls) for name, (imports, names) in listed.items()}
     return {name: uses for name, uses in found.items() if uses}
 
 

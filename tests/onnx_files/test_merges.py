@@ -16,6 +16,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 import graphshare as gs
 from tests.onnx_files.running import Session
 from tests.processes import ROOT, done, environment, graphshare
+from tests.surroundings import mark_everyday
 
 pytest.importorskip("onnxruntime")
 WIDTH, HEADS, WORDS = 16, 2, 40
@@ -155,7 +156,7 @@ def test_each_branch_has_every_bit_and_the_weights_are_there_once(kind: str, tmp
         assert gs.verify(branch, against=path, values_only=True)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mark_everyday(KINDS, 3))
 def test_ten_runs_write_the_same_bytes(kind: str, tmp_path: Path) -> None:
     paths = write_pair(tmp_path, kind)
     code = (

@@ -18,7 +18,7 @@ from tests.onnx_files.made import MADE
 from tests.onnx_files.odd import ODD
 from tests.onnx_files.sources import SMALL, Source, fetch, read_packages
 from tests.onnx_files.table import Result, format_table, judge, run_apart, try_cell
-from tests.surroundings import missing
+from tests.surroundings import mark_everyday, missing
 
 
 def make_source(name: str) -> Source:
@@ -31,7 +31,7 @@ def list_wrong(results: dict[str, Result]) -> list[str]:
     return [f"{cell}: {result.reason}" for cell, result in results.items() if result.kind == "wrong"]
 
 
-@pytest.mark.parametrize("name", [*MADE, *ODD])
+@pytest.mark.parametrize("name", mark_everyday([*MADE, *ODD], 5))
 def test_every_command_on_models_of_the_tests(name: str) -> None:
     results = run_apart(make_source(name), list(CELLS))
     assert not list_wrong(results)

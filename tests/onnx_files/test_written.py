@@ -16,7 +16,7 @@ from graphshare.reports.model import Level
 from tests.onnx_files import made
 from tests.onnx_files.running import Session
 from tests.onnx_files.test_check import make, tensor, value
-from tests.surroundings import ROOT
+from tests.surroundings import ROOT, mark_everyday
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -220,7 +220,7 @@ def require_sound(path: Path, what: str, *, loads: bool = True) -> None:
     assert [finding.message for finding in gs.check(path).findings if finding.level is Level.ERROR] == [], what
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", mark_everyday(SOURCES, 4))
 def test_every_rewrite_of_a_sound_model_is_sound(name: str, tmp_path: Path) -> None:
     path, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
     path.write_bytes(SOURCES[name]().SerializeToString())
@@ -313,7 +313,7 @@ EXPORTS: dict[str, Callable[[Path], gs.Checkpoint]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize("name", mark_everyday(EXPORTS, 3))
 def test_every_export_and_what_is_made_of_it_is_sound(name: str, tmp_path: Path) -> None:
     path = tmp_path / "lenet.onnx"
     EXPORTS[name](path)

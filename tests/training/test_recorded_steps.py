@@ -33,7 +33,7 @@ def corpus_of(name: str) -> Path | None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if n in ("resnet18_v1", "mobilenetv2_0.25") else ()) for n in NETS]
+    "name", [pytest.param(n, marks=pytest.mark.large if n in ("resnet18_v1", "mobilenetv2_0.25") else ()) for n in NETS]
 )
 def test_steps_are_those_of_module(name: str) -> None:
     kept = recorded()

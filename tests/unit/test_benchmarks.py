@@ -62,6 +62,7 @@ def test_the_speed_of_export() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what memory processes share")
+@pytest.mark.large
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_the_memory_of_sessions(processes: str) -> None:
     pytest.importorskip("onnxruntime")

@@ -1,4 +1,4 @@
-"""500 seeded corruptions of real graphs and parameter files: each is reported, or shown to be none.
+"""Seeded corruptions of real graphs and parameter files: each is reported, or shown to be none.
 
 A corruption is reported when ``check`` finds something that it does not find in the sound files. It is harmless when the graph
 that is read is the same: structure, attributes as operators read them, and the names of arguments and states (an operator's
@@ -28,12 +28,12 @@ from graphshare.ops.registry import lookup
 from graphshare.ops.signature import is_free_key
 from graphshare.reports.model import Level
 from tests import params_bytes
-from tests.surroundings import NONE, corpus_stems, recorded
+from tests.surroundings import NONE, corpus_stems, pick_everyday, recorded, size_of_day
 from tests.unit.checks.mutations import GRAPH_KINDS, mutated
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
-COUNT = 500
+COUNT = size_of_day(60, 500)
 LEAST = 0.99
 KINDS = (*GRAPH_KINDS, "bytes", "params")
 
@@ -47,7 +47,7 @@ def _is_usable(meta: dict[str, Any]) -> bool:
     )
 
 
-STEMS = corpus_stems(_is_usable)
+STEMS = pick_everyday(corpus_stems(_is_usable), 8)
 
 
 class Case:

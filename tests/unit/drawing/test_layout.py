@@ -15,6 +15,7 @@ from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_or
 from graphshare.drawing.picture import Picture
 from graphshare.ir.graph import Graph
 from tests.processes import ROOT, write_json
+from tests.surroundings import pick_everyday
 from tests.symbols import Document, document, operator, variable
 
 
@@ -195,7 +196,7 @@ def test_positions_are_as_near_as_the_gaps_allow() -> None:
 
 @pytest.mark.corpus
 def test_no_real_graph_has_boxes_that_overlap(corpus: Path) -> None:
-    for path in sorted((corpus / "graphs").glob("*.json")):
+    for path in pick_everyday(sorted((corpus / "graphs").glob("*.json")), 8, lambda path: path.name):
         picture = draw(graphshare.load(path).graph).picture
         layout = arrange(picture)
         assert list_overlaps(layout, place(layout)) == [], path.name
