@@ -38,7 +38,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 _SLOW_DATA = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile(
     "everyday",
-    max_examples=size_of_day(15, 60),
+    max_examples=size_of_day(10, 60),
     derandomize=True,
     database=None,
     deadline=None,

@@ -33,7 +33,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pictures.digit(number, 99).save(folder / "unseen" / f"{number}.png")
     np.save(folder / "labels.npy", np.array(labels, "float32"))
     (folder / "words.txt").write_text("\n".join(WORDS) + "\n")
-    arguments = ["--feed", "data=drawn", "--preset", "mnist", "--feed", "softmax_label=labels.npy", "--sgd-steps", "60"]
+    arguments = ["--feed", "data=drawn", "--preset", "mnist", "--feed", "softmax_label=labels.npy", "--sgd-steps", "30"]
     settings = ["--learning-rate", "0.1", "--momentum", "0.9", "--params-out", "trained.params"]
     done(graphshare("run", f"{LENET}-symbol.json", "--random-params", "1", *arguments, *settings, cwd=folder))
     return folder

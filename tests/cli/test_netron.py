@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import ROOT, done, graphshare
-from tests.surroundings import missing
+from tests.surroundings import mark_everyday, missing
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -69,7 +69,7 @@ def installed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["copy", "tie"])
+@pytest.mark.parametrize("mode", mark_everyday(["copy", "tie"], 2))
 def test_a_duplicate_opens_in_netron(mode: str, tmp_path: Path) -> None:
     stem = str(ROOT / "fixtures" / "lenet")
     done(graphshare("duplicate", stem, "--prefix", "sha-", "--mode", mode, "-o", "siam", cwd=tmp_path))

@@ -17,7 +17,7 @@ from graphshare.drawing.layout.arrange import arrange
 from graphshare.drawing.layout.placement import place
 from graphshare.drawing.palette import DARK, LIGHT
 from tests.processes import ROOT, done, graphshare, write_json
-from tests.surroundings import missing
+from tests.surroundings import mark_everyday, missing
 from tests.symbols import document, operator, variable
 from tests.unit.drawing.test_layout import residual_net
 
@@ -208,7 +208,7 @@ def test_search_opens_the_scopes_around_what_it_finds(scoped: Path, read: Any) -
     assert "elemwise_mul73" in reader.titles()
 
 
-@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+@pytest.mark.parametrize("direction", mark_everyday(["TB", "LR", "BT", "RL"], 4))
 def test_the_page_places_as_the_layout_does(direction: str, siam: Path, read: Any, tmp_path: Path) -> None:
     """``page/placement.js`` and ``layout/placement.py`` are one algorithm in two languages."""
     nets = (siam.parent / "siam", write_json(tmp_path / "net.json", residual_net(120, "s{0}/u{1}/")))
@@ -306,7 +306,7 @@ def test_another_script_does_not_run(siam: Path, read: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scope", ["", "stage{0}/unit{1}/"])
+@pytest.mark.parametrize("scope", mark_everyday(["", "stage{0}/unit{1}/"], 2))
 def test_a_frame_draws_only_what_is_on_the_screen(scope: str, read: Any, tmp_path: Path) -> None:
     """What a frame of 5,000 nodes costs is counted here; ``benchmarks/pages.py`` measures it."""
     write_json(tmp_path / "net.json", residual_net(5000, scope))
@@ -333,15 +333,15 @@ COUNT_TEXTS = """async (zoom) => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", mark_everyday(["light", "dark"], 2))
 def test_a_siamese_net_opens_in_light_and_dark(scheme: str, siam: Path, read: Any) -> None:
     assert read(siam, scheme).get("view.items.length") == 36
 
 
 @pytest.mark.corpus
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["zoo_resnet50_v2", "nlp_bert_small"])
+@pytest.mark.parametrize("scheme", mark_everyday(["light", "dark"], 2))
+@pytest.mark.parametrize("name", mark_everyday(["zoo_resnet50_v2", "nlp_bert_small"], 2))
 def test_real_graphs_open_in_light_and_dark(name: str, scheme: str, corpus: Path, read: Any, tmp_path: Path) -> None:
     done(graphshare("draw", str(corpus / "graphs" / f"{name}.json"), "-o", "net.html", cwd=tmp_path))
     reader = read(tmp_path / "net.html", scheme)

@@ -12,6 +12,7 @@ import pytest
 from graphshare.files.schema import explain
 from tests import params_bytes
 from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused, write_json, write_params
+from tests.surroundings import size_of_day
 from tests.symbols import Document, document, old_batch_norm, operator, siamese, two_layers, variable
 
 
@@ -407,16 +408,18 @@ def test_rules_check(folder: Path) -> None:
 
 @cache
 def hostile() -> dict[str, Any]:
-    chain = [{"scope": f"s{i}", "to": f"s{i + 1}"} for i in range(10_000)]
-    blocks = [{"within": "s9999", "rules": [{"within": f"b{i}", "rules": [{"scope": "x", "to": "y"}]}]} for i in range(10_000)]
-    blocks += [{"within": f"s{i}", "rules": [{"scope": "x", "to": "y"}, {"alias": "a", "to": "b"}]} for i in range(10_000)]
-    blocks += [{"within": "s0", "rules": [{"within": f"c{i}", "rules": [{"scope": "q", "to": ""}]} for i in range(10_000)]}]
+    count = size_of_day(3_000, 10_000)
+    chain = [{"scope": f"s{i}", "to": f"s{i + 1}"} for i in range(count)]
+    last = f"s{count - 1}"
+    blocks = [{"within": last, "rules": [{"within": f"b{i}", "rules": [{"scope": "x", "to": "y"}]}]} for i in range(count)]
+    blocks += [{"within": f"s{i}", "rules": [{"scope": "x", "to": "y"}, {"alias": "a", "to": "b"}]} for i in range(count)]
+    blocks += [{"within": "s0", "rules": [{"within": f"c{i}", "rules": [{"scope": "q", "to": ""}]} for i in range(count)]}]
     deep: list[dict[str, Any]] = [{"scope": "a", "to": "b"}]
     for _ in range(300):
         deep = [{"within": "d", "rules": deep}]
-    growing = [{"scope": f"s{i}", "to": f"s{i + 1}/{'x' * 900}"} for i in range(10_000)]
+    growing = [{"scope": f"s{i}", "to": f"s{i + 1}/{'x' * 900}"} for i in range(count)]
     return {
-        "a cycle of ten thousand": [*chain, {"scope": "s10000", "to": "s0"}],
+        "a long cycle": [*chain, {"scope": f"s{count}", "to": "s0"}],
         "a chain that grows": growing,
         "chains that thousands of blocks change": [*chain, *blocks],
         "deep blocks": deep,

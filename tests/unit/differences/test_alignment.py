@@ -11,6 +11,7 @@ from graphshare.differences.changes import GraphDiff, diff_graphs
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from tests.effort import grows_with
+from tests.surroundings import size_of_day
 from tests.symbols import Document, document, operator, siamese, two_layers, variable
 
 
@@ -162,4 +163,4 @@ def test_the_work_grows_with_the_nodes() -> None:
         found = diff_graphs(graph(chain(length)), graph(chain(length, prefix="p_", extra=100)))
         assert [n.name for n in found.added] == ["p_new100"]
 
-    assert grows_with(compare_chains, 1000) < 4.5
+    assert grows_with(compare_chains, size_of_day(300, 1000)) < 4.5
