@@ -52,7 +52,7 @@ def load_seeded(corpus: Path, stem: str) -> tuple[Checkpoint, dict[str, Any]]:
     return (model.with_params(feeds) if feeds else model), inputs
 
 
-@pytest.mark.parametrize("stem", mark_everyday(STEMS, 8))
+@pytest.mark.parametrize("stem", mark_everyday(STEMS, 12))
 def test_folded_outputs(stem: str, corpus: Path) -> None:
     assert stem != NONE
     model, inputs = load_seeded(corpus, stem)

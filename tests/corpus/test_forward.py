@@ -139,7 +139,7 @@ def outcome(corpus: Path, shared: Path, stem: str) -> dict[str, Any]:
 UNSUPPORTED: dict[str, tuple[str, ...]] = {}
 
 
-@pytest.mark.parametrize("stem", mark_everyday(STEMS, 8))
+@pytest.mark.parametrize("stem", mark_everyday(STEMS, 16))
 def test_forward(stem: str, corpus: Path, shared: Path) -> None:
     assert stem != NONE
     found = outcome(corpus, shared, stem)

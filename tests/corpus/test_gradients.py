@@ -138,7 +138,7 @@ def _stops(node: Node) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", mark_everyday(STEMS, 6))
+@pytest.mark.parametrize("stem", mark_everyday(STEMS, 10))
 def test_the_gradient_of_a_graph_is_its_derivative(stem: str, corpus: Path) -> None:
     assert stem != NONE
     if reason := reason_against(corpus, stem):
