@@ -39,7 +39,7 @@ STEPS = (1e-10, 1e-11)
 """So small that of many thousands of activations hardly one crosses its kink; in float64 enough of the difference is left."""
 ENOUGH = 14 * 10**8
 """Multiply-adds of a forward pass above which a smaller picture is tried."""
-EVERYDAY = (3 * 10**9, 45 * 10**6)
+EVERYDAY = (5 * 10**8, 15 * 10**6)
 """Multiply-adds and parameters above which a graph is checked only where ``GRAPHSHARE_REQUIRE`` lists ``large``."""
 LARGEST = 6 * 10**9
 """Multiply-adds above which a graph is left out: that takes minutes."""
