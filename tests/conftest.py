@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.surroundings import corpus_directory, find_surplus, is_required, missing, oracle_path, size_of_day
+from tests.surroundings import corpus_directory, find_surplus, is_of_all_tests, is_required, missing, oracle_path, size_of_day
 
 # Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere. The checkout comes first: it is
 # what the tests are of, wherever their needs are installed.
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if is_required("large"):
         return
-    if not config.option.keyword and all(Path(argument).resolve() == Path(__file__).parent for argument in config.args):
+    if is_of_all_tests(config):
         surplus = find_surplus(item.nodeid for item in items if item.get_closest_marker("large") is None)
         for item in items:
             if item.nodeid in surplus:

@@ -63,6 +63,12 @@ def mark_everyday(names: Iterable[str], one_in: int) -> list[Any]:
     return [pytest.param(name, marks=[] if name in picked else [pytest.mark.large]) for name in every]
 
 
+def is_of_all_tests(config: pytest.Config) -> bool:
+    """Whether a run asks for no tests by path, name or mark, nor for those that failed last."""
+    chosen = config.option.keyword or config.option.markexpr or getattr(config.option, "lf", False)
+    return not chosen and all(Path(argument).resolve() == ROOT / "tests" for argument in config.args)
+
+
 def find_surplus(tests: Iterable[str]) -> set[str]:
     """Return the tests that a run of everything leaves out everyday: of a function with many cases it takes a part."""
     functions: dict[str, list[str]] = {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tests.surroundings import MANY, find_surplus, mark_everyday, pick_everyday
+from tests.surroundings import MANY, ROOT, find_surplus, is_of_all_tests, mark_everyday, pick_everyday
 
 NAMES = [f"case {number}" for number in range(200)]
 
@@ -41,3 +44,18 @@ def test_of_many_cases_of_a_function_a_quarter_is_run_and_of_few_all() -> None:
     surplus = find_surplus([*many, *few, "test_it.py::test_alone"])
     assert surplus < set(many)
     assert len(surplus) == 150
+
+
+def test_who_asks_for_some_tests_gets_all_of_their_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_whole(*arguments: str, **options: Any) -> bool:
+        option = SimpleNamespace(**{"keyword": "", "markexpr": "", **options})
+        return is_of_all_tests(SimpleNamespace(option=option, args=list(arguments)))  # type: ignore[arg-type]
+
+    monkeypatch.chdir(ROOT)
+    assert is_whole("tests")
+    assert is_whole(str(ROOT / "tests"), lf=False)
+    assert not is_whole("tests/unit")
+    assert not is_whole("tests/unit/test_everyday.py::test_the_others_are_marked")
+    assert not is_whole("tests", keyword="lstm")
+    assert not is_whole("tests", markexpr="corpus")
+    assert not is_whole("tests", lf=True)
