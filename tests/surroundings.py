@@ -21,7 +21,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NONE = "none"  # stands for the cases of a corpus that is not there
 Case = TypeVar("Case")
-MANY = 16
+MANY = 12
 """Cases of a function that an everyday run of all tests takes at least; of more than four times as many it takes a quarter."""
 
 

@@ -262,7 +262,7 @@ def test_up_to_an_inner_output(folder: Path) -> None:
     assert [value.name for value in onnx.load(folder / "features.onnx").graph.output] == ["fc1_output"]
 
 
-@pytest.mark.parametrize("opset", [13, 14, 15, 16, 17, 18, 19, 20, 21])
+@pytest.mark.parametrize("opset", [13, *(pytest.param(n, marks=pytest.mark.large) for n in range(14, 21)), 21])
 def test_versions_of_the_operator_set(opset: int, folder: Path) -> None:
     run = graphshare("export", *LENET, "--opset", str(opset), "-o", "x.onnx", cwd=folder)
     if run.returncode:

@@ -105,7 +105,12 @@ def test_check_and_inspect_take_no_memory_by_attributes(tmp_path: Path, case: st
 
 
 @pytest.mark.parametrize(
-    "command", [["run", "--random", "0"], ["verify", "--against", "h.json"], ["run", "--random", "0", "--all"]]
+    "command",
+    [
+        pytest.param(["run", "--random", "0"], marks=pytest.mark.large),
+        ["verify", "--against", "h.json"],
+        pytest.param(["run", "--random", "0", "--all"], marks=pytest.mark.large),
+    ],
 )
 def test_the_limit_of_the_user_is_kept(tmp_path: Path, command: list[str]) -> None:
     nodes = [variable("x"), operator("relu", "first", [0]), operator("tanh", "second", [1])]

@@ -135,6 +135,7 @@ def test_search_finds(siam: Path, read: Any) -> None:
     assert reader.errors == []
 
 
+@pytest.mark.large
 def test_a_parameter_is_found_where_it_is_used(siam: Path, read: Any) -> None:
     reader = read(siam)
     reader.page.fill("#search", "conv2_weight")
@@ -155,6 +156,7 @@ def test_a_click_shows_attributes_shapes_and_statistics(siam: Path, read: Any) -
     assert reader.page.is_hidden("#panel")
 
 
+@pytest.mark.large
 def test_a_link_leads_to_the_input(siam: Path, read: Any) -> None:
     reader = read(siam)
     reader.click("tanh1")
@@ -162,6 +164,7 @@ def test_a_link_leads_to_the_input(siam: Path, read: Any) -> None:
     assert reader.panel().startswith("bn1\nBatchNorm")
 
 
+@pytest.mark.large
 def test_what_a_selected_box_feeds_is_marked(siam: Path, read: Any) -> None:
     reader = read(siam)
     assert reader.get("view.placed.routes.filter((route) => view.isMarked(route)).length") == 0
@@ -189,6 +192,7 @@ def test_a_scope_folds_and_unfolds_to_where_it_was(scoped: Path, read: Any) -> N
     assert reader.errors == []
 
 
+@pytest.mark.large
 def test_folded_branches_have_one_box_of_shared_parameters(siam: Path, read: Any) -> None:
     reader = read(siam)
     assert reader.titles().count("4 shared parameters") == 2
@@ -198,6 +202,7 @@ def test_folded_branches_have_one_box_of_shared_parameters(siam: Path, read: Any
     assert reader.panel().count("shared by 2") == 16
 
 
+@pytest.mark.large
 def test_search_opens_the_scopes_around_what_it_finds(scoped: Path, read: Any) -> None:
     reader = read(scoped)
     reader.page.click("#fold")
@@ -222,6 +227,7 @@ def test_the_page_places_as_the_layout_does(direction: str, siam: Path, read: An
             assert placed[v] == pytest.approx([rect.x, rect.y, rect.width, rect.height], abs=0.01), v
 
 
+@pytest.mark.large
 def test_drag_and_wheel_move_and_zoom(siam: Path, read: Any) -> None:
     reader = read(siam)
     x, y, scale = reader.get("[view.x, view.y, view.scale]")
@@ -237,6 +243,7 @@ def test_drag_and_wheel_move_and_zoom(siam: Path, read: Any) -> None:
     assert reader.get("view.scale") < scale
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK)])
 def test_light_and_dark_follow_the_reader_and_the_button(scheme: str, palette: Any, siam: Path, read: Any) -> None:
     reader = read(siam, scheme)
@@ -305,8 +312,8 @@ def test_another_script_does_not_run(siam: Path, read: Any, tmp_path: Path) -> N
     assert any("Content Security Policy" in error for error in reader.errors)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scope", mark_everyday(["", "stage{0}/unit{1}/"], 2))
+@pytest.mark.large
+@pytest.mark.parametrize("scope", ["", "stage{0}/unit{1}/"])
 def test_a_frame_draws_only_what_is_on_the_screen(scope: str, read: Any, tmp_path: Path) -> None:
     """What a frame of 5,000 nodes costs is counted here; ``benchmarks/pages.py`` measures it."""
     write_json(tmp_path / "net.json", residual_net(5000, scope))
@@ -371,6 +378,7 @@ def test_a_page_in_a_frame_works_and_cannot_reach_the_notebook(siam: Path, brows
     page.close()
 
 
+@pytest.mark.large
 def test_a_page_in_a_frame_that_is_shown_later_has_its_picture_in_the_middle(siam: Path, browser: Any) -> None:
     frame = gs.draw(gs.load(siam.parent / "siam"), to="html")._repr_html_()
     page = browser.new_page()

@@ -24,6 +24,7 @@ from tests.processes import (
     write_json,
     write_params,
 )
+from tests.surroundings import mark_everyday
 from tests.symbols import document, mxnet_text, operator, siamese, two_layers, variable
 
 
@@ -53,7 +54,8 @@ def test_what_goes_through_a_pipe_is_what_goes_into_a_file(tmp_path: Path) -> No
     assert not texts.pop().endswith(b"\n")
 
 
-UNBUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"])  # without a buffer a write may be partial and raise nothing
+# Without a buffer a write may be partial and raise nothing.
+UNBUFFERED = pytest.mark.parametrize("unbuffered", mark_everyday(["", "1"], 2))
 
 
 @UNBUFFERED
@@ -113,7 +115,7 @@ def test_names_send_nothing_to_the_terminal(tmp_path: Path) -> None:
     assert found["arguments"][0] == "da\x1b[31mta\nx"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", mark_everyday(["ascii", "latin-1", "utf-8"], 3))
 def test_any_locale(encoding: str, tmp_path: Path) -> None:
     found = siamese()
     found["nodes"][0]["name"] = "dáta日"

@@ -112,7 +112,7 @@ class Typist:
         return found
 
 
-@pytest.fixture(params=["bash", "zsh"])
+@pytest.fixture(params=["bash", pytest.param("zsh", marks=pytest.mark.large)])
 def typist(request: pytest.FixtureRequest, folder: Path) -> Iterator[Typist]:
     shell: str = request.param
     if shutil.which(shell) is None:
@@ -144,6 +144,7 @@ def offered_by_fish(folder: Path, lines: Iterable[str]) -> dict[str, dict[str, s
     return {line: dict((*text.split("\t"), "")[:2] for text in offers) for line, *offers in parts}
 
 
+@pytest.mark.large
 def test_fish_offers_what_may_follow(folder: Path) -> None:
     if shutil.which("fish") is None:
         missing("fish", "fish is not installed")

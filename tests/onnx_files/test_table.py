@@ -31,7 +31,7 @@ def list_wrong(results: dict[str, Result]) -> list[str]:
     return [f"{cell}: {result.reason}" for cell, result in results.items() if result.kind == "wrong"]
 
 
-@pytest.mark.parametrize("name", mark_everyday([*MADE, *ODD], 5))
+@pytest.mark.parametrize("name", mark_everyday([*MADE, *ODD], 8))
 def test_every_command_on_models_of_the_tests(name: str) -> None:
     results = run_apart(make_source(name), list(CELLS))
     assert not list_wrong(results)

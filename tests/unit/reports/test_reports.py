@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import xmlschema
 
 from graphshare.files.schema import explain
 from graphshare.reports.formats import FORMATS, default_format, render
@@ -132,6 +131,8 @@ def junit_faults(root: ElementTree.Element) -> list[str]:
 @pytest.mark.parametrize("found", REPORTS)
 def test_junit_fits_the_published_schema(found: FindingsReport) -> None:
     path = published("GRAPHSHARE_JUNIT_XSD", "junit-10.xsd, which Jenkins validates reports with")
+    import xmlschema  # takes as long as all other modules of this folder
+
     schema = xmlschema.XMLSchema(str(path))
     text = render(found, "junit")
     schema.validate(text)
