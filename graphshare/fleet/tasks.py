@@ -23,9 +23,10 @@ class Template(msgspec.Struct, frozen=True):
     """The command of every model; ``name`` is the command's name.
 
     ``outputs`` are the options that name outputs, each with what goes there: the graph, the parameters, the map, or a file with
-    the model's name and this suffix; ``folder`` is a graph whose option names its folder. ``subject`` is what ``{}`` stands for. ``takes_params`` if the parameter file is given by
-    ``--params``. ``extra`` are words to add, ``has_report`` if stdout is then JSON. With ``has_exports`` some ONNX models have
-    the stems of symbol files, so that the names of their maps say which they are of.
+    the model's name and this suffix; ``folder`` is a graph whose option names its folder. ``subject`` is what ``{}`` stands
+    for. ``takes_params`` if the parameter file is given by ``--params``. ``extra`` are words to add, ``has_report`` if stdout
+    is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps say
+    which they are of.
     """
 
     words: tuple[str, ...]
