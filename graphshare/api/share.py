@@ -113,7 +113,8 @@ def _tie_transposed(source: Checkpoint) -> Checkpoint:
     pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))
     if not pairs:
         message = "no parameter would change: no table that Gathers read has its transpose beside it"
-        raise RefusedError(Fault(message, hint="`graphshare share GRAPH --detect` lists what could be tied"))
+        hint = "Gathers in bodies stay: tie models before they are merged; `graphshare share GRAPH --detect` lists other ties"
+        raise RefusedError(Fault(message, hint=hint))
     rewrite = tie_transposed(source.graph, pairs)
     tied = [Tied(table.name, twin.name, "") for table, twin in pairs.items()]
     own = {node.to for node in tied}

@@ -28,7 +28,7 @@ from graphshare.fleet.tasks import Template
 from graphshare.text.names import find_similar
 
 _OUTPUTS = {"--out": "graph", "--params-out": "params", "--map-out": "map"}
-_SUFFIXES = {"export": ".onnx", "run": ".npz"}
+_SUFFIXES = {"export": ".onnx", "run": ".npz", "pool": "folder"}
 _DRAWN = {"svg": ".svg", "dot": ".dot", "mermaid": ".mmd", "png": ".png", "pdf": ".pdf"}
 _AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify")
 """The commands whose reports become one report."""

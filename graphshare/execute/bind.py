@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
@@ -43,6 +44,11 @@ from graphshare.text.format import format_count, format_names
 
 _CALLS = 100
 """How often a bound graph is called, as ``auto`` estimates."""
+_ARRAYS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+"""Parameters of bound graphs, which are in memory once for all graphs that are bound to one file, while one of them lives.
+
+The file is not mapped: the system ends a process that reads a page of a mapped file which was cut short.
+"""
 _KEPT = 16
 """The number of combinations of input shapes whose inference is cached."""
 
@@ -83,7 +89,7 @@ def bind(
         roles = assign_roles(part, held=list_parameter_names(params))
         nodes = post_order(entry.node for entry in part.heads)
         variables = [node for node in nodes if node.is_variable]
-        values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)
+        values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY, shared=_ARRAYS)
         refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
         return Bound(part, outputs, values, roles, seed, again, size, executor)
 

@@ -23,9 +23,10 @@ class Template(msgspec.Struct, frozen=True):
     """The command of every model; ``name`` is the command's name.
 
     ``outputs`` are the options that name outputs, each with what goes there: the graph, the parameters, the map, or a file with
-    the model's name and this suffix. ``subject`` is what ``{}`` stands for. ``takes_params`` if the parameter file is given by
-    ``--params``. ``extra`` are words to add, ``has_report`` if stdout is then JSON. With ``has_exports`` some ONNX models have
-    the stems of symbol files, so that the names of their maps say which they are of.
+    the model's name and this suffix; ``folder`` is a graph whose option names its folder. ``subject`` is what ``{}`` stands
+    for. ``takes_params`` if the parameter file is given by ``--params``. ``extra`` are words to add, ``has_report`` if stdout
+    is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps say
+    which they are of.
     """
 
     words: tuple[str, ...]
@@ -51,11 +52,12 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
         subject = model.graph  # the stem may mean a file beside it
     values = {"{}": subject, "{stem}": stem, "{name}": name_of(model.graph)}
     places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
+    folders = [option for option, content in template.outputs if content == "folder"]
     at = template.words.index("--") if "--" in template.words else len(template.words)
     words = [
         *(_fill_word(word, values) for word in template.words[:at]),
         *(("--params", model.params) if template.takes_params and model.params else ()),
-        *(word for option, place in places for word in (option, place)),
+        *(word for option, place in places for word in (option, (split(place)[0] or ".") if option in folders else place)),
         *template.extra,
         *(_fill_word(word, values) for word in template.words[at:]),
     ]
@@ -80,7 +82,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
 def _place(template: Template, content: str, model: FleetModel, out: str) -> str:
     """Return where an output of a model goes, empty for parameters of a model without any."""
     relative = model.relative.removesuffix(".gz")
-    if content == "graph":
+    if content in ("graph", "folder"):
         return join(out, relative)
     if content == "params":
         folder = os.path.dirname(relative)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from tests.onnx_files.running import Session
-from tests.processes import ROOT, done, environment, graphshare
+from tests.processes import COMMAND, ROOT, done, environment, graphshare
 from tests.surroundings import mark_everyday
 
 pytest.importorskip("onnxruntime")
@@ -191,3 +192,50 @@ def test_two_runs_at_once_leave_a_whole_model(tmp_path: Path) -> None:
     gs.save(gs.group(paths, switch=switches.pop()), tmp_path / "again.onnx")
     assert (tmp_path / "both.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes()
     assert not list(tmp_path.glob(".graphshare-*"))
+
+
+def write_large(path: Path, arrays: range) -> Path:
+    """Write a model that adds rows of tables of 50 MiB, each with one number and else a hole in a file beside the model."""
+    size, data = 50 << 20, path.with_suffix(".data")
+    nodes, tensors, value = [], [], "x"
+    with data.open("wb") as file:
+        for place, number in enumerate(arrays):
+            tensor = TensorProto(name=f"w{number}", data_type=TensorProto.FLOAT, dims=[size // 4096, 1024])
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, text in {"location": data.name, "offset": str(place * size), "length": str(size)}.items():
+                tensor.external_data.add(key=key, value=text)
+            file.seek(place * size)
+            file.write(np.float32(number + 1).tobytes())
+            nodes.append(helper.make_node("Gather", [f"w{number}", "ids"], [f"row{number}"]))
+            nodes.append(helper.make_node("Add", [value, f"row{number}"], [f"sum{number}"]))
+            tensors, value = [*tensors, tensor], f"sum{number}"
+        file.truncate(len(arrays) * size)
+    nodes.append(helper.make_node("Identity", [value], ["y"]))
+    inputs = [helper.make_tensor_value_info(*facts) for facts in (("x", 1, [1, 1024]), ("ids", TensorProto.INT64, [1]))]
+    graph = helper.make_graph(nodes, "large", inputs, [helper.make_tensor_value_info("y", 1, [1, 1024])], tensors)
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString())
+    return path
+
+
+@pytest.mark.large
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of processes is counted in KiB on Linux")
+def test_more_than_two_gigabytes_take_little_memory(tmp_path: Path) -> None:
+    """Files are read by pieces, and onnxruntime maps the weights: it opens the model by its path."""
+    write_large(tmp_path / "a.onnx", range(22))
+    write_large(tmp_path / "b.onnx", range(21, 44))
+    lines = [
+        ("pool", "a.onnx", "b.onnx", "-o", "pooled"),
+        ("group", "--switch", "first", "pooled/a.onnx", "pooled/b.onnx", "-o", "pooled/both.onnx"),
+        ("extract", "--branch", "first=false", "pooled/both.onnx", "-o", "pooled/branch.onnx"),
+        ("verify", "pooled/branch.onnx", "--against", "b.onnx"),
+        ("run", "pooled/both.onnx", "--random", "0", "-o", "y.npz"),
+    ]
+    for words in lines:
+        run = subprocess.Popen([*COMMAND, *words], cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)))
+        _, status, used = os.wait4(run.pid, 0)
+        run.returncode = os.waitstatus_to_exitcode(status)
+        assert run.returncode == 0, words
+        assert used.ru_maxrss < 200 << 10, words
+    assert (tmp_path / "pooled" / "weights.data").stat().st_size == 44 * (50 << 20) > 1 << 31
+    for path in tmp_path.rglob("*.data"):
+        path.unlink()

@@ -392,6 +392,25 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
         assert not gs.diff(path, tmp_path / "out" / path.name)
 
 
+def test_two_runs_of_foreach_fill_one_file(tmp_path: Path) -> None:
+    """Four processes write to one folder at once; what has the same weights finds them there."""
+    for i in range(6):
+        write(tmp_path / f"in{i % 2}" / f"m{i}.onnx", dense(A, array(16, 16, seed=20 + i)))
+        write(tmp_path / f"in{i % 2}" / "sub" / f"n{i}.onnx", dense(B))
+    words = [sys.executable, "-m", "graphshare", "foreach", "-o", "out", "--jobs", "2"]
+    starts = [subprocess.Popen([*words, f"in{i}", "--", "pool", "{}", "--no-verify"], cwd=tmp_path) for i in range(2)]
+    assert [run.wait() for run in starts] == [0, 0]
+    out = tmp_path / "out"
+    assert [(out / folder / "weights.data").stat().st_size for folder in ("", "sub")] == [7 * 1024, 1024]
+    for path in [*tmp_path.glob("in?/*.onnx"), *tmp_path.glob("in?/sub/*.onnx")]:
+        assert not gs.diff(path, out.joinpath(*path.relative_to(tmp_path).parts[1:]))
+    assert gs.check(sorted(out.rglob("*.onnx"))).findings == ()
+    assert sorted(path.name for path in out.rglob("*") if path.suffix not in (".onnx", ".data")) == ["sub"]
+    done(graphshare("foreach", "out", "-o", "back", "--", "pool", "--embed", "{}", "--no-verify", cwd=tmp_path))
+    assert files_in(tmp_path / "back") == sorted(name for i in range(6) for name in (f"m{i}.onnx", f"sub/n{i}.onnx"))
+    assert (tmp_path / "back" / "m3.onnx").read_bytes() == (tmp_path / "in1" / "m3.onnx").read_bytes()
+
+
 def test_subsets_compute_the_same(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"m{i}.onnx", dense(*(array(16, 16, seed=s) for s in range(i, i + 3)))) for i in range(4)]
     for number, subset in enumerate(itertools.combinations(paths, 2)):

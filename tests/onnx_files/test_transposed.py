@@ -85,6 +85,27 @@ def test_a_twin_in_a_constant_that_comes_after_the_table(tmp_path: Path) -> None
     assert gs.verify(tmp_path / "b.onnx", against=source, values_only=True)
 
 
+def test_models_are_tied_before_they_are_merged(tmp_path: Path) -> None:
+    other = language()
+    other.graph.node[1].op_type = "Tanh"
+    paths = [write(tmp_path / "a.onnx", language()), write(tmp_path / "b.onnx", other)]
+    gs.save(gs.group(paths, switch="first"), tmp_path / "untied.onnx")
+    with pytest.raises(gs.RefusedError) as refusal:
+        gs.share(tmp_path / "untied.onnx", transposed=True)
+    assert "tie models before they are merged" in refusal.value.faults[0].hint
+    for path in paths:
+        gs.save(gs.share(path, transposed=True), tmp_path / f"tied-{path.name}")
+    merged = tmp_path / "merged.onnx"
+    gs.save(gs.group([tmp_path / f"tied-{path.name}" for path in paths], switch="first"), merged)
+    onnx.checker.check_model(merged, full_check=True)
+    assert [tensor.name for tensor in onnx.load(merged).graph.initializer] == ["head"]
+    ids = np.arange(21, dtype=np.int64).reshape(3, 7)
+    for path, first in zip(paths, (True, False), strict=True):
+        wanted = Session(path.read_bytes()).run({"ids": ids})["logits"]
+        values = Session(merged.read_bytes()).run({"ids": ids, "first": np.array([first])})["logits"]
+        assert values.tobytes() == wanted.tobytes()
+
+
 def almost() -> np.ndarray:
     other = TABLE.T.copy()
     other[3, 3] = np.nextafter(other[3, 3], 9)

@@ -6,14 +6,14 @@ Several variables may have one name; a value for it holds for each of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, UsageError
-from graphshare.files.paths import is_folder
+from graphshare.files.paths import find_identity, is_folder
 from graphshare.formats.content_tests import is_image
 from graphshare.formats.images.header import ENDINGS as IMAGE_ENDINGS
 from graphshare.formats.images.header import read_start
@@ -114,21 +114,35 @@ def for_variables(given: Mapping[str, T], variables: Collection[Node], *, option
 
 
 def parameter_values(
-    variables: Sequence[Node], params: ParameterFile | None, is_auxiliary: Callable[[Node], bool]
+    variables: Sequence[Node],
+    params: ParameterFile | None,
+    is_auxiliary: Callable[[Node], bool],
+    *,
+    shared: MutableMapping[Any, Any] | None = None,
 ) -> dict[Node, Any]:
     """Return the arrays of the variables that a parameter file holds.
 
-    Arrays that were never filled are left out.
+    Arrays that were never filled are left out. ``shared`` has arrays of earlier calls by their place in the same file; they are
+    taken from there, and those that are read as the file has them are added: they are read-only.
     """
     if params is None:
         return {}
     records = RecordsByName(params)
     values = {}
+    identity = None if shared is None else find_identity(params.path)
     with ArrayReader(params, together=True) as reader:
         for node in variables:
             record = records.of(node, auxiliary=is_auxiliary(node))
-            if record is not None and record.shape is not None:
+            if record is None or record.shape is None:
+                continue
+            if shared is None or identity is None or record.origin is not None:
                 values[node] = reader.read(record)
+                continue
+            key = (identity, params.identity, record.data_offset, record.shape, record.dtype)
+            array = shared.get(key)
+            values[node] = reader.read(record) if array is None else array
+            if not values[node].flags.writeable:
+                shared[key] = values[node]
     return values
 
 

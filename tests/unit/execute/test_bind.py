@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import shutil
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,9 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import RefusedError
+from graphshare.execute import bind as binding
 from graphshare.execute import interpreter
+from tests import params_bytes
 from tests.processes import ROOT
 from tests.symbols import document, mxnet_text, operator, variable
 
@@ -150,3 +156,64 @@ def test_subgraphs_are_planned_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert len(planned) == 1
     for x, outputs in zip((data, data + 1, data[:2]), found, strict=True):
         assert np.array_equal(outputs["loop_output"], np.exp(x))
+
+
+def copy_lenet(folder: Path) -> Path:
+    for ending in ("-symbol.json", "-0000.params"):
+        shutil.copy(LENET + ending, folder)
+    return folder / "lenet"
+
+
+def test_graphs_bound_to_one_file_share_its_arrays(tmp_path: Path) -> None:
+    nodes = [variable("data"), variable("w"), operator("dot", "y", [0, 1]), operator("relu", "z", [2])]
+    weight = np.random.default_rng(0).standard_normal((1024, 1024)).astype(np.float32)
+    records = [params_bytes.dense(weight.shape, "float32", weight.tobytes())]
+    (tmp_path / "net-0000.params").write_bytes(params_bytes.container(records, ["arg:w"]))
+    load(document(nodes, [3]), tmp_path)
+    net, x = str(tmp_path / "net"), np.ones((2, 1024), np.float32)
+    nets = [gs.bind(net, engine="numpy")]
+    wanted = nets[0](x)["z_output"]
+    tracemalloc.start()
+    nets += [gs.bind(net, engine="numpy"), gs.bind(net, targets="y", engine="numpy")]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < weight.nbytes / 2
+    del nets[0]
+    gc.collect()
+    assert nets[0](x)["z_output"].tobytes() == wanted.tobytes()
+    np.testing.assert_allclose(nets[1](x)["y_output"], x @ weight, rtol=1e-4, atol=1e-4)
+
+
+def test_arrays_are_gone_with_the_last_graph_and_new_where_the_file_is(tmp_path: Path) -> None:
+    lenet = copy_lenet(tmp_path)
+    params = lenet.with_name("lenet-0000.params")
+    gc.collect()
+    before = len(binding._ARRAYS)
+    net, x = gs.bind(lenet, engine="numpy"), picture(1)
+    old = net(x)["softmax_output"].copy()
+    assert len(binding._ARRAYS) > before
+    content = bytearray(params.read_bytes())
+    start = content.index(gs.load(lenet).params["fc1_weight"].tobytes())
+    content[start : start + 4000] = bytes(4000)
+    status = params.stat()
+    (tmp_path / "new").write_bytes(content)
+    os.utime(tmp_path / "new", ns=(status.st_atime_ns, status.st_mtime_ns))  # the size and the time of the old file
+    (tmp_path / "new").replace(params)
+    other = gs.bind(lenet, engine="numpy")
+    assert not np.array_equal(other(x)["softmax_output"], old)
+    assert np.array_equal(net(x)["softmax_output"], old)
+    del net, other
+    gc.collect()
+    assert len(binding._ARRAYS) == before
+
+
+def test_arrays_of_memory_and_those_that_are_decoded_are_not_shared(tmp_path: Path) -> None:
+    lenet = copy_lenet(tmp_path)
+    gs.convert(lenet.with_name("lenet-0000.params"), tmp_path / "lenet.npz")
+    gc.collect()
+    before, x = len(binding._ARRAYS), picture(1)
+    nets = [gs.bind(gs.load(f"{lenet}-symbol.json", params=tmp_path / "lenet.npz"), engine="numpy") for _ in range(2)]
+    nets.append(gs.bind(gs.load(lenet).with_params(dict(gs.load(lenet).params)), engine="numpy"))
+    assert len(binding._ARRAYS) == before
+    results = [net(x)["softmax_output"].tobytes() for net in nets]
+    assert len(set(results)) == 1
