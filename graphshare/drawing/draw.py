@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.branches import find_prefixes
-from graphshare.analysis.name_lists import output_name, visible_outputs
+from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.arguments import Natural, Text
 from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
@@ -28,6 +28,7 @@ from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
+from graphshare.ops.registry import visible_outputs
 from graphshare.text.format import format_count
 from graphshare.text.names import suggest
 from graphshare.text.summary import ShortRepr

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_variables, output_name, visible_outputs
+from graphshare.analysis.name_lists import implied_variables, output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -33,7 +32,9 @@ from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.kernel import Array, Shape
+from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
 

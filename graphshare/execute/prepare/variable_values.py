@@ -17,12 +17,12 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.roles import Role
-from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.conversion import draw_in_blocks
+from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.kernel import Array, KernelError
 from graphshare.ops.registry import lookup
 from graphshare.ops.unification import is_known, unify

@@ -12,16 +12,14 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.bodies import NodeBodies, What, inner_variables
-from graphshare.analysis.name_lists import visible_outputs
-from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.bodies import NodeBodies, What, inner_variables
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import impossible_shape
-from graphshare.ops.registry import kernel_of, signature_of
+from graphshare.ops.node_errors import explain_failure, refuse_inputs
+from graphshare.ops.registry import kernel_of, signature_of, visible_outputs
 from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_count, format_shape
@@ -58,23 +56,6 @@ class Inference(msgspec.Struct):
     nodes: list[Node]
     shapes: dict[Node, list[Shape]]
     types: dict[Node, list[str | None]]
-
-
-def infer_by_format(
-    part: Graph, nodes: list[Node], shapes: Mapping[str, Sequence[int | None]], *, independent: bool = False
-) -> Inference:
-    """Return what the format of a graph knows of the types of its values, for ``shapes`` of inputs by name.
-
-    A size may be a name. With ``independent`` what the file states of the values of operators is not believed.
-    """
-    entries = [entry for node in nodes for entry in visible_outputs(node)]
-    types = find_format(part).find_types(part, entries, shapes=shapes, independent=independent)
-    known = {
-        node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
-        for node in nodes
-    }
-    dtypes = {node: [dtype for dtype, _ in row] for node, row in known.items()}
-    return Inference(nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes)
 
 
 def infer(
