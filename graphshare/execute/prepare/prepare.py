@@ -185,9 +185,7 @@ def assign_values(
             assigned.converted[node] = array.dtype
     missing = [node for node in variables if node not in assigned.values]
     refuse_missing(missing, roles, seed, params_seed, params)
-    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
-    types = {node: str(array.dtype) for node, array in assigned.values.items()}
-    chosen, examples = choose_sizes(part, known, types, nodes, assigned.inference)
+    chosen, examples = choose_sizes(assigned.inference)
     if examples and seed is not None:
         assigned.inference, assigned.sized = chosen, list(examples)
     faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)

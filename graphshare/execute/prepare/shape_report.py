@@ -195,7 +195,7 @@ def infer_part(
     types_held = {node: dtype for node, (_, dtype) in held.items()}
     shapes_held = {node: shape for node, (shape, _) in held.items()}
     inference = infer_given(part, shapes_held, given, types_held, nodes=nodes, yielding=stated)
-    _, examples = choose_sizes(part, {**shapes_held, **given}, types_held, nodes, inference)
+    _, examples = choose_sizes(inference)
     if examples and any(None in shape for shape in given.values()):
         inference = infer(part, {**shapes_held, **given, **examples}, types_held, nodes=nodes, yielding=stated)
         notes += describe_sizes(examples)

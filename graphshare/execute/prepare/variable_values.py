@@ -129,7 +129,7 @@ def infer_given(
         if not given:
             raise
         free = infer(part, held, types, nodes=nodes, default_type=None)
-        _, fitting = choose_sizes(part, held, types, nodes, free)
+        _, fitting = choose_sizes(free)
         hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in given if node in fitting)
         hint = f"sizes that fit: {hint}" if hint else ""
         sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in given.items()), 4)
