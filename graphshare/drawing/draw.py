@@ -16,8 +16,7 @@ from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint,
 from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.map_file import MapFile, Place, read_map
 from graphshare.checkpoint.parameters import list_parameter_names
-from graphshare.drawing.graphviz import IMAGES, format_dot, render_image
-from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
+from graphshare.drawing.languages import IMAGES, MAX_LINES, format_dot, format_mermaid, render_image
 from graphshare.drawing.palette import LIGHT, THEMES
 from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, make_foldable_picture, make_picture
 from graphshare.drawing.svg import format_svg
