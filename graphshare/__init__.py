@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.save import save as save
     from graphshare.differences.diff import diff as diff
     from graphshare.drawing.draw import draw as draw
-    from graphshare.drawing.graphviz import GraphvizError as GraphvizError
+    from graphshare.drawing.languages import GraphvizError as GraphvizError
     from graphshare.errors import DisprovedError as DisprovedError
     from graphshare.errors import Fault as Fault
     from graphshare.errors import GraphshareError as GraphshareError
@@ -84,7 +84,7 @@ _HOMES = {
     "Checkpoint": "checkpoint.model",
     "Entry": "ir.graph",
     "Graph": "ir.graph",
-    "GraphvizError": "drawing.graphviz",
+    "GraphvizError": "drawing.languages",
     "Node": "ir.graph",
     "Rewrite": "ir.graph",
     "Rule": "rewrite.rules.model",

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import total_outputs
 from graphshare.ir.graph import Node
 from graphshare.ops.batch_axis import At, Mixes, Outcome, Use, default_rule
-from graphshare.ops.registry import find_batch_rule, signature_of
+from graphshare.ops.registry import find_batch_rule, signature_of, total_outputs
 
 
 class Coupling(msgspec.Struct, frozen=True, eq=False):

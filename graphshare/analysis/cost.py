@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.bodies import inner_variables
-from graphshare.analysis.name_lists import visible_outputs
 from graphshare.analysis.roles import Kind, Role
-from graphshare.analysis.shapes import Inference, infer
 from graphshare.ir.graph import MXNET_DOMAIN, Graph, Node
+from graphshare.ops.bodies import inner_variables
+from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Shape
-from graphshare.ops.registry import kernel_of, signature_of
+from graphshare.ops.registry import kernel_of, signature_of, visible_outputs
 from graphshare.ops.unification import size_of
 
 

@@ -17,8 +17,7 @@ import msgspec
 from graphshare.errors import Fault
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.registry import auxiliary_slots, name_inputs, signature_of
-from graphshare.ops.signature import OutputList
+from graphshare.ops.registry import auxiliary_slots, find_outputs, name_inputs, signature_of, total_outputs, visible_outputs
 from graphshare.text.format import format_count
 
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
@@ -131,31 +130,8 @@ def node_names(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (node.name, node.details.label))))
 
 
-def visible_outputs(node: Node) -> Iterator[Entry]:
-    """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
-    if node.details.outputs and node.op:
-        return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
-    outputs = _find_outputs(node)
-    count = outputs.visible if outputs else 1 if node.is_variable else max(node.num_outputs or 1, 1)
-    return (Entry(node, i) for i in range(count))
-
-
-def total_outputs(node: Node) -> int | None:
-    """Return the number of outputs of ``node``, hidden ones included: by its operator, else as its file counts, else None."""
-    if node.is_variable:
-        return 1
-    outputs = _find_outputs(node)
-    return outputs.total if outputs else node.num_outputs
-
-
-def _find_outputs(node: Node) -> OutputList | None:
-    """Return the outputs that an operator has by its signature and attributes; None where it is not known."""
-    signature = signature_of(node) if not node.is_variable else None
-    return signature.outputs(node.attrs) if signature else None
-
-
 def _label(node: Node, index: int) -> str:
-    outputs = _find_outputs(node)
+    outputs = find_outputs(node)
     if outputs is not None:
         return outputs.label(index)
     several = (node.num_outputs or 1) > 1 or index > 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from graphshare.analysis.name_lists import internals, node_names, output_name, visible_outputs
+from graphshare.analysis.name_lists import internals, node_names, output_name
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
+from graphshare.ops.registry import visible_outputs
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern, is_literal
@@ -33,7 +33,7 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
         entries = known.find(name)
         owners = list(dict.fromkeys(entry.node for entry in entries))
         if len(owners) > 1:
-            ops = ", ".join(map(operator_text, owners))
+            ops = ", ".join(node.operator_text for node in owners)
             hint = _tell_apart(entries)
             faults.append(Fault(f"{option} {name!r} means {format_count(len(owners), 'node')} ({ops})", hint=hint))
         elif owners:

@@ -11,9 +11,7 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.bodies import draws_numbers
 from graphshare.analysis.branches import spread_inputs
-from graphshare.analysis.shapes import TYPE_FLAGS
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.onnx_translation import (
     DynamicShapes,
@@ -42,6 +40,8 @@ from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memo
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import cast_in_memory
+from graphshare.ops.bodies import draws_numbers
+from graphshare.ops.inference import TYPE_FLAGS
 from graphshare.resources import end_time_limit, resource_limits
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key

@@ -10,16 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import total_outputs, visible_outputs
 from graphshare.analysis.roles import LABEL_FORMALS, STATE_FORMALS, Kind
-from graphshare.analysis.shapes import infer
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.var import ReuseLike, Var
 from graphshare.builder.variables import ParameterPlan, create_input, create_parameter, plan_parameter
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ops.inference import infer
 from graphshare.ops.kernel import Shape
-from graphshare.ops.registry import canonical, known_names, lookup
+from graphshare.ops.registry import canonical, known_names, lookup, total_outputs, visible_outputs
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean

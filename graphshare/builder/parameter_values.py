@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.analysis.shapes import Inference, infer
 from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
@@ -24,6 +23,7 @@ from graphshare.execute.train.trainer import (
     node_streams,
 )
 from graphshare.ir.graph import Node
+from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Array
 
 CACHE_SIZE = 64  # plans, and inferences, of runs

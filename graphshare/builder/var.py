@@ -15,7 +15,6 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.builder.naming import Naming
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Shape
 from graphshare.ops.unification import is_known, unify
@@ -112,7 +111,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
     @property
     def op(self) -> str:
         """The operator's canonical name; ``null`` for a variable."""
-        return operator_text(self.node)
+        return self.node.operator_text
 
     @property
     def shape(self) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError
+from graphshare.files.byte_source import hash_pieces
 from graphshare.files.open_source import read_file
 from graphshare.formats.model_format import find_format
 from graphshare.formats.mxnet.json_writer import SPECIAL
@@ -119,16 +120,6 @@ def parse_map(data: bytes, where: str) -> MapFile:
     return MapFile([MapEntry(Place(None, old), Place(None, new)) for old, new in pairs], by_name=True, where=where)
 
 
-def digest(pieces: Iterable[bytes | memoryview]) -> str:
-    """Return the sha256 of a text in pieces, in hexadecimal digits."""
-    from hashlib import sha256  # takes time to import
-
-    digest = sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()
-
-
 def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:
     """Return the new names that a map gives to nodes of ``graph``.
 
@@ -176,7 +167,7 @@ def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
         return None
     format_ = find_format(rewrite.graph)
     for graph in format_.list_spellings(rewrite.graph):
-        if digest(format_.encode(graph)) == map_file.sources[0].sha256:
+        if hash_pieces(format_.encode(graph)) == map_file.sources[0].sha256:
             return msgspec.structs.replace(rewrite, graph=graph)
     return None
 
@@ -310,7 +301,7 @@ def _describe_names(node: Node) -> dict[str, Any]:
 def _hash(source: Checkpoint) -> str:
     """Return the sha256 of a model's file in hexadecimal digits."""
     format_ = find_format(source.graph)
-    return digest(format_.encode(source.graph) if format_.holds_parameters else [source.data])
+    return hash_pieces(format_.encode(source.graph) if format_.holds_parameters else [source.data])
 
 
 def _rewrite_of(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:

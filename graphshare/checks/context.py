@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 from graphshare.analysis.name_lists import Listed, NameLists, implied_inputs, implied_variables, implies_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
 from graphshare.checks.document import Reading, read_file, walk_documents
-from graphshare.checks.facts import Facts, read_facts
 from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import HeldFile
 from graphshare.formats.model_format import ModelFormat, recognize_format
@@ -18,6 +17,8 @@ from graphshare.formats.params.records import ParameterFile, Record, format_reco
 from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
+from graphshare.ops.registry import lookup
+from graphshare.ops.signature import AttributeFault, OutputList
 from graphshare.reports.model import Steps
 from graphshare.text.names import join_key, split_key
 from graphshare.text.patterns import expand_patterns
@@ -321,3 +322,46 @@ class CheckContext:
             self._findings[find] = find(self)
         result: T = self._findings[find]
         return result
+
+
+class Facts(NamedTuple):
+    """What a signature tells of one node.
+
+    ``faults`` are the attributes that MXNet refuses; ``formals`` (inputs) and ``outputs`` are None where only code outside the
+    file knows them. ``named``: MXNet registers the names of the inputs, and so adds the missing ones of an old file.
+    """
+
+    known: bool
+    registered: bool
+    faults: tuple[AttributeFault, ...]
+    formals: tuple[str, ...] | None
+    named: bool
+    slots: tuple[int, ...]
+    outputs: OutputList | None
+
+
+_UNKNOWN = Facts(False, False, (), None, False, (), None)
+
+
+def read_facts(node: Node) -> Facts:
+    """Return what the signature of an operator node tells of it; equal operators with equal attributes are read once."""
+    items = tuple(node.attrs.items())
+    return _read_facts(node.op, items, node.subgraphs) if node.subgraphs else _read_facts_once(node.op, items)
+
+
+@lru_cache(maxsize=1 << 14)
+def _read_facts_once(op: str, attrs: tuple[tuple[str, str], ...]) -> Facts:
+    return _read_facts(op, attrs, ())
+
+
+def _read_facts(op: str, items: tuple[tuple[str, str], ...], subgraphs: tuple[Graph, ...]) -> Facts:
+    signature = lookup(op)
+    if signature is None:
+        return _UNKNOWN
+    attrs = dict(items)
+    faults = tuple(signature.parse(attrs)[1])
+    formals = signature.formal_inputs(attrs, subgraphs=subgraphs) if signature.inputs_known else None
+    slots = signature.auxiliary_slots(attrs, len(formals) if formals is not None else 0, subgraphs=subgraphs)
+    return Facts(
+        True, signature.registered, faults, formals, signature.registers_inputs, tuple(slots), signature.outputs(attrs)
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphshare.checks.rule import ExampleRecord
-from graphshare.formats.mxnet.document import VARIABLE_OP
+from graphshare.ir.graph import VARIABLE_OP
 
 NodeObject = dict[str, Any]
 

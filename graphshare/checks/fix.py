@@ -10,7 +10,6 @@ from difflib import unified_diff
 
 import msgspec
 
-from graphshare.analysis.name_lists import total_outputs
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import BOM
@@ -29,6 +28,7 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.rebuild import rebuild_graph
 from graphshare.ir.walk import reachable, topological
+from graphshare.ops.registry import total_outputs
 from graphshare.text.format import format_count
 
 MAX_DIFFED = 1 << 22  # bytes; the lines of a larger file are not compared

@@ -19,7 +19,7 @@ from graphshare.ir.walk import reachable
 from graphshare.rewrite.upgrade import upgrade
 
 if TYPE_CHECKING:
-    from graphshare.analysis.shapes import Inference
+    from graphshare.ops.inference import Inference
 
 _STABLE_SINCE = 905  # loading a file of this version or later changes no input and no attribute that shapes depend on
 
@@ -89,7 +89,7 @@ class Shapes:
     def _infer(self, shapes: dict[Node, PartialShape], dtypes: dict[Node, str] | None) -> Inference | Fault | None:
         if self.graph is None:
             return None
-        from graphshare.analysis.shapes import infer  # start-up: inference needs numpy, most files do not
+        from graphshare.ops.inference import infer  # start-up: inference needs numpy, most files do not
 
         try:
             return infer(self.graph, shapes, dtypes, nodes=self._nodes, default_type=None)

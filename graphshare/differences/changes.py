@@ -12,9 +12,8 @@ import msgspec
 
 from graphshare.differences.alignment import align, align_bodies, list_counterparts
 from graphshare.formats.model_format import find_statement_changes
-from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.ir.compare import Change, find_content_changes
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
 from graphshare.ir.walk import consumers, own_inputs
 from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
 from graphshare.text.format import format_count
@@ -139,10 +138,10 @@ class _Ids:
         self._new = {node: i for i, node in enumerate(right.nodes)}
 
     def old(self, node: Node) -> NodeRef:
-        return NodeRef(self._old[node], node.name, operator_text(node))
+        return NodeRef(self._old[node], node.name, node.operator_text)
 
     def new(self, node: Node) -> NodeRef:
-        return NodeRef(self._new[node], node.name, operator_text(node))
+        return NodeRef(self._new[node], node.name, node.operator_text)
 
 
 def _find_node_changes(
@@ -150,7 +149,7 @@ def _find_node_changes(
 ) -> Iterator[Change]:
     exempt = BARRIER_KEYS if _has_prefixed_barrier(a, b, branch.label) else EMPTY
     for change in find_content_changes(a, b, exempt):
-        yield Change("operator", "", operator_text(a), operator_text(b)) if change.what == "operator" else change
+        yield Change("operator", "", a.operator_text, b.operator_text) if change.what == "operator" else change
     yield from _find_mapping_changes("key", a.extra, b.extra)
     for position, (x, y) in enumerate(zip_longest(own_inputs(a), own_inputs(b))):
         if x is None or y is None or not _same_entry(x, y, branch, all_images):

@@ -16,10 +16,9 @@ from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, compare
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
-from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.compare import Change
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import VARIABLE_OP, Graph, Node
 from graphshare.text.format import format_count, format_names, shorten
 from graphshare.text.summary import ShortRepr, format_html
 

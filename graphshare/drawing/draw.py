@@ -9,15 +9,14 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.branches import find_prefixes
-from graphshare.analysis.name_lists import output_name, visible_outputs
+from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.arguments import Natural, Text
 from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import StrPath
 from graphshare.checkpoint.map_file import MapFile, Place, read_map
 from graphshare.checkpoint.parameters import list_parameter_names
-from graphshare.drawing.graphviz import IMAGES, format_dot, render_image
-from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
+from graphshare.drawing.languages import IMAGES, MAX_LINES, format_dot, format_mermaid, render_image
 from graphshare.drawing.palette import LIGHT, THEMES
 from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, make_foldable_picture, make_picture
 from graphshare.drawing.svg import format_svg
@@ -28,6 +27,7 @@ from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
+from graphshare.ops.registry import visible_outputs
 from graphshare.text.format import format_count
 from graphshare.text.names import suggest
 from graphshare.text.summary import ShortRepr

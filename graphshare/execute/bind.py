@@ -17,7 +17,6 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
 from graphshare.arguments import Natural
 from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
@@ -37,6 +36,7 @@ from graphshare.formats.model_format import has_kernels
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.convolution.fused import Chain
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.batch_norm import plain_scaling
 from graphshare.resources import memory_limit, parse_size

@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.analysis.bodies import inner_variables
-from graphshare.analysis.node_errors import explain_failure, refuse_inputs
-from graphshare.analysis.shapes import Inference, ShapeTable, infer
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ops.bodies import inner_variables
+from graphshare.ops.inference import Inference, ShapeTable, infer
 from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Once, RunSubgraph, Shape, compute_now
+from graphshare.ops.node_errors import explain_failure, refuse_inputs
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_shape
 

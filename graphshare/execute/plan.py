@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.bodies import inner_operators
 from graphshare.analysis.name_lists import find_missing_outputs
-from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, TapeEntry
+from graphshare.ops.inference import bodies_of
 from graphshare.ops.kernel import Array, Kernel, KernelError
 from graphshare.ops.registry import kernel_of, signature_of
 

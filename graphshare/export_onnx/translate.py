@@ -11,9 +11,7 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from graphshare.analysis.bodies import inner_operators, inner_variables
-from graphshare.analysis.name_lists import output_name, total_outputs
-from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.name_lists import output_name
 from graphshare.errors import Fault, RefusedError
 from graphshare.export_onnx.opsets import IR_VERSIONS, list_versions
 from graphshare.export_onnx.writer import GraphWriter, UniqueNames
@@ -22,8 +20,10 @@ from graphshare.formats.onnx.messages import Dimensions
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.walk import post_order
+from graphshare.ops.bodies import inner_operators, inner_variables
+from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Attrs, KernelError, Shape
-from graphshare.ops.registry import canonical, find_translation, lookup
+from graphshare.ops.registry import canonical, find_translation, lookup, total_outputs
 from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
 from graphshare.ops.unification import is_known
 from graphshare.text.format import format_count

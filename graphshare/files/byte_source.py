@@ -182,6 +182,16 @@ def read_whole(source: ByteSource) -> bytes:
     return data
 
 
+def hash_pieces(pieces: Iterable[bytes | memoryview]) -> str:
+    """Return the sha256 of bytes in pieces, in hexadecimal digits."""
+    from hashlib import sha256  # start-up: it takes 3 MB, and few commands hash a file
+
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
 def raise_shrunk(name: str, at: int) -> NoReturn:
     """Raise InputError for a source that ends at byte ``at`` and was longer when it was opened."""
     raise InputError(Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY))

@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError
-from graphshare.files.byte_source import ListedFile
+from graphshare.files.byte_source import ListedFile, hash_pieces
 from graphshare.files.leftovers import FolderMemory, remember_folders
 from graphshare.files.open_source import describe_file
 from graphshare.files.staged_file import overwriting
@@ -160,17 +161,13 @@ def _describe_state(path: str, listed: ListedFile | None) -> FileState:
     if is_url(path):
         known = listed if listed is not None and listed.version and listed.size >= 0 else describe_file(path)
         return FileState(path, known.size, etag=known.version)
-    from hashlib import sha256  # takes time to import
-
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            digest = sha256()
-            while piece := file.read(_PIECE):
-                digest.update(piece)
+            sha256 = hash_pieces(iter(partial(file.read, _PIECE), b""))
     except (OSError, ValueError) as error:
         raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
-    return FileState(path, status.st_size, digest.hexdigest(), modified=status.st_mtime_ns)
+    return FileState(path, status.st_size, sha256, modified=status.st_mtime_ns)
 
 
 def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool:

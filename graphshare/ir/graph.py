@@ -52,6 +52,8 @@ class NodeForm(msgspec.Struct, frozen=True):
     param: tuple[str, ...] | None = None
 
 
+VARIABLE_OP = "null"
+"""What a file has as the operator of a variable, which has none."""
 MXNET_DOMAIN = "mxnet"
 """The domain of MXNet's operators."""
 
@@ -110,6 +112,13 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     def is_variable(self) -> bool:
         """Whether this is a variable. Loops over every node of a large graph test ``not node.op``, which is faster."""
         return not self.op
+
+    @property
+    def operator_text(self) -> str:
+        """The operator as a file has it; of a variable of an ONNX model whether it is an initializer."""
+        if self.op or self.details.domain == MXNET_DOMAIN:
+            return self.op or VARIABLE_OP
+        return "initializer" if self.details.holds_value else "input"
 
     def _summary(self) -> str:
         return f"{shorten(self.op, LONGEST_NAME) or 'variable'} {quote_name(self.name)}"

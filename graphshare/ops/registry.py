@@ -9,15 +9,15 @@ families' own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from graphshare.ir.graph import MXNET_DOMAIN, Node
+from graphshare.ir.graph import MXNET_DOMAIN, Entry, Node
 from graphshare.ops.index import ALIASES, FAMILY_OF
-from graphshare.ops.signature import Signature
+from graphshare.ops.signature import OutputList, Signature
 
 if TYPE_CHECKING:
     from graphshare.ops.batch_axis import Rule
@@ -59,6 +59,29 @@ def auxiliary_slots(node: Node) -> tuple[int, ...]:
     """Return the positions of the inputs that an operator mutates; none for an unknown one."""
     signature = signature_of(node)
     return () if signature is None else signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
+
+
+def visible_outputs(node: Node) -> Iterator[Entry]:
+    """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
+    if node.details.outputs and node.op:
+        return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
+    outputs = find_outputs(node)
+    count = outputs.visible if outputs else 1 if node.is_variable else max(node.num_outputs or 1, 1)
+    return (Entry(node, i) for i in range(count))
+
+
+def total_outputs(node: Node) -> int | None:
+    """Return the number of outputs of ``node``, hidden ones included: by its operator, else as its file counts, else None."""
+    if node.is_variable:
+        return 1
+    outputs = find_outputs(node)
+    return outputs.total if outputs else node.num_outputs
+
+
+def find_outputs(node: Node) -> OutputList | None:
+    """Return the outputs that an operator has by its signature and attributes; None where it is not known."""
+    signature = signature_of(node) if not node.is_variable else None
+    return signature.outputs(node.attrs) if signature else None
 
 
 def kernel_of(node: Node) -> Kernel | None:

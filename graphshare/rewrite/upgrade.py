@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import IMPLIED_BEFORE, implied_inputs, total_outputs
+from graphshare.analysis.name_lists import IMPLIED_BEFORE, implied_inputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
 from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild
 from graphshare.ir.walk import post_order, reachable
-from graphshare.ops.registry import canonical, lookup
+from graphshare.ops.registry import canonical, lookup, total_outputs
 
 WRITES_VERSION = 10901
 ASSUMED_VERSION = 800

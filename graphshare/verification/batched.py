@@ -11,7 +11,6 @@ from functools import partial
 from graphshare.analysis.branches import HeadPairs, NodePair, Twins
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.analysis.shapes import infer
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -22,6 +21,7 @@ from graphshare.execute.prepare.prepare import Assignment, assign_values
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
+from graphshare.ops.inference import infer
 from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import Batched, single_run
 from graphshare.text.format import format_count

@@ -13,7 +13,6 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.errors import InputError
-from graphshare.formats.mxnet.document import operator_text
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
@@ -216,7 +215,7 @@ def _find_variables(
         if a in reference.variables and b in runner.variables:
             result = compare_values(runner.variables[b], reference.variables[a], tolerance)
             if not result:
-                yield InnerComparison(a.name, b.name, operator_text(b), 0, result)
+                yield InnerComparison(a.name, b.name, b.operator_text, 0, result)
 
 
 def _compare_inner(
@@ -239,7 +238,7 @@ def _compare_inner(
         if partner is None or (partner, index) not in kept or (to_first and compared and not compared[-1].comparison):
             return
         result = compare_values(value, kept.pop((partner, index)), tolerance)
-        compared.append(InnerComparison(reference.label(partner, index), node.name, operator_text(node), index, result))
+        compared.append(InnerComparison(reference.label(partner, index), node.name, node.operator_text, index, result))
 
     reference.watch(keep)
     runner.watch(look)

@@ -13,7 +13,6 @@ import numpy as np
 
 from graphshare.analysis.branches import HeadPairs, NodePair, Twins
 from graphshare.analysis.roles import Role
-from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
@@ -32,6 +31,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
 from graphshare.verification.pairing import SidePair

@@ -9,10 +9,10 @@ import msgspec
 
 from graphshare.errors import Fault
 from graphshare.execute.engines.registry import NUMPY
-from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import How, ParameterPair
 from graphshare.ir.compare import Pairing
+from graphshare.ir.graph import VARIABLE_OP
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
 from graphshare.text.summary import ShortRepr, Table, format_html

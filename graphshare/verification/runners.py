@@ -8,15 +8,16 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import output_name, visible_outputs
+from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Role
-from graphshare.analysis.shapes import Inference
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
 from graphshare.execute.engines.session_model import OpenModel
 from graphshare.execute.prepare.variable_values import random_stream
 from graphshare.ir.graph import EMPTY, Entry, Node
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
+from graphshare.ops.registry import visible_outputs
 
 ABSENT = object()
 """What a record has for a value that was not recorded."""

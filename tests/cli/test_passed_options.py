@@ -10,15 +10,16 @@ import click
 import pytest
 
 import graphshare
-from graphshare.cli import image_options, options, training_options
+from graphshare.cli import image_options, options
 from graphshare.cli.app import cli
+from graphshare.cli.commands import run
 
 _API = {"params convert": graphshare.convert, "params diff": graphshare.diff_params}
 _GATHERED = {
     "output": options._OUTPUT,
     "source": ("graph", "epoch", "params", "upgrade_first"),
     "images": image_options._NAMES,
-    "given_training": training_options._KEYS,
+    "given_training": run._TRAINING,
     "classes": ("top", "labels"),
 }
 """Options that reach a command as one parameter."""

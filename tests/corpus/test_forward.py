@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from graphshare.analysis.name_lists import internals
-from graphshare.analysis.shapes import infer
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.execute.plan import UnsupportedError, missing_kernels
 from graphshare.execute.run import run
@@ -22,6 +21,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import infer
 from graphshare.ops.registry import canonical
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.names import split_key

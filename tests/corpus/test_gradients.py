@@ -19,12 +19,12 @@ import pytest
 
 from graphshare.analysis.cost import totals
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
 from graphshare.execute.prepare.prepare import runnable_part
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.gradient import Gradient
+from graphshare.ops.inference import Inference, infer
 from graphshare.ops.registry import canonical, find_gradient
 from tests.corpus.alike import first_alike
 from tests.corpus.test_forward import STEMS, graph_of

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
 from graphshare.export_onnx.opsets import refuse_versions
 from graphshare.export_onnx.translate import translate_graph
@@ -16,6 +15,7 @@ from graphshare.export_onnx.writer import encode_array
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import Tensor
+from graphshare.ops.inference import infer
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import PARAMETER_FORMALS
 from graphshare.ops.translation import Value

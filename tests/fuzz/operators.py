@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
+from graphshare.ops.inference import infer
 from graphshare.ops.registry import find_kernel, lookup
 from tests.fuzz.collect import Collector
 from tests.fuzz.sandbox import run_cases

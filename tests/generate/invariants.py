@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.analysis.shapes import infer
 from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
@@ -16,6 +15,7 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph
+from graphshare.ops.inference import infer
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.rename import rename

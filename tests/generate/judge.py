@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference, infer
 from tests.elementwise import TOLERANCE
 from tests.generate.blame import describe_case, is_listed
 from tests.generate.gradients import compare_gradients, differentiable

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from graphshare.analysis.cost import multiply_adds
-from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan, missing_kernels
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
+from graphshare.ops.inference import infer
 from graphshare.ops.onednn import convolution, products
 from graphshare.ops.onednn.products import sum_by_channel
 from tests.elementwise import describe_mismatch

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ops.inference import infer
 from tests.oracle.probed import Refusal, forward
 from tests.symbols import document, operator, variable
 

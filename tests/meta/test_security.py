@@ -20,7 +20,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.cli.app import cli
-from graphshare.drawing.graphviz import LIMIT
+from graphshare.drawing.languages import LIMIT
 from graphshare.files.open_source import MAX_UNPACKED
 from graphshare.formats.images.header import FORMATS, MAX_PIXELS
 from graphshare.formats.images.images import MAX_RESIZED

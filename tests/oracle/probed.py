@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ops.inference import infer
 from graphshare.ops.registry import lookup
 from tests.elementwise import TOLERANCE, describe_mismatch, tolerance_of_sums
 from tests.oracle import int8_sums

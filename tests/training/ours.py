@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.analysis.shapes import infer
 from graphshare.execute.prepare.prepare import runnable_part
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.trainer import Trainer
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import infer
 from graphshare.ops.kernel import Shape
 from tests.training.nets import SGD, STEPS, first_value, inputs, net, symbol_text
 

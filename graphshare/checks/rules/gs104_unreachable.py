@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
-from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.walk import reachable
 
 
@@ -24,5 +23,5 @@ def find(context: CheckContext) -> Violations:
             for i, node in enumerate(graph.nodes):
                 if node not in needed:
                     hint = "add it to the heads, or remove it (graphshare extract)"
-                    message = f"no output needs {node.name!r} ({operator_text(node)})"
+                    message = f"no output needs {node.name!r} ({node.operator_text})"
                     yield Violation(message, (*steps, "nodes", i), node, hint=hint)

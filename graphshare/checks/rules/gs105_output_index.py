@@ -5,7 +5,6 @@ from __future__ import annotations
 from graphshare.checks.examples import dense
 from graphshare.checks.operators import find_missing_outputs
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
-from graphshare.formats.mxnet.document import operator_text
 from graphshare.text.format import format_count
 
 
@@ -19,6 +18,6 @@ from graphshare.text.format import format_count
 def find(context: CheckContext) -> Violations:
     """Yield every input and head that takes such an output."""
     for steps, consumer, entry, count in find_missing_outputs(context):
-        source = f"{entry.node.name!r} ({operator_text(entry.node)})"
+        source = f"{entry.node.name!r} ({entry.node.operator_text})"
         message = f"takes output {entry.index} of {source}, which has {format_count(count, 'output')}"
         yield Violation(message, steps, consumer, hint="outputs count from 0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
-from graphshare.formats.mxnet.document import VARIABLE_OP
+from graphshare.ir.graph import VARIABLE_OP
 from graphshare.text.format import format_count
 
 

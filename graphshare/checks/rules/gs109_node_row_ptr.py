@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
-from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
 from graphshare.text.format import format_count
@@ -46,7 +45,7 @@ def _fault(context: CheckContext, sums: Sequence[int], nodes: Sequence[Node]) ->
         if count < 0:
             return f"decreases at node {i} ({node.name!r})"
         if not _is_possible(context, node, count):
-            return f"counts {format_count(count, 'output')} of node {i} ({operator_text(node)} {node.name!r})"
+            return f"counts {format_count(count, 'output')} of node {i} ({node.operator_text} {node.name!r})"
     return ""
 
 

@@ -13,23 +13,26 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import Outputs, resolve_run_outputs, write_outputs
-from graphshare.cli import image_options, options, training_options
+from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
-from graphshare.cli.console import align, is_colored, name_options, put, put_json, put_table, say
+from graphshare.cli.console import align, is_colored, is_quiet, name_options, put, put_json, put_table, say
 from graphshare.cli.output import list_inputs, warn
+from graphshare.cli.progress import is_shown
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, run, summarize
-from graphshare.execute.train.train import Trained, train
+from graphshare.execute.train.sgd import Sgd
+from graphshare.execute.train.train import LossHistory, StepListener, Trained, train
 from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import has_kernels
-from graphshare.formats.params.registry import ARRAY_ENDINGS
+from graphshare.formats.params.registry import ARRAY_ENDINGS, choose_format
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _NAMED = 12  # arrays of the file that are named
+_MEANS = 8  # outputs whose means before and after training are printed
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 
 _CLASS_OPTIONS = (
@@ -56,6 +59,68 @@ def _parse_classes(given: Mapping[str, Any]) -> _ClassOptions | None:
     return _ClassOptions(top, labels, None if labels is None else read_labels(labels))
 
 
+_TRAINING_OPTIONS = (
+    click.option("--sgd-steps", type=click.IntRange(min=1), metavar="N", help="Train the parameters for N steps first."),
+    click.option("--learning-rate", type=float, metavar="R", help="The learning rate [0.01]."),
+    click.option("--momentum", type=float, metavar="M", help="The momentum [0]."),
+    click.option("--wd", type=float, metavar="W", help="Decay of *_weight and *_gamma [0]."),
+    click.option("--clip-gradient", type=click.FloatRange(min=0), metavar="C", help="Bound of a gradient."),
+    click.option("--rescale-grad", type=float, metavar="S", help="Factor of gradients [1 / batch]."),
+    click.option(
+        "--head-gradient",
+        "head_gradients",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Gradient of an output that is not a loss [ones].",
+    ),
+    click.option("--params-out", metavar="FILE", help="With --sgd-steps: where the trained parameters go."),
+    click.option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file by the trained parameters."),
+)
+_TRAINING = "sgd_steps learning_rate momentum wd clip_gradient rescale_grad head_gradients params_out in_place".split()
+_SETTINGS = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd", "clip_gradient": "clip"}
+
+
+class _TrainingOptions(msgspec.Struct, frozen=True):
+    """What the options say: keyword arguments of :func:`graphshare.train`, and where the trained parameters go."""
+
+    arguments: Mapping[str, Any]
+    params_out: str
+    in_place: bool
+    gradient_files: tuple[str, ...]
+
+
+def _parse_training(given: Mapping[str, Any], *, profile: bool) -> _TrainingOptions | None:
+    """Return what the options say; None without ``--sgd-steps``.
+
+    Raises:
+        UsageError: options that need ``--sgd-steps``, or do not go with it; all are listed.
+        RefusedError: the suffix of ``--params-out`` is of no format.
+    """
+    if given["sgd_steps"] is None:
+        idle = [name for name, value in given.items() if value not in (None, (), False)]
+        if idle:
+            names = {"head_gradients": "head-gradient"}
+            raise UsageError(
+                [Fault(f"--{names.get(n, n.replace('_', '-'))} needs --sgd-steps", hint="add --sgd-steps 1") for n in idle]
+            )
+        return None
+    if profile:
+        raise UsageError(Fault("--profile measures a forward pass and does not go with --sgd-steps"))
+    target = given["params_out"] or ""
+    if target == "-":
+        raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with --params-out"))
+    if target and not is_directory(target):
+        choose_format(target)
+    gradients = parse_feeds(given["head_gradients"])
+    arguments = {
+        "steps": given["sgd_steps"],
+        "settings": Sgd(**{field: given[name] for name, field in _SETTINGS.items() if given[name] is not None}),
+        "rescale": given["rescale_grad"],
+        "head_gradients": load_feeds(gradients),
+    }
+    return _TrainingOptions(arguments, target, given["in_place"], tuple(path for _, path in gradients))
+
+
 EXAMPLES = {
     "run": [
         ("random data", "graphshare run lenet --random 0 --shape data=1,1,28,28"),
@@ -80,7 +145,7 @@ EXAMPLES = {
 @click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
 @image_options.options
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")
-@training_options.options
+@options.gather("given_training", _TRAINING, _TRAINING_OPTIONS)
 @options.engine
 @options.strict_engine
 @options.max_memory
@@ -123,7 +188,7 @@ def command(
     ends the command with exit code 2; the results are written whole or not at all.
     """
     _check_out(out, format_, has_table=classes is not None)
-    training = training_options.parse_training(given_training, profile=profile)
+    training = _parse_training(given_training, profile=profile)
     if training is not None and batch is not None:
         raise UsageError(Fault("--batch computes images by parts and does not go with --sgd-steps"))
     if training is not None and all_outputs:
@@ -138,11 +203,11 @@ def command(
     if training is not None:
         if engine not in (None, "numpy"):
             say(f"training is computed with numpy, not with {engine}")
-        reporter = training_options.step_reporter(training.arguments["steps"])
+        reporter = _step_reporter(training.arguments["steps"])
         trained = train(model, **training.arguments, **common, on_step=reporter)
-        facts: dict[str, Any] = {"training": training_options.describe_training(trained)}
+        facts: dict[str, Any] = {"training": _describe_training(trained)}
         _put_results(model.with_params(trained.updated), trained, facts, classes, values, outputs, format_)
-        training_options.say_result(trained)
+        _say_result(trained)
         return
     chosen: dict[str, Any] = {"engine": engine, "strict_engine": strict_engine}
     computed = run(model, profile=profile, batch=batch, all_outputs=all_outputs, **chosen, **common)
@@ -215,7 +280,7 @@ def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
 
 
 def _resolve_outputs(
-    model: Checkpoint, out: str | None, training: training_options.TrainingOptions | None, feeds: Sequence[str | None]
+    model: Checkpoint, out: str | None, training: _TrainingOptions | None, feeds: Sequence[str | None]
 ) -> Outputs:
     """Return where the results go. Raises UsageError or RefusedError, before anything is computed."""
     if training is None:
@@ -306,3 +371,36 @@ def _put_classes(rankings: Sequence[Ranking]) -> None:
     if len({row["output"] for row in rows}) > 1:
         titles.insert(0, "output")
     put_table(titles, [[row[title] for title in titles] for row in rows], right=["sample", "class", "score"])
+
+
+def _describe_training(trained: Trained) -> dict[str, Any]:
+    """Return the part on training of the report that ``schemas/run.schema.json`` describes."""
+    return {
+        "steps": trained.steps,
+        "settings": trained.settings,
+        "updated": list(trained.updated),
+        "losses": trained.losses,
+        "before": [summarize(name, array) for name, array in trained.before.items()],
+    }
+
+
+def _step_reporter(steps: int) -> StepListener | None:
+    """Return what prints the losses of a step, on a terminal; of many steps each tenth, hundredth, and so on, and the last."""
+    if is_quiet() or not is_shown():
+        return None
+    every = 10 ** max(0, len(str(steps - 1)) - 2)
+
+    def say_step(number: int, losses: Sequence[LossHistory]) -> None:
+        if number == 1 or number == steps or number % every == 0:
+            texts = [f"{escape_control(of.name)} {of.measure} {format_number(of.values[-1], 6)}" for of in losses[:_MEANS]]
+            say(f"step {number}: {', '.join(texts)}")
+
+    return say_step
+
+
+def _say_result(trained: Trained) -> None:
+    """Print the outputs' means before and after."""
+    for name, array in list(trained.before.items())[:_MEANS]:
+        first, last = summarize(name, array).mean, summarize(name, trained.outputs[name]).mean
+        say(f"{escape_control(name)}: mean {format_number(first, 9)} before, {format_number(last, 9)} after")
+    say(f"{format_count(trained.steps, 'step')} on {format_count(len(trained.updated), 'variable')} in {trained.seconds:.3f} s")

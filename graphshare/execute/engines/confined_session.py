@@ -26,6 +26,9 @@ from graphshare.execute.engines.onnx_session import OnnxSession, has_runtime, lo
 from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, chosen_memory
 from graphshare.text.format import format_bytes
 
+if sys.platform != "win32":
+    import resource
+
 if TYPE_CHECKING:
     from graphshare.ops.kernel import Array
 
@@ -328,8 +331,6 @@ def _measure_data() -> int:
 def _limit_memory(held: int, size: int | None) -> None:
     """Let this process take ``size`` bytes beside ``held``, where the system has such a limit: Linux has."""
     if held and can_limit_process():
-        import resource  # no such module on Windows
-
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         bounds = [bound for bound in (hard, -1 if size is None else held + size + _BESIDE) if bound >= 0]  # below 0: none
         resource.setrlimit(resource.RLIMIT_DATA, (min(bounds, default=resource.RLIM_INFINITY), hard))

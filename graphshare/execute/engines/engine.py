@@ -7,8 +7,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from graphshare.analysis.shapes import Inference
 from graphshare.ir.graph import Graph, Node
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.analysis.name_lists import visible_outputs
 from graphshare.analysis.roles import Role
-from graphshare.analysis.shapes import Inference
 from graphshare.execute.engines.engine import Engine, Part, Selective
 from graphshare.execute.engines.program import Program, compile_program
 from graphshare.execute.interpreter import Run, run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
+from graphshare.ops.registry import visible_outputs
 
 _MANY = 6
 """The number of forward passes from which on an engine's own work at compilation pays."""

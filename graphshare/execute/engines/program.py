@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from graphshare.analysis.bodies import draws_numbers
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.shapes import Inference, ShapeTable
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.engine import Compiled, Engine, NodesRefusedError, Part
 from graphshare.execute.interpreter import Run, run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.rebuild import rebuild
+from graphshare.ops.bodies import draws_numbers
+from graphshare.ops.inference import Inference, ShapeTable
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 

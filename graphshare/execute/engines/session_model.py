@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import output_name, visible_outputs
-from graphshare.analysis.shapes import infer_by_format
+from graphshare.analysis.name_lists import output_name
 from graphshare.errors import GraphshareError, InputError, RefusedError
 from graphshare.execute.prepare.memory import check_memory
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import EMPTY, Entry, Graph
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array, Shape
+from graphshare.ops.registry import visible_outputs
 from graphshare.resources import can_limit_process
 
 if TYPE_CHECKING:
@@ -127,3 +129,20 @@ class SessionPart(OpenModel):
 
 def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
     return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
+
+
+def infer_by_format(
+    part: Graph, nodes: list[Node], shapes: Mapping[str, Sequence[int | None]], *, independent: bool = False
+) -> Inference:
+    """Return what the format of a graph knows of the types of its values, for ``shapes`` of inputs by name.
+
+    A size may be a name. With ``independent`` what the file states of the values of operators is not believed.
+    """
+    entries = [entry for node in nodes for entry in visible_outputs(node)]
+    types = find_format(part).find_types(part, entries, shapes=shapes, independent=independent)
+    known = {
+        node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
+        for node in nodes
+    }
+    dtypes = {node: [dtype for dtype, _ in row] for node, row in known.items()}
+    return Inference(nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes)

@@ -8,9 +8,9 @@ from math import prod
 
 import numpy as np
 
-from graphshare.analysis.shapes import Inference
 from graphshare.errors import Fault, MemoryLimitError
 from graphshare.ir.graph import Entry, Node
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array, Shape
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_shape

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_variables, output_name, visible_outputs
+from graphshare.analysis.name_lists import implied_variables, output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -33,7 +32,9 @@ from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.kernel import Array, Shape
+from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
 
@@ -184,9 +185,7 @@ def assign_values(
             assigned.converted[node] = array.dtype
     missing = [node for node in variables if node not in assigned.values]
     refuse_missing(missing, roles, seed, params_seed, params)
-    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
-    types = {node: str(array.dtype) for node, array in assigned.values.items()}
-    chosen, examples = choose_sizes(part, known, types, nodes, assigned.inference)
+    chosen, examples = choose_sizes(assigned.inference)
     if examples and seed is not None:
         assigned.inference, assigned.sized = chosen, list(examples)
     faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)

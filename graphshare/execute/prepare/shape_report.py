@@ -10,19 +10,19 @@ import msgspec
 from graphshare.analysis.cost import Totals, totals
 from graphshare.analysis.name_lists import internals
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.analysis.shapes import Inference, choose_sizes, infer, infer_by_format
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
+from graphshare.execute.engines.session_model import infer_by_format
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.prepare.prepare import describe_sizes, refuse_missing, runnable_part, upgrade_part
 from graphshare.execute.prepare.variable_values import infer_given, unknown_shapes
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import VARIABLE_OP, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.text.format import format_dims, format_names
 from graphshare.text.summary import ShortRepr, Table, format_html
 
@@ -148,7 +148,7 @@ def _outputs(inference: Inference) -> list[ShapedOutput]:
         shapes, types = inference.shapes[entry.node], inference.types[entry.node]
         shape = shapes[entry.index] if entry.index < len(shapes) else None
         dtype = types[entry.index] if entry.index < len(types) else None
-        listed.append(ShapedOutput(name, operator_text(entry.node), shape, dtype))
+        listed.append(ShapedOutput(name, entry.node.operator_text, shape, dtype))
     return listed
 
 
@@ -195,7 +195,7 @@ def infer_part(
     types_held = {node: dtype for node, (_, dtype) in held.items()}
     shapes_held = {node: shape for node, (shape, _) in held.items()}
     inference = infer_given(part, shapes_held, given, types_held, nodes=nodes, yielding=stated)
-    _, examples = choose_sizes(part, {**shapes_held, **given}, types_held, nodes, inference)
+    _, examples = choose_sizes(inference)
     if examples and any(None in shape for shape in given.values()):
         inference = infer(part, {**shapes_held, **given, **examples}, types_held, nodes=nodes, yielding=stated)
         notes += describe_sizes(examples)

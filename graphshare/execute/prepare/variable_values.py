@@ -17,12 +17,12 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.roles import Role
-from graphshare.analysis.shapes import Inference, choose_sizes, infer
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.conversion import draw_in_blocks
+from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.kernel import Array, KernelError
 from graphshare.ops.registry import lookup
 from graphshare.ops.unification import is_known, unify
@@ -129,7 +129,7 @@ def infer_given(
         if not given:
             raise
         free = infer(part, held, types, nodes=nodes, default_type=None)
-        _, fitting = choose_sizes(part, held, types, nodes, free)
+        _, fitting = choose_sizes(free)
         hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in given if node in fitting)
         hint = f"sizes that fit: {hint}" if hint else ""
         sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in given.items()), 4)

@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.analysis.bodies import inner_operators
-from graphshare.analysis.node_errors import explain_failure
-from graphshare.analysis.shapes import ShapeTable
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import infer_body, run_kernel
 from graphshare.execute.plan import ExecutionPlan, PlanStep, RecordedStep, make_plan
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import reachable
+from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
+from graphshare.ops.inference import ShapeTable
 from graphshare.ops.kernel import Array, Context, KernelError, Shape
+from graphshare.ops.node_errors import explain_failure
 from graphshare.ops.registry import find_gradient
 from graphshare.text.format import format_shape
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.ir.graph import MXNET_DOMAIN, Node
 from graphshare.progress import Advance, noop_progress
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
@@ -25,17 +24,6 @@ NodeRecord = dict[str, str | int | dict[str, str] | list[Triple | Id | dict[str,
 GraphRecord = dict[str, list[NodeRecord | Triple | Id] | dict[str, Any] | str | int]
 
 Buffer = bytes | mmap
-
-VARIABLE_OP = "null"
-"""What a file has as the operator of a variable, which has none."""
-
-
-def operator_text(node: Node) -> str:
-    """Return the operator of ``node`` as a file has it; of a variable of an ONNX model whether it is an initializer."""
-    if node.op or node.details.domain == MXNET_DOMAIN:
-        return node.op or VARIABLE_OP
-    return "initializer" if node.details.holds_value else "input"
-
 
 NODE_KEYS = frozenset(("op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"))
 GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"))

@@ -15,7 +15,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.mxnet.document import operator_text
 from graphshare.formats.mxnet.json_writer import CHUNK, SPECIAL, JsonWriter
 from graphshare.formats.mxnet.source import FileText, NodesText, source_of
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
@@ -344,7 +343,7 @@ class NodeTexts:
         param = node.form.param if node.form is not None else None
         for key in _keys(node, self._default):
             if key == "op":
-                text = texts.quote(operator_text(node))
+                text = texts.quote(node.operator_text)
             elif key == "name":
                 text = texts.quote(node.name)
             elif key == "inputs":

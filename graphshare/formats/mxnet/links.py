@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.mxnet.document import VARIABLE_OP
+from graphshare.ir.graph import VARIABLE_OP
 from graphshare.text.format import format_count
 
 Records = Sequence[dict[str, Any]]

@@ -21,7 +21,7 @@ from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.mxnet.source import NodesText, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
 from graphshare.ir.walk import node_ids
 from graphshare.progress import task
 from graphshare.text.format import format_count
@@ -115,7 +115,7 @@ def _are_records_equal(records: Iterable[document.PlainRecord], nodes: Sequence[
         if (
             record is None
             or node is None
-            or record.op != (node.op or document.VARIABLE_OP)
+            or record.op != (node.op or VARIABLE_OP)
             or record.name != node.name
             or not same_maps.equal(bytes(record.attrs), node.attrs)
             or ((record.inputs or node.inputs) and not _are_entries_equal(record.inputs, node.inputs, every))

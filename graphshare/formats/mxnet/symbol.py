@@ -20,7 +20,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.source import FileText, JsonStyle, MxnetSource, NodesText, can_copy_text, recognize_style
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
+from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node, NodeForm
 from graphshare.progress import task
 from graphshare.text.format import format_count
 
@@ -58,7 +58,7 @@ class _NodeReader:
     def __init__(self, read_graph: Callable[[dict[str, Any]], Graph]) -> None:
         self._read_graph = read_graph
         self.shapes = _Shapes()
-        self.texts: dict[str, str] = {document.VARIABLE_OP: ""}
+        self.texts: dict[str, str] = {VARIABLE_OP: ""}
         self.maps: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {(): EMPTY}
         self.maps_by_text = _MapsByText(self)
         self._extras: dict[tuple[tuple[str, int], ...], Mapping[str, Any]] = {(): EMPTY}

@@ -14,6 +14,7 @@ from typing import Any
 
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import SAMPLE
+from graphshare.files.schema import explain
 from graphshare.formats.mxnet.document import begins_like_json
 from graphshare.formats.wrong_file import SYMBOL_HINT, refuse_bytes, refuse_json
 
@@ -45,8 +46,6 @@ def parse_tolerantly(data: bytes, *, where: str = "") -> tuple[dict[str, Any], l
     foreign = refuse_json(loaded, where=where) if isinstance(loaded, dict) else None
     if foreign is not None:
         raise InputError(foreign)
-    from graphshare.files.schema import explain  # start-up: only this path needs it
-
     try:
         faults = explain(loaded, "symbol")
     except RecursionError:

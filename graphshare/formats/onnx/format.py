@@ -13,7 +13,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, Integers, ModelFormat, SaveOptions, StaticType
-from graphshare.formats.onnx.compose import make_parameter, take_outputs
+from graphshare.formats.onnx.compose import find_switch, make_parameter, make_switch, open_input, take_outputs
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
 from graphshare.formats.onnx.functions import separate_functions
@@ -21,7 +21,6 @@ from graphshare.formats.onnx.integer_inputs import find_integers
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
 from graphshare.formats.onnx.statements import find_changes
 from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, source_of
-from graphshare.formats.onnx.switch import find_switch, make_switch, open_input
 from graphshare.formats.onnx.types import list_replaceable, list_types
 from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs
 from graphshare.formats.onnx.write import encode_graph_file, list_as_read

@@ -10,7 +10,7 @@ import msgspec
 
 from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.byte_source import ByteSource
+from graphshare.files.byte_source import ByteSource, hash_pieces
 from graphshare.files.open_source import open_source
 from graphshare.files.paths import UsedFile, base_name, is_inside, refuse_inputs_as_outputs
 from graphshare.files.staged_file import StagedFile
@@ -235,13 +235,8 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
 
 def hash_file(path: str) -> str:
     """Return the sha256 of a file in hexadecimal digits."""
-    from hashlib import sha256  # start-up: it takes 3 MB, and few models point into a parameter file
-
-    digest = sha256()
     with open_source(path) as source:
-        for start in range(0, source.size, _CHUNK):
-            digest.update(source.read_at(start, min(_CHUNK, source.size - start)))
-    return digest.hexdigest()
+        return hash_pieces(source.read_at(start, min(_CHUNK, source.size - start)) for start in range(0, source.size, _CHUNK))
 
 
 def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str] = ()) -> Iterator[Fault]:

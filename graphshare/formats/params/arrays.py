@@ -18,6 +18,7 @@ from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import reopen_source
 from graphshare.formats.params.format import CHUNK, Chunks
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
+from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -182,8 +183,6 @@ class ArrayReader:
 
     def _require_memory(self, record: Record) -> None:
         """Refuse an array that unpacks to more than the memory limit. Raises InputError before any of it is decoded."""
-        from graphshare.resources import MORE_MEMORY, describe_excess  # start-up: most arrays are read as they are
-
         excess = describe_excess(record.dense_size, self._taken)
         if excess:
             what = f"is {record.storage} and " if record.storage != "default" else ""

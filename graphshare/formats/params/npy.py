@@ -11,6 +11,7 @@ The format::
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import IO
 
@@ -61,8 +62,6 @@ def read_npy_header(stream: IO[bytes]) -> NpyHeader:
 
 
 def _parse_header(text: str) -> tuple[str, bool, tuple[int, ...]]:
-    import ast  # start-up: only these headers need it
-
     header = None
     for candidate in (text, _LONG_LITERAL.sub(r"\1", text)):
         try:

@@ -41,11 +41,11 @@ class OnnxModel(ParameterFormat):
 
     def read(self, source: ByteSource) -> Chunks:
         """Return a function that yields a record's elements; single numbers are decoded, raw data is read as it is."""
+        from graphshare.formats.onnx.parameters import decode_values  # start-up: only such files need it
+
         in_place = super().read(source)
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            from graphshare.formats.onnx.parameters import decode_values  # start-up: only such files need it
-
             return in_place(record) if record.data_offset is not None else decode_values(source, record)
 
         return chunks

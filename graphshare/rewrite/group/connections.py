@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from graphshare.analysis.name_lists import auxiliary_variables, internals, node_names, output_name, visible_outputs
+from graphshare.analysis.name_lists import auxiliary_variables, internals, node_names, output_name
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault
 from graphshare.ir.graph import Entry, Node
+from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.group.join import Member, Output, Place
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.analysis.shapes import infer
 from graphshare.cli.main import FAILED
 from graphshare.cli.main import run as run_command
 from graphshare.errors import BugError, GraphshareError, RefusedError
@@ -20,6 +19,7 @@ from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ops.gradient import Gradient
+from graphshare.ops.inference import infer
 from graphshare.ops.kernel import Kernel, KernelError
 from graphshare.ops.registry import GRADIENTS, KERNELS
 from graphshare.ops.unification import same_dtypes, same_shapes

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.analysis.shapes import infer
 from graphshare.execute.engines import onnx_session, registry
 from graphshare.execute.engines.engine import Part
 from graphshare.execute.engines.registry import Auto
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ops.inference import infer
 from tests.processes import ROOT
 
 LENET = str(ROOT / "fixtures" / "lenet")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.analysis.shapes import infer
 from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.confined_session import ConfinedSession
@@ -18,6 +17,7 @@ from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime, translate_part
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ops.inference import infer
 from graphshare.ops.registry import TRANSLATIONS, register_translation
 from graphshare.ops.translation import Translation, Translator
 from tests.onnx_files import composed

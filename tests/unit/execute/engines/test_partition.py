@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphshare.analysis.shapes import infer
 from graphshare.execute.engines.program import Segment, cut, partition
 from graphshare.execute.interpreter import run_graph
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ops.inference import infer
 
 
 @st.composite

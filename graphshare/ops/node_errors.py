@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 
 from graphshare.errors import BugError, Fault, GraphshareError, RefusedError
-from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import negative_size
@@ -89,7 +88,7 @@ def report_bug(node: Node, part: str, inputs: Sequence[str], error: Exception) -
 
 
 def _format_inputs(node: Node, inputs: Sequence[str]) -> str:
-    names = (entry.node.name or operator_text(entry.node) for entry in node.inputs)
+    names = (entry.node.name or entry.node.operator_text for entry in node.inputs)
     return ", ".join(f"{name} {text}" for name, text in zip(names, inputs, strict=False)) or "no inputs"
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from graphshare.analysis.cost import multiply_adds
-from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference, infer
 from graphshare.ops.unification import is_known
 from tests.symbols import document, operator, siamese, two_layers, variable
 

@@ -6,22 +6,20 @@ caller, and from ``__shape__`` and ``__dtype__`` of variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from graphshare.analysis.bodies import NodeBodies, What, inner_variables
-from graphshare.analysis.name_lists import visible_outputs
-from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.bodies import NodeBodies, What, inner_variables
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import impossible_shape
-from graphshare.ops.registry import kernel_of, signature_of
+from graphshare.ops.node_errors import explain_failure, refuse_inputs
+from graphshare.ops.registry import kernel_of, signature_of, visible_outputs
 from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_count, format_shape
@@ -38,7 +36,6 @@ TYPE_FLAGS = {
 }
 _MAX_ROUNDS = 64
 _COUNTS = ("num_outputs", "sections", "num_args", "num_weights", "num_tensors", "num_arrays", "num_layers")
-SHAPE_RULE, DTYPE_RULE = "shape rule", "dtype rule"
 # Sizes that trained models were made for, then every small one.
 _USUAL = (224, 28, 32, 112, 299, 48, 24, 12, 64, 96, 128, 160, 256, 300, 320, 416, 512)
 _SMALL = range(1, 65)
@@ -58,23 +55,6 @@ class Inference(msgspec.Struct):
     nodes: list[Node]
     shapes: dict[Node, list[Shape]]
     types: dict[Node, list[str | None]]
-
-
-def infer_by_format(
-    part: Graph, nodes: list[Node], shapes: Mapping[str, Sequence[int | None]], *, independent: bool = False
-) -> Inference:
-    """Return what the format of a graph knows of the types of its values, for ``shapes`` of inputs by name.
-
-    A size may be a name. With ``independent`` what the file states of the values of operators is not believed.
-    """
-    entries = [entry for node in nodes for entry in visible_outputs(node)]
-    types = find_format(part).find_types(part, entries, shapes=shapes, independent=independent)
-    known = {
-        node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
-        for node in nodes
-    }
-    dtypes = {node: [dtype for dtype, _ in row] for node, row in known.items()}
-    return Inference(nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes)
 
 
 def infer(
@@ -100,16 +80,16 @@ def infer(
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
     np_shape = np_shape or graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
     inference = _start(order, shapes, types or {}, np_shape=np_shape)
-    rules = _Rules(order, np_shape=np_shape)
-    _propagate(inference, rules.shape_step)
+    propagation = _Propagation(inference, _bind_rules(order, np_shape=np_shape))
+    propagation.run("shapes")
     if types is None:
         return inference
-    _propagate(inference, rules.type_step)
+    propagation.run("types")
     for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
         untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
         inference.types.update((node, [fallback.get(node)]) for node in untyped)
         if untyped:
-            _propagate(inference, rules.type_step)
+            propagation.run("types")
     return inference
 
 
@@ -156,94 +136,94 @@ def _join_declared(node: Node, declared: Shape, given: Sequence[int | None] | No
         raise RefusedError(Fault(message, node=node.name, hint="give the shape that the graph declares")) from None
 
 
-class _Rules:
-    """The kernels of a graph's operators with their attributes."""
+class _Rule(msgspec.Struct, frozen=True, eq=False):
+    """The rules of a node's operator, with its attributes and subgraphs; ``excess`` is a count that no rule takes."""
 
-    def __init__(self, order: Sequence[Node], *, np_shape: bool = False) -> None:
-        semantics = {NP_SHAPE: True} if np_shape else {}
-        self._rules: dict[Node, tuple[Kernel, dict[str, Any]]] = {}
-        self._excesses: dict[Node, str] = {}
-        self._settled: dict[tuple[Node, str], tuple[list[Any], list[Any]]] = {}
-        self._bodies = {node: bodies_of(node, np_shape=np_shape) for node in order if node.subgraphs}
-        for node in order:
-            kernel = kernel_of(node) if not node.is_variable else None
+    node: Node
+    kernel: Kernel
+    attrs: dict[str, Any]
+    bodies: NodeBodies | None
+    excess: str
+
+    def infer_shapes(self, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        """Return the shapes of inputs and outputs with what follows from them."""
+        if self.excess:
+            raise KernelError(self.excess)
+        if self.kernel.body_shapes is None or self.bodies is None:
+            new_inputs, new_outputs = self.kernel.shapes(self.attrs, inputs, outputs)
+        else:
+            new_inputs, new_outputs = self.kernel.body_shapes(self.attrs, inputs, outputs, self.bodies)
+        merged_in = [a if a == b else unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
+        merged_out = [a if a == b else unify(a, b) for a, b in zip(outputs, new_outputs, strict=False)]
+        return merged_in, [*merged_out, *outputs[len(merged_out) :]]
+
+    def infer_types(self, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+        """Return the dtypes of inputs and outputs with what follows from them."""
+        if self.kernel.body_types is None or self.bodies is None:
+            new_inputs, new_outputs = self.kernel.types(self.attrs, inputs, outputs)
+        else:
+            new_inputs, new_outputs = self.kernel.body_types(self.attrs, inputs, outputs, self.bodies)
+        merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
+        return merged_in, [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
+
+
+def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
+    """Return the rules of the nodes that have a kernel."""
+    semantics = {NP_SHAPE: True} if np_shape else {}
+    rules = []
+    for node in order:
+        kernel = kernel_of(node) if not node.is_variable else None
+        if kernel is not None:
             signature = signature_of(node)
-            if kernel is not None:
-                attrs = signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs)
-                self._rules[node] = (kernel, attrs | semantics)
-                if reason := _find_excess(attrs):
-                    self._excesses[node] = reason
+            attrs = signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs)
+            bodies = bodies_of(node, np_shape=np_shape) if node.subgraphs else None
+            rules.append(_Rule(node, kernel, attrs | semantics, bodies, _find_excess(attrs)))
+    return rules
 
-    def shape_step(self, inference: Inference, node: Node) -> bool:
-        """Apply the operator's shape rule; return whether it changed anything."""
-        rule = self._rules.get(node)
-        if rule is None:
+
+class _Propagation:
+    """Rules applied to what is known of a graph's nodes, until nothing more follows."""
+
+    def __init__(self, inference: Inference, rules: Sequence[_Rule]) -> None:
+        self._inference, self._rules = inference, rules
+        self._settled: dict[tuple[Node, What], tuple[list[Any], list[Any]]] = {}
+
+    def run(self, what: What) -> None:
+        """Apply the rules forwards, then backwards, until a round changes nothing."""
+        for _ in range(_MAX_ROUNDS):
+            forward = [self._apply(rule, what) for rule in self._rules]
+            backward = [self._apply(rule, what) for rule in reversed(self._rules)]
+            if not any(forward) and not any(backward):
+                return
+
+    def _apply(self, rule: _Rule, what: What) -> bool:
+        """Apply one rule; return whether it changed anything. A rule is not asked again about the same facts."""
+        node = rule.node
+        table: dict[Node, list[Any]] = self._inference.shapes if what == "shapes" else self._inference.types
+        inputs = [_slot(table, entry.node, entry.index) for entry in node.inputs]
+        facts = (inputs, list(table[node]))  # a row of outputs is changed in place by what is inferred from its consumers
+        if self._settled.get((node, what)) == facts:
             return False
-        inputs = [_slot(inference.shapes, entry.node, entry.index) for entry in node.inputs]
-        outputs = inference.shapes[node]
-        if self._is_settled(node, SHAPE_RULE, inputs, outputs):
-            return False
+        self._settled[node, what] = facts
         try:
-            new_inputs, new_outputs = self._shapes(node, inputs, outputs)
-            merged_in = [a if a == b else unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
-            merged_out = [a if a == b else unify(a, b) for a, b in zip(outputs, new_outputs, strict=False)]
-            merged_out += outputs[len(merged_out) :]
+            merged = (rule.infer_shapes if what == "shapes" else rule.infer_types)(inputs, table[node])
         except Exception as error:
-            raise self._explain(inference, node, SHAPE_RULE, error) from error
-        changed = _store(inference.shapes, node, merged_in, merged_out)
-        impossible = changed and impossible_shape([*merged_in, *merged_out])
-        if impossible:
+            raise self._explain(rule, what, error) from error
+        changed = _store(table, node, *merged)
+        if changed and what == "shapes" and (impossible := impossible_shape([*merged[0], *merged[1]])):
             raise refuse_inputs(node, [format_shape(shape) for shape in inputs], impossible)
         return changed
 
-    def type_step(self, inference: Inference, node: Node) -> bool:
-        """Apply the operator's dtype rule; return whether it changed anything."""
-        rule = self._rules.get(node)
-        if rule is None:
-            return False
-        inputs = [_slot(inference.types, entry.node, entry.index) for entry in node.inputs]
-        outputs = inference.types[node]
-        if self._is_settled(node, DTYPE_RULE, inputs, outputs):
-            return False
-        try:
-            new_inputs, new_outputs = self._types(node, inputs, outputs)
-            merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
-            merged_out = [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
-        except Exception as error:
-            raise self._explain(inference, node, DTYPE_RULE, error) from error
-        return _store(inference.types, node, merged_in, merged_out)
-
-    def _is_settled(self, node: Node, rule: str, inputs: list[Any], outputs: list[Any]) -> bool:
-        """Return whether a rule was applied to the same facts before, so that nothing more follows; remember these."""
-        facts = (inputs, list(outputs))  # a row of outputs is changed in place by what is inferred from its consumers
-        if self._settled.get((node, rule)) == facts:
-            return True
-        self._settled[node, rule] = facts
-        return False
-
-    def _explain(self, inference: Inference, node: Node, rule: str, error: Exception) -> Exception:
+    def _explain(self, rule: _Rule, what: What, error: Exception) -> Exception:
         """Return what to raise when a rule raised ``error``: a refusal for a contradiction or a malformed node, else a bug."""
-        shapes = [_slot(inference.shapes, entry.node, entry.index) for entry in node.inputs]
-        dtypes = [_slot(inference.types, entry.node, entry.index) for entry in node.inputs]
+        node = rule.node
+        shapes = [_slot(self._inference.shapes, entry.node, entry.index) for entry in node.inputs]
+        dtypes = [_slot(self._inference.types, entry.node, entry.index) for entry in node.inputs]
         if isinstance(error, KernelError):
-            texts = [format_shape(shape) for shape in shapes] if rule == SHAPE_RULE else list(map(str, dtypes))
+            texts = [format_shape(shape) for shape in shapes] if what == "shapes" else list(map(str, dtypes))
             return refuse_inputs(node, texts, error)
-        kernel, attrs = self._rules[node]
-        return explain_failure(node, rule, error, kernel, attrs, shapes, dtypes)
-
-    def _shapes(self, node: Node, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        kernel, attrs = self._rules[node]
-        if node in self._excesses:
-            raise KernelError(self._excesses[node])
-        if kernel.body_shapes is None or node not in self._bodies:
-            return kernel.shapes(attrs, inputs, outputs)
-        return kernel.body_shapes(attrs, inputs, outputs, self._bodies[node])
-
-    def _types(self, node: Node, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        kernel, attrs = self._rules[node]
-        if kernel.body_types is None or node not in self._bodies:
-            return kernel.types(attrs, inputs, outputs)
-        return kernel.body_types(attrs, inputs, outputs, self._bodies[node])
+        part = "shape rule" if what == "shapes" else "dtype rule"
+        return explain_failure(node, part, error, rule.kernel, rule.attrs, shapes, dtypes)
 
 
 def _find_excess(attrs: Mapping[str, Any]) -> str:
@@ -283,8 +263,7 @@ def _infer_body(
         ]:
             row = table[entry.node]
             row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
-        rules = _Rules(order, np_shape=np_shape)
-        _propagate(inference, rules.shape_step if what == "shapes" else rules.type_step)
+        _Propagation(inference, _bind_rules(order, np_shape=np_shape)).run(what)
     except RefusedError as error:
         raise KernelError("in its subgraph, " + "; ".join(fault.message for fault in error.faults)) from None
     return [table[n][0] for n in inner], [_slot(table, entry.node, entry.index) for entry in graph.heads]
@@ -308,36 +287,27 @@ def _store(table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outp
     return changed
 
 
-def _propagate(inference: Inference, step: Callable[[Inference, Node], bool]) -> None:
-    """Apply ``step`` forwards, then backwards, until a round changes nothing."""
-    for _ in range(_MAX_ROUNDS):
-        forward = [step(inference, node) for node in inference.nodes]
-        backward = [step(inference, node) for node in reversed(inference.nodes)]
-        if not any(forward) and not any(backward):
-            return
-
-
-def choose_sizes(
-    graph: Graph,
-    shapes: Mapping[Node, Sequence[int | None]],
-    types: Mapping[Node, str],
-    nodes: Sequence[Node],
-    inference: Inference,
-) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
+def choose_sizes(inference: Inference) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
     """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; none of them when none fits.
 
-    Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number.
+    Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay.
     """
+    nodes, np_shape = inference.nodes, isinstance(inference.shapes, ShapeTable) and inference.shapes.np_shape
     unknown = [node for node in nodes if node.is_variable and not is_known(inference.shapes[node][0])]
     partly = {node: shape for node in unknown if (shape := inference.shapes[node][0]) is not None}
-    for size in dict.fromkeys((*_USUAL, *_SMALL)) if partly else ():
-        trial = {node: _fill_shape(shape, size) for node, shape in partly.items()}
+    if not partly:
+        return inference, {}
+    rules = _bind_rules(nodes, np_shape=np_shape)
+    for size in dict.fromkeys((*_USUAL, *_SMALL)):
+        trial = Inference(nodes, ShapeTable(np_shape), inference.types)
+        trial.shapes.update((node, list(row)) for node, row in inference.shapes.items())
+        trial.shapes.update((node, [_fill_shape(shape, size)]) for node, shape in partly.items())
         try:
-            result = infer(graph, {**shapes, **trial}, types, nodes=nodes)
+            _Propagation(trial, rules).run("shapes")
         except RefusedError:
             continue
-        if _all_positive(result.shapes[node] for node in nodes):
-            return result, {node: tuple(d or 0 for d in result.shapes[node][0] or ()) for node in partly}
+        if _all_positive(trial.shapes[node] for node in nodes):
+            return trial, {node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly}
     return inference, {}
 
 
