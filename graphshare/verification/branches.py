@@ -25,7 +25,7 @@ from graphshare.ir.graph import Entry, Graph
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.names import did_you_mean
-from graphshare.verification.by_name import compare_graphs
+from graphshare.verification.by_name import compare_exact, compare_graphs
 from graphshare.verification.compare import (
     EngineComparison,
     Values,
@@ -93,6 +93,9 @@ def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint
     check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [pair_nodes(pair, left, right) for pair in heads]
     if left is not right and not options.layers and not all(pairings):
+        exact = compare_exact(left, right, options)
+        if exact is not None:
+            return exact
         notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = SidePair(left, right, twins.expand(options.as_input))

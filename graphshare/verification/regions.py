@@ -26,7 +26,7 @@ from graphshare.ir.terms import GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.extract import extract_entries
-from graphshare.verification.compare import Tolerance, compare_values, find_largest, tolerate_dtype
+from graphshare.verification.compare import Tolerance, compare_values, find_largest, tolerate_dtype, tolerate_other_program
 
 _EXTENSIONS = 3
 """How often a region that departs is joined with what follows before it is said to depart: a name may have moved."""
@@ -39,6 +39,16 @@ Tolerate = Callable[[Any, Any], Tolerance]
 """Returns the tolerance of a value and what is wanted of it."""
 
 
+class Operator(msgspec.Struct, frozen=True):
+    """An operator of a region: what it is, and its name."""
+
+    op: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name!r}"
+
+
 class Region(msgspec.Struct, frozen=True):
     """A part that is not the same on both sides: its ends, the values that it computes, and its nodes on either side.
 
@@ -47,8 +57,8 @@ class Region(msgspec.Struct, frozen=True):
     """
 
     ends: tuple[tuple[str, str], ...]
-    nodes: tuple[str, ...]
-    other_nodes: tuple[str, ...]
+    nodes: tuple[Operator, ...]
+    other_nodes: tuple[Operator, ...]
     comparison: Comparison | None = None
     of_largest: float | None = None
     tolerance: float = 0.0
@@ -56,6 +66,11 @@ class Region(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return bool(self.comparison)
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether both sides have the same operators, which differ in attributes, weights or inputs."""
+        return sorted(node.op for node in self.nodes) == sorted(node.op for node in self.other_nodes)
 
 
 class RegionReport(msgspec.Struct, frozen=True):
@@ -68,6 +83,10 @@ class RegionReport(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return all(self.regions)
+
+    def list_alike(self) -> frozenset[str]:
+        """Return the names of operators of the original that are in a region with the same operators on both sides."""
+        return frozenset(node.name for region in self.regions if region.is_alike for node in region.nodes)
 
 
 class _Side:
@@ -263,7 +282,12 @@ class Judge:
         pairs = []
         for name, a in left.names.items():
             b = self._moved.get(_place(a)) or right.names.get(name)
-            if b is None or (_place(b) in moved and _place(a) not in self._moved) or (a.node, a.index) in self._banned or (a.node, a.index) in self._closed:
+            if (
+                b is None
+                or (_place(b) in moved and _place(a) not in self._moved)
+                or (a.node, a.index) in self._banned
+                or (a.node, a.index) in self._closed
+            ):
                 continue
             kinds = left.types.get((a.node, a.index)), right.types.get((b.node, b.index))
             if None not in kinds and _have_other_shapes(*kinds):
@@ -539,7 +563,7 @@ class _Walk:
             if closed & {_place(entry) for entry in sources.values()}:
                 changes.closed |= closed
                 return
-            feeds = {place: _take(plan, shared[place], self._values[_place(source)]) for place, source in sources.items()}
+            feeds = {place: _take(plan, shared[place], self._read(source)) for place, source in sources.items()}
             feeds.update(self._judge.list_right_inputs(self._feeds))
             values = compute_part(right, [b for _, b in cone.ends], feeds)
         except InputError as error:
@@ -587,9 +611,9 @@ class _Walk:
         except GraphshareError:
             return None
         for entry, wanted in zip(after, values, strict=True):
-            if isinstance(wanted, np.ndarray) and wanted.shape == value.shape and wanted.dtype == value.dtype:
-                if np.any(wanted) and compare_values(value, wanted, self._tolerate(wanted, value)):
-                    return _place(entry)
+            is_like = isinstance(wanted, np.ndarray) and wanted.shape == value.shape and wanted.dtype == value.dtype
+            if is_like and np.any(wanted) and compare_values(value, wanted, self._tolerate(wanted, value)):
+                return _place(entry)
         return None
 
     def _compute_left(self, plan: _Plan, targets: Mapping[Place, Entry]) -> set[Place]:
@@ -606,7 +630,10 @@ class _Walk:
 def _list_shared(plan: _Plan, cone: _Cone) -> dict[Place, Entry]:
     """Return what the right side of a region starts from."""
     starts = (entry for node in cone.right for entry in node.inputs if entry.node.op)
-    return {_place(entry): entry for entry in starts if plan.is_shared(plan.right, entry)}
+    shared = {_place(entry): entry for entry in starts if plan.is_shared(plan.right, entry)}
+    return {
+        place: entry for place, entry in shared.items() if plan.right.key(entry)[0] != "constant"
+    }  # computed by either side
 
 
 def _list_sources(plan: _Plan, cone: _Cone) -> dict[Place, Entry]:
@@ -653,18 +680,18 @@ def _make_region(
     reason: str = "",
 ) -> Region:
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
-    nodes, others = (tuple(f"{node.op} {node.name!r}" for node in side) for side in (cone.left, cone.right))
+    nodes, others = (tuple(Operator(node.op, node.name) for node in side) for side in (cone.left, cone.right))
     return Region(ends, nodes, others, comparison, of_largest, tolerance, reason)
 
 
-def tolerate_region(atol: float, rtol: float) -> Tolerate:
-    """Return the function that returns the tolerance of an end by its values: by the less precise dtype of both sides."""
+def tolerate_region(dtype: str, atol: float, rtol: float) -> Tolerate:
+    """Return what returns the tolerance of an end: by ``dtype`` if it is chosen, else by the less precise one of its values."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
         dtypes = [str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray)]
-        coarsest = next((dtype for dtype in reversed(_FLOATS) if dtype in dtypes), "")
-        if coarsest in ("float16", "bfloat16"):
+        coarsest = dtype or next((name for name in reversed(_FLOATS) if name in dtypes), "")
+        if dtype or coarsest in ("float16", "bfloat16"):
             return tolerate_dtype(coarsest, atol, rtol)
-        return Tolerance(atol, rtol, of_largest=rtol)
+        return tolerate_other_program(atol, rtol)
 
     return tolerate

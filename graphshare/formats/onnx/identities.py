@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from graphshare.formats.model_format import StaticType
 from graphshare.formats.onnx.messages import encode_attribute, keep_message
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, source_of
-from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_code
+from graphshare.formats.onnx.tensors import dtype_code
 from graphshare.formats.onnx.values import Content, StoredValue, read_attribute, read_sparse_tensor, read_tensor, shorten
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.terms import NormalForm, Place, TermTable
@@ -30,9 +30,9 @@ _DRAWS = frozenset(
     ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
 _BY_AXIS = frozenset(
-    ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LogSoftmax", "ScatterElements", "Softmax")
-    + ("Split", "TopK")
-)
+    ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LogSoftmax", "ScatterElements", "Softmax",
+     "Split", "TopK")
+)  # fmt: skip
 _COUNTED = frozenset(("BatchNormalization", "Split"))
 """Operators whose number of outputs changes what they compute."""
 _MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
@@ -137,8 +137,8 @@ class OnnxForm(NormalForm):
         places = self._place(node, operands)
         if domain or key in self._functions:
             own = tuple(sorted(self._functions.items())) if key in self._functions else ()
-            attributes = tuple(sorted(self._list_attributes(node).items()))
-            call = (key, self._opsets.get(domain), own, _count_outputs(node), attributes, tuple(places), bodies)
+            stated = tuple(sorted(self._list_attributes(node).items()))
+            call = (key, self._opsets.get(domain), own, _count_outputs(node), stated, tuple(places), bodies)
             return self.number_outputs(node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call))
         if (node, 0) in self._computed and node.num_outputs == 1:
             self.used["constants computed"] += 1
@@ -179,7 +179,7 @@ class OnnxForm(NormalForm):
 
     def read_integers(self, term: int | None) -> list[int] | None:
         """Return the numbers of a small constant of int64 or int32."""
-        key = None if term is None else self.table.keys[term]
+        key = self.table.keys[term] if term is not None else ("absent",)
         if key[0] != "constant" or key[1][0] not in (_INT64, 6) or len(key[1][2]) != 1:
             return None
         data, width = key[1][2][0], 8 if key[1][0] == _INT64 else 4
@@ -233,12 +233,12 @@ class _Call:
         if content is None:
             value = self.defaults.get(name)
             return value if isinstance(value, int) else None
-        return next((value for field, value in content[1:] if field == _INT), 0)  # type: ignore[misc]
+        return int(_read_parts(content).get(_INT, 0))
 
     def read_integers(self, name: str) -> list[int] | None:
         """Return an attribute that is a short list of integers."""
         content = self.attributes.get(name)
-        data = next((value for field, value in content[1:] if field == _INTS), ()) if content else ()  # type: ignore[misc]
+        data = _read_parts(content).get(_INTS, ()) if content else ()
         if len(data) != 1:
             return None
         return [int.from_bytes(data[0][at : at + 8], "little", signed=True) for at in range(0, len(data[0]), 8)]
@@ -267,10 +267,9 @@ class _Call:
         return (*key, self.form.count_drawn(key)) if op in _DRAWS else key
 
     def _list_operands(self) -> tuple[int | None, ...]:
-        """Return the operands without those at the end that say what their absence does, and axes as they count from the first."""
+        """Return the operands without those at the end that say what their absence says; axes count from the first."""
         operands = list(self.operands)
-        place = self.places[0] if self.places else None
-        rank = None if place is None else self.form.find_rank(place)
+        rank = self._find_rank()
         if self.node.op.startswith("Reduce") and rank and len(operands) == 2 and (axes := self.form.read_integers(operands[1])):
             operands[1] = self.form.number_integers(sorted(axis % rank for axis in axes))
         if self.node.op == "Pad" and len(operands) == 3 and operands[2] == self._number_zero():
@@ -279,9 +278,13 @@ class _Call:
             operands.pop()
         return tuple(operands)
 
+    def _find_rank(self) -> int | None:
+        place = self.places[0] if self.places else None
+        return None if place is None else self.form.find_rank(place)
+
     def _count_axis(self, attributes: dict[str, Content]) -> int:
         """State an axis as it counts from the first; return the version whose meaning the operator then has."""
-        axis, rank = self.read_integer("axis"), self.form.find_rank(self.places[0]) if self.places[:1] != [None] else None
+        axis, rank = self.read_integer("axis"), self._find_rank()
         if axis is None or rank is None or not rank:
             return self.version
         axis += rank if axis < 0 else 0
@@ -314,7 +317,7 @@ class _Call:
 
     def _number_attribute(self, name: str, content: Content) -> int | None:
         """Return the term of the constant that an attribute is as an input; None where its dtype is not known."""
-        parts: dict[Any, Any] = dict(content[1:])  # type: ignore[arg-type]
+        parts = _read_parts(content)
         table = self.form.table
         if _INTS in parts:
             data = parts[_INTS]
@@ -407,13 +410,13 @@ def _join_reshapes(call: _Call) -> int | None:
         if base != term:
             call.use("Reshapes joined")
         return form.table.number("reshape to", base, tuple(wanted))
-    if call.node.op in ("Squeeze", "Unsqueeze") and key[:2] == ("moved axes", _OTHER[call.node.op]):
-        if key[3] == call.operand(1) and call.operand(1) is not None and min(form.read_integers(call.operand(1)) or [-1]) >= 0:
-            call.use("Squeeze of Unsqueeze")
-            return key[2]  # type: ignore[no-any-return]
-    if call.node.op in _OTHER and call.operand(1) is not None:
-        return form.table.number("moved axes", call.node.op, term, call.operand(1))
-    return None
+    axes = form.read_integers(call.operand(1)) if call.node.op in _OTHER else None
+    if axes is None:
+        return None
+    if key == ("moved axes", _OTHER[call.node.op], key[2], call.operand(1)) and min(axes) >= 0:
+        call.use("Squeeze of Unsqueeze")
+        return int(key[2])
+    return form.table.number("moved axes", call.node.op, term, call.operand(1))
 
 
 _OTHER = {"Squeeze": "Unsqueeze", "Unsqueeze": "Squeeze"}
@@ -438,8 +441,10 @@ _RULES: Mapping[str, Callable[[_Call], int | None]] = {
 
 def _read_constant(attributes: Mapping[str, Content]) -> Hashable | None:
     """Return the content of a Constant, however it states its value; None for texts."""
+    if len(attributes) != 1:
+        return None
     ((name, content),) = attributes.items()
-    parts: dict[Any, Any] = dict(content[1:])  # type: ignore[arg-type]
+    parts = _read_parts(content)
     if name == "value":
         ((code, shape, data),) = parts[_TENSOR_VALUE]
         return code, shape, data.content
@@ -450,6 +455,12 @@ def _read_constant(attributes: Mapping[str, Content]) -> Hashable | None:
         data = parts.get(_FLOATS, (b"",)) if name == "value_floats" else (parts.get(2, bytes(4)),)
         return _FLOAT32, (_count_bytes(data) // 4,) if name == "value_floats" else (), data
     return None
+
+
+def _read_parts(content: Content) -> dict[int, Any]:
+    """Return the values of an attribute by the fields that hold them."""
+    parts: Any = content[1:]
+    return dict(parts)
 
 
 def _count_bytes(data: tuple[Any, ...]) -> int:
@@ -467,7 +478,7 @@ def _drop_plain(attributes: dict[str, Content]) -> None:
     for names, byte in ((_ONES, 1), (_ZEROS, 0)):
         for name in names:
             content = attributes.get(name)
-            data = dict(content[1:]).get(_INTS, ()) if content else ()  # type: ignore[arg-type]
+            data = _read_parts(content).get(_INTS, ()) if content else ()
             plain = byte.to_bytes(8, "little")
             if len(data) == 1 and data[0] == plain * (len(data[0]) // 8):
                 del attributes[name]
