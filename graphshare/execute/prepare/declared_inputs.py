@@ -169,7 +169,7 @@ class InputDrawer:
         Raises MemoryLimitError.
         """
         drawn: dict[str, Array] = {}
-        taken = 0
+        taken, turn = 0, self._seed
         rng = np.random.default_rng(self._seed)
         for name in self._declared:
             dtype = find_dtype(self._session, name)
@@ -181,9 +181,10 @@ class InputDrawer:
             if excess := describe_excess(taken):
                 message = f"the values {format_shape(shape)} take {format_bytes(taken)} to be drawn, {excess}"
                 raise MemoryLimitError(Fault(message, node=name, hint=MORE_MEMORY))
-            wishes = self._integers.get(name, ()) if "int" in dtype else ()
+            wishes = _select_wishes(self._integers.get(name, ()), dtype)
             if wishes:
-                drawn[name], choice = _draw_integers(rng, shape, dtype, wishes)
+                drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
+                turn //= turns
                 self.notes[name] = f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
             else:
                 drawn[name] = _draw(rng, shape, dtype)
@@ -233,24 +234,39 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
     return rng.integers(0, 2, shape).astype(dtype)  # indices of any table, and both values of a condition
 
 
-def _draw_integers(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, wishes: Sequence[Integers]
-) -> tuple[Array, str]:
-    """Return integers that the graph wants, and in words what they were drawn from.
+def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]:
+    """Return what a graph wants of an input of this dtype: a mask only where it wants nothing else."""
+    if "int" not in dtype:
+        return [wish for wish in wishes if wish.is_mask] if dtype == "bool" else ()
+    others = [wish for wish in wishes if wish.high or not {0, 1}.issuperset(wish.values)]
+    return others or ([] if dtype.endswith("int8") else wishes)  # pixels are cast to floats too
 
-    A single number is one of those that it is compared with. In an array there are others too: what compares it tells its
-    elements apart.
+
+def _draw_integers(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, wishes: Sequence[Integers], turn: int
+) -> tuple[Array, str, int]:
+    """Return integers that the graph wants, in words what they were drawn from, and how many turns show all values.
+
+    A single number is one of those that it is compared with, another one at each ``turn``. In an array there are others too:
+    what compares it tells its elements apart.
     """
-    values = list(dict.fromkeys(value for wish in wishes for value in wish.values))
     low = max((wish.low for wish in wishes if wish.high), default=0)
-    high = min((*(wish.high for wish in wishes if wish.high), np.iinfo(dtype).max)) if any(wish.high for wish in wishes) else 0
-    is_single = prod(shape) == 1
-    if low < high and not (is_single and values):
+    highs = [wish.high for wish in wishes if wish.high]
+    high = min((*highs, np.iinfo(dtype).max)) if highs else 0
+    values = sorted({value for wish in wishes for value in wish.values if not highs or low <= value < high})
+    is_single, turns = prod(shape) == 1, 1
+    if is_single and (values or low >= high):
+        turns = len(values := values or [0, 1])
+        drawn, choice = np.full(shape, values[turn % turns]), ""
+    elif low < high:
         drawn, choice = rng.integers(low, high, shape), f"drawn from {low} to {high - 1}"
     else:
-        values = sorted(values if is_single else {0, 1, *values})
-        drawn, choice = rng.choice(values or [0, 1], shape), f"drawn from {', '.join(map(str, values))}"
-    return drawn.astype(dtype), str(drawn.item()) if is_single else choice
+        values = sorted({0, 1, *values})
+        drawn, choice = rng.choice(values, shape), f"drawn from {', '.join(map(str, values))}"
+        if values == [0, 1] and shape and any(wish.is_mask for wish in wishes):
+            drawn[..., :1] = 1
+    drawn = drawn.astype(dtype)
+    return drawn, str(drawn.item()) if is_single else choice, turns
 
 
 def _format_declared(shape: Sequence[object]) -> str:
