@@ -27,6 +27,10 @@ _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool"
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
+_UNKNOWN = (None, None)
+Declared = dict[str, tuple[str | None, Sequence[object] | None]]
+
+
 class Drawn(msgspec.Struct, frozen=True, eq=False):
     """A value for each input, outputs that were computed already, notes on integers, and the inputs with sizes left open."""
 
@@ -59,7 +63,7 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
     return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
 
 
-def list_declared(graph: Graph) -> dict[str, tuple[str | None, Sequence[object] | None]]:
+def list_declared(graph: Graph) -> Declared:
     """Return the dtypes and shapes that a model states of its inputs, as far as it does."""
     nodes = [node for node in graph.variables() if not node.details.holds_value]
     types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
@@ -67,33 +71,26 @@ def list_declared(graph: Graph) -> dict[str, tuple[str | None, Sequence[object] 
 
 
 def unify_sizes(
-    left: Graph,
-    right: Graph,
+    graphs: Sequence[Graph],
     names: Mapping[str, str],
-    feeds: Mapping[str, Array],
     shapes: Mapping[str, GivenShape],
-    titles: tuple[str, str] = ("the one model", "the other"),
+    titles: Sequence[str],
 ) -> dict[str, GivenShape]:
-    """Return ``shapes`` with the sizes that ``right`` fixes of inputs; ``names`` has its name of each input of ``left``.
+    """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
 
-    Raises:
-        RefusedError: the models fix other sizes of an input, or ``right`` other ones than were given; all are listed.
+    Raises RefusedError where both fix other sizes; all such inputs are listed, with the ``titles`` of both.
     """
-    unified = dict(shapes)
-    faults: list[Fault] = []
-    stated, others = list_declared(left), list_declared(right)
+    unified, faults = dict(shapes), list[Fault]()
+    left, right = map(list_declared, graphs)
     for name, twin in names.items():
-        declared, fixed = (types.get(key, ("", None))[1] for types, key in ((stated, name), (others, twin)))
-        chosen = feeds[name].shape if name in feeds else shapes.get(name, declared)
-        if declared is None or fixed is None or chosen is None or not fits_sizes(chosen, declared):
-            continue
-        if fits_sizes(chosen, fixed):
-            pairs = zip(chosen, fixed, strict=True)
-            unified[name] = tuple(m if isinstance(m, int) else n if isinstance(n, int) else None for n, m in pairs)
-            continue
-        sizes, start = (chosen, "as it was given") if fits_sizes(declared, fixed) else (declared, f"in {titles[0]}")
-        message = f"input {name!r} is {_format_declared(sizes)} {start}, and {_format_declared(fixed)} in {titles[1]}"
-        faults.append(Fault(message, node=name))
+        sizes, others = left.get(name, _UNKNOWN)[1], right.get(twin, _UNKNOWN)[1]
+        if sizes is not None and others is not None and not fits_sizes(sizes, others):
+            both = zip((sizes, others), titles, strict=True)
+            text = ", and ".join(f"{format_declared(own)} in {title}" for own, title in both)
+            faults.append(Fault(f"input {name!r} is {text}", node=name))
+        elif sizes is not None and others is not None:
+            pairs = zip(shapes.get(name, sizes), others, strict=False)
+            unified[name] = tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
     if faults:
         raise RefusedError(faults)
     return unified
@@ -201,7 +198,7 @@ class InputDrawer:
         if fits_sizes(chosen, declared):
             return []
         start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
-        return [Fault(f"{start}, and the model declares {_format_declared(declared)}", node=name if is_fed else None)]
+        return [Fault(f"{start}, and the model declares {format_declared(declared)}", node=name if is_fed else None)]
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""
@@ -269,5 +266,6 @@ def _draw_integers(
     return drawn, str(drawn.item()) if is_single else choice, turns
 
 
-def _format_declared(shape: Sequence[object]) -> str:
+def format_declared(shape: Sequence[object]) -> str:
+    """Return a shape as a model declares it, with names of free sizes."""
     return "x".join(str(n) if isinstance(n, int) else str(n or "?") for n in shape) or "()"

@@ -100,8 +100,6 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
             if values:
                 both = tuple(dict.fromkeys(value + step for value in values for step in near))
                 yield place, Integers(f"{start} compares it with {', '.join(map(str, values))}", both)
-            elif node.op in _ORDERS and _counts(operands[1 - place]):
-                yield place, Integers(f"{start} takes it as a length", low=1, high=_MANY)
     elif node.op in _GATHERS and len(operands) == 2:
         size = _find_size(operands[0], int(node.attrs.get("axis") or 0))
         if size:
@@ -113,13 +111,6 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
             high = min(sizes, default=1) + low
             why = f"{start} takes it as {'an end' if low else 'a start'}"
             yield place, Integers(why, low=low, high=high)
-
-
-def _counts(entry: Entry | None) -> bool:
-    """Return whether a value is a Range, which lengths are compared with."""
-    while entry is not None and entry.node.op in _PASSED_ON and entry.node.inputs:
-        entry = entry.node.inputs[0]
-    return entry is not None and entry.node.op == "Range"
 
 
 def _find_size(entry: Entry | None, axis: int) -> int | None:
