@@ -65,12 +65,16 @@ class SaveOptions(msgspec.Struct, frozen=True):
 
 
 class Integers(msgspec.Struct, frozen=True):
-    """Which integers a graph wants of an input, and ``why``: one of ``values``, or ``low`` and more, below ``high``."""
+    """Which integers a graph wants of an input, and ``why``: one of ``values``, or ``low`` and more, below ``high``.
+
+    A mask is 0 and 1, with a 1 in every row, unless something else is wanted of the same input.
+    """
 
     why: str
     values: tuple[int, ...] = ()
     low: int = 0
     high: int = 0
+    is_mask: bool = False
 
 
 class NamedModel(msgspec.Struct, frozen=True):

@@ -286,7 +286,7 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
         for setup in inputs.setups:
             feeds = {node.name: array for node, array in setup.feeds.items()}
             given = {node.name: shape for node, shape in setup.shapes.items()}
-            shapes = unify_sizes(*sides.graphs, twins, feeds, given, titles)
+            shapes = unify_sizes(sides.graphs, twins, given, titles)
             drawn = draw_values(left, feeds, shapes, options.seed + number)
             if not number:
                 add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)

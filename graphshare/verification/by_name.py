@@ -476,8 +476,7 @@ def _spread(options: VerifyOptions, graph: Graph, own: Collection[str] = ()) -> 
 def _share_sizes(left: Checkpoint, right: Checkpoint, options: VerifyOptions, names: Mapping[str, str]) -> VerifyOptions:
     """Return options with the sizes that ``right`` fixes of inputs, by their names in ``left``."""
     titles = (left.where or "the one model", right.where or OTHER_MODEL)
-    shapes = unify_sizes(left.graph, right.graph, names, options.feeds, options.shapes, titles)
-    return msgspec.structs.replace(options, shapes=shapes)
+    return msgspec.structs.replace(options, shapes=unify_sizes((left.graph, right.graph), names, options.shapes, titles))
 
 
 def _keep_names(options: VerifyOptions, names: Collection[str]) -> VerifyOptions:

@@ -46,6 +46,7 @@ EXAMPLES = {
 @options.shapes
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
 @options.as_input
+@click.option("--inputs", metavar="FOLDER", help="Compare on each set: .npz, .npy or test_data_set_N/input_K.pb files.")
 @click.option("--rounds", type=click.IntRange(min=1), default=1, metavar="N", help="Compare on N sets of inputs [1].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
 @click.option("--atol", type=click.FloatRange(min=0), default=1e-8, metavar="A", help="Absolute tolerance [1e-8].")
@@ -108,6 +109,9 @@ def command(
     by their declared dtypes and shapes: one sample, and sizes that the model leaves open at 8, 64 or 224, the first that it
     computes. An ONNX model and a graph of MXNet, whichever is --against, are run on the same inputs, and numbers may differ by
     --rtol of the largest in their output.
+
+    With --inputs each set of inputs in a folder is a round. An .npz file is a set, the .npy files of a folder are one by their
+    names, and so are input_0.pb, input_1.pb in a folder such as ONNX's test_data_set_0. What a set lacks is drawn.
 
     More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
     with exit code 2: there is no answer.
