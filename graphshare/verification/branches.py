@@ -15,7 +15,7 @@ from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
 from graphshare.execute.engines.registry import ONNXRUNTIME
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
-from graphshare.execute.prepare.declared_inputs import draw_values
+from graphshare.execute.prepare.declared_inputs import draw_values, unify_sizes
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import describe_upgrade, upgrade_part
 from graphshare.formats.model_format import Capability, find_format, has_kernels
@@ -278,10 +278,12 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
     )
     twins = {a.name: b.name for a, b in variables}
     labels = {a.name: inputs.twins.describe(a) for a, _ in variables}
+    titles = left.where or "the one model", right.where or "the other"
     for number in range(options.rounds):
         for setup in inputs.setups:
             feeds = {node.name: array for node, array in setup.feeds.items()}
-            shapes = {node.name: shape for node, shape in setup.shapes.items()}
+            given = {node.name: shape for node, shape in setup.shapes.items()}
+            shapes = unify_sizes(*sides.graphs, twins, feeds, given, titles)
             drawn = draw_values(left, feeds, shapes, options.seed + number)
             if not number:
                 add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)

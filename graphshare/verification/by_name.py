@@ -20,7 +20,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
+from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype, unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
@@ -238,6 +238,8 @@ def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, 
     Raises:
         RefusedError: as :func:`verify_recorded`.
     """
+    names = {name: name for name in _list_variables(left.graph) & _list_variables(right.graph)}
+    options = _share_sizes(left, right, options, names)
     own, other = (_keep_names(_spread(options, side.graph), _list_variables(side.graph)) for side in (left, right))
     heads = [output_name(entry) for entry in right.graph.heads]
     known = {output for output, _ in internals(left.graph.nodes)}
@@ -261,7 +263,8 @@ def compare_models(
 
     Raises:
         UsageError: onnxruntime is not installed.
-        RefusedError: the models have different numbers of inputs or outputs; inputs cannot be drawn, or are not computed.
+        RefusedError: the models have different numbers of inputs or outputs, or other fixed sizes of an input; inputs cannot be
+            drawn, or are not computed.
     """
     names = [output_name(entry) for entry in side.graph.heads]
     outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
@@ -272,6 +275,7 @@ def compare_models(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
     )
     options = _spread(options, side.graph)
+    options = _share_sizes(side, other, options, inputs)
     tolerance = _choose_tolerance(options, tolerate_by_element)
     notes: dict[str, None] = {}
     rounds = []
@@ -374,6 +378,13 @@ def _order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
 def _spread(options: VerifyOptions, graph: Graph, own: Collection[str] = ()) -> VerifyOptions:
     """Return options whose feeds and shapes hold for all branches of a graph; variables in ``own`` have a value."""
     return options.spread(find_twins(graph), own) if options.feeds or options.shapes else options
+
+
+def _share_sizes(left: Checkpoint, right: Checkpoint, options: VerifyOptions, names: Mapping[str, str]) -> VerifyOptions:
+    """Return options with the sizes that ``right`` fixes of inputs, by their names in ``left``."""
+    titles = (left.where or "the one model", right.where or OTHER)
+    shapes = unify_sizes(left.graph, right.graph, names, options.feeds, options.shapes, titles)
+    return msgspec.structs.replace(options, shapes=shapes)
 
 
 def _keep_names(options: VerifyOptions, names: Collection[str]) -> VerifyOptions:

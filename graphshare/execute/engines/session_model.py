@@ -77,7 +77,10 @@ class SessionPart(OpenModel):
     session: ConfinedSession
     _checked: Mapping[str, Sequence[int]] | None = None
 
-    def __init__(self, graph: Graph, heads: Sequence[Entry], params: ParameterFile | None, where: str = "") -> None:
+    def __init__(
+        self, graph: Graph, heads: Sequence[Entry], params: ParameterFile | None, where: str = "", *, optimize: bool = True
+    ) -> None:
+        self._optimize = optimize
         nodes = tuple(post_order(entry.node for entry in heads))
         self.graph = Graph(nodes, tuple(heads), graph.attrs, graph.source)
         self.where, self._params = where, params
@@ -98,7 +101,7 @@ class SessionPart(OpenModel):
         self.check_sizes(EMPTY)
         with self.locate():
             model, folder = encode_for_session(part, self._params)
-            return ConfinedSession(model, folder, merge_equal=False, awake=False)
+            return ConfinedSession(model, folder, merge_equal=False, awake=False, optimize=self._optimize)
 
     def check_sizes(self, feeds: Mapping[str, Array]) -> None:
         """Compare sizes inferred from ``feeds`` with the limit of memory, where onnxruntime's process cannot have that limit.

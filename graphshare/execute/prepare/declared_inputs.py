@@ -15,7 +15,7 @@ from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.model_format import Integers, find_format
-from graphshare.ir.graph import EMPTY
+from graphshare.ir.graph import EMPTY, Entry, Graph
 from graphshare.ops.kernel import Array
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_shape
@@ -57,6 +57,52 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
     with part.locate():
         values = drawer.draw(OPEN_SIZES[-1])
     return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
+
+
+def list_declared(graph: Graph) -> dict[str, tuple[str | None, Sequence[object] | None]]:
+    """Return the dtypes and shapes that a model states of its inputs, as far as it does."""
+    nodes = [node for node in graph.variables() if not node.details.holds_value]
+    types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
+    return {node.name: types[node, 0].parts for node in nodes if (node, 0) in types}
+
+
+def unify_sizes(
+    left: Graph,
+    right: Graph,
+    names: Mapping[str, str],
+    feeds: Mapping[str, Array],
+    shapes: Mapping[str, GivenShape],
+    titles: tuple[str, str] = ("the one model", "the other"),
+) -> dict[str, GivenShape]:
+    """Return ``shapes`` with the sizes that ``right`` fixes of inputs; ``names`` has its name of each input of ``left``.
+
+    Raises:
+        RefusedError: the models fix other sizes of an input, or ``right`` other ones than were given; all are listed.
+    """
+    unified = dict(shapes)
+    faults: list[Fault] = []
+    stated, others = list_declared(left), list_declared(right)
+    for name, twin in names.items():
+        declared, fixed = (types.get(key, ("", None))[1] for types, key in ((stated, name), (others, twin)))
+        chosen = feeds[name].shape if name in feeds else shapes.get(name, declared)
+        if declared is None or fixed is None or chosen is None or not fits_sizes(chosen, declared):
+            continue
+        if fits_sizes(chosen, fixed):
+            pairs = zip(chosen, fixed, strict=True)
+            unified[name] = tuple(m if isinstance(m, int) else n if isinstance(n, int) else None for n, m in pairs)
+            continue
+        sizes, start = (chosen, "as it was given") if fits_sizes(declared, fixed) else (declared, f"in {titles[0]}")
+        message = f"input {name!r} is {_format_declared(sizes)} {start}, and {_format_declared(fixed)} in {titles[1]}"
+        faults.append(Fault(message, node=name))
+    if faults:
+        raise RefusedError(faults)
+    return unified
+
+
+def fits_sizes(sizes: Sequence[object], others: Sequence[object]) -> bool:
+    """Return whether a value can have both shapes; what is not a number is open."""
+    pairs = zip(sizes, others, strict=False)
+    return len(sizes) == len(others) and all(n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int))
 
 
 def find_dtype(session: OnnxSession, name: str) -> str:
@@ -151,8 +197,7 @@ class InputDrawer:
         chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
         if chosen is None or (is_fed and not declared):  # onnxruntime says () where the rank is open too
             return []
-        sizes = zip(chosen, declared, strict=False)
-        if len(chosen) == len(declared) and all(n is None or not isinstance(m, int) or n == m for n, m in sizes):
+        if fits_sizes(chosen, declared):
             return []
         start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
         return [Fault(f"{start}, and the model declares {_format_declared(declared)}", node=name if is_fed else None)]
