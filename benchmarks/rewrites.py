@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import importlib.metadata
 import json
 import os
 import signal
@@ -41,8 +42,8 @@ LARGEST = 100_000_000
 LIMIT = 300
 """Seconds for a rewrite, and for a verdict."""
 MEMORY = "6G"
-NOISE = 1e-5
-"""Outputs that are this close, relative to their range, are the same: a verdict DIFFERS is then a false alarm."""
+NOISE = {"float16": 1e-2}
+"""By tool, 1e-5 for others: outputs that are as close, relative to their range, are the same, and DIFFERS is a false alarm."""
 KINDS = ("exact", "regions", "differs", "not judged", "no rewrite")
 MARKS = dict(zip(KINDS, ("=", "≈", "**≠**", "?", "-"), strict=True))
 
@@ -66,14 +67,14 @@ class Cell(NamedTuple):
     region: str = ""
     measure: Measure = Measure()
 
-    @property
-    def fate(self) -> str:
-        """Whether the measure agrees with the verdict."""
+    def explain(self, tool: str) -> str:
+        """Return whether the measure agrees with the verdict."""
+        noise = NOISE.get(tool, 1e-5)
         if self.measure.apart < 0:
             return f"not measured: {self.measure.reason}"
         if self.kind == "differs":
-            return "false alarm" if self.measure.apart <= NOISE else "true"
-        return "missed" if self.kind == "exact" and self.measure.apart > NOISE else ""
+            return "false alarm" if self.measure.apart <= noise else "true"
+        return "missed" if self.kind in ("exact", "regions") and self.measure.apart > noise else ""
 
 
 def read_models(cache: Path) -> Iterator[tuple[str, Source]]:
@@ -208,11 +209,19 @@ def format_table(table: dict[str, dict[str, Cell]], tools: Sequence[str]) -> str
     lines += ["", *format_head("model", "tool", "apart", "spread", "verdict", "first region")]
     for label, tool, cell in list_cells(table, "differs"):
         numbers = f"{cell.measure.apart:.1e} | {cell.measure.spread:.1e}"
-        lines.append(f"| {label} | {tool} | {numbers} | {escape(cell.fate)} | {escape(cell.region)} |")
+        lines.append(f"| {label} | {tool} | {numbers} | {escape(cell.explain(tool))} | {escape(cell.region)} |")
     for kind in ("not judged", "no rewrite"):
         lines += ["", *format_head("model", "tool", kind)]
         lines += [f"| {label} | {tool} | {escape(cell.note)} |" for label, tool, cell in list_cells(table, kind)]
     return "\n".join(lines) + "\n"
+
+
+def list_versions(python: str) -> str:
+    """Return the versions of graphshare and of the tools."""
+    names = [package.partition("==")[0] for package in TOOL_PACKAGES]
+    code = f"import importlib.metadata as m\nfor name in {names!r}: print(name, m.version(name))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return ", ".join((f"graphshare {importlib.metadata.version('graphshare')}", *done.stdout.splitlines()))
 
 
 def list_cells(table: dict[str, dict[str, Cell]], kind: str) -> Iterator[tuple[str, str, Cell]]:
@@ -257,10 +266,10 @@ def main() -> None:
         }
         for (label, tool), task in tasks.items():
             cell = table[label][tool] = task.result()
-            words = f"{cell.measure.apart:8.1e} {cell.fate:12} {cell.region or cell.note}"
+            words = f"{cell.measure.apart:8.1e} {cell.explain(tool):12} {cell.region or cell.note}"
             print(f"{label:50} {tool:20} {cell.kind:10} {words[:250]}", flush=True)
     if options.markdown:
-        options.markdown.write_text(format_table(table, tools))
+        options.markdown.write_text(f"{list_versions(python)}\n\n{format_table(table, tools)}")
 
 
 if __name__ == "__main__":
