@@ -163,15 +163,17 @@ def judge_pair(original: Path, rewrite: Path, tool: str) -> Cell:
 
 
 def read_verdict(report: dict[str, Any]) -> Cell:
-    """Return the outcome of a report."""
+    """Return the outcome of a report; models of two dtypes are not exact, whatever their structure."""
     (branch,) = report["branches"]
-    stages = {stage["name"]: stage for stage in branch["stages"]}
-    failed = [stage for stage in branch["stages"] if stage["verdict"] == "fails"]
+    failed = {stage["name"]: stage for stage in branch["stages"] if stage["verdict"] == "fails"}
+    reasons = [region["reason"] for each in branch.get("regions", ()) for region in each["regions"]]
     if failed:
-        details = "; ".join(detail for stage in failed for detail in (stage["details"] or [stage["summary"]])[:2])
-        return Cell("differs", report["verdict"], details)
-    exact = stages["structure"]["verdict"] == "holds"
-    return Cell("exact" if exact else "regions", report["verdict"])
+        stage = failed.get("regions") or next(iter(failed.values()))
+        text = "; ".join(stage["details"][:3] or [stage["summary"]])
+        is_judged = failed.keys() != {"regions"} or "DIFFER" in stage["summary"]
+        return Cell("differs", report["verdict"], text) if is_judged else Cell("not judged", next(filter(None, reasons), text))
+    holds = any((stage["name"], stage["verdict"]) == ("structure", "holds") for stage in branch["stages"])
+    return Cell("exact" if holds and "dtype" not in branch["tolerance"] else "regions", report["verdict"])
 
 
 def measure_pair(python: str, original: Path, rewrite: Path) -> Measure:
@@ -194,7 +196,8 @@ def run_cell(python: str, folder: Path, tool: str, again: bool) -> Cell:
     measure = measure_pair(python, original, rewrite)
     if again or not kept.exists():
         kept.write_text(json.dumps(judge_pair(original, rewrite, tool)[:3]))
-    return Cell(*json.loads(kept.read_text()), measure)
+    kind, note, region = json.loads(kept.read_text())
+    return Cell(kind, note, region, measure)
 
 
 def format_table(table: dict[str, dict[str, Cell]], tools: Sequence[str]) -> str:
