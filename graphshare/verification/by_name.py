@@ -350,7 +350,8 @@ def compare_models(
             values = _allow_spread(values, left, drawn, reference.run(), runner.run(), tolerance, notes)
         rounds.append(values)
         if judge is not None:
-            regions.append(judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol)))
+            judged = judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol))
+            regions += [judged] if judged is not None else []
     stages = [region_stage(regions)] if regions and regions[0].regions else []
     branch = BranchReport(
         "", OTHER_MODEL, (*stages, value_stage(rounds)), tuple(rounds), tolerance=tolerance, regions=tuple(regions)
