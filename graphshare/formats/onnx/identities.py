@@ -413,7 +413,7 @@ def _join_reshapes(call: _Call) -> int | None:
     axes = form.read_integers(call.operand(1)) if call.node.op in _OTHER else None
     if axes is None:
         return None
-    if key == ("moved axes", _OTHER[call.node.op], key[2], call.operand(1)) and min(axes) >= 0:
+    if key[:2] == ("moved axes", _OTHER[call.node.op]) and key[3] == call.operand(1) and min(axes) >= 0:
         call.use("Squeeze of Unsqueeze")
         return int(key[2])
     return form.table.number("moved axes", call.node.op, term, call.operand(1))
