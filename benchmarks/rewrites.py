@@ -130,7 +130,7 @@ def run_limited(command: Sequence[str], limit: float) -> tuple[int, str, str]:
 
 
 def rewrite_model(python: str, tool: str, original: Path, out: Path) -> str:
-    """Let a tool write ``out``; return why it could not, or nothing. What it said is kept beside."""
+    """Let a tool write ``out``; return why it could not, or why onnxruntime refuses the file, which is kept beside."""
     refusal = out.with_suffix(".refusal")
     if not out.exists() and not refusal.exists():
         part = out.with_name(f"{out.stem}.part.onnx")

@@ -342,6 +342,7 @@ def compare_models(
         drawn = draw_values(left, options.feeds, options.shapes, options.seed + number)
         if not number:
             add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
+        options.coverage.look(left, drawn.values)
         reference = SessionRunner(left, drawn.values, drawn.outputs)
         own = {inputs.get(name, name): value for name, value in drawn.values.items()}
         runner = SessionRunner(right, convert_inputs(right.session, own))
