@@ -35,10 +35,8 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.verification.compare import (
     Tolerance,
-    Values,
+    allow_spread,
     compare_runs,
-    compare_values,
-    measure_spread,
     tolerate_by_element,
     tolerate_dtype,
     tolerate_other_program,
@@ -348,7 +346,8 @@ def compare_models(
         runner = SessionRunner(right, convert_inputs(right.session, own))
         values = compare_runs(list(outputs.items()), reference, runner, tolerance, nodes=inner, layers=bool(inner))
         if not values and not options.dtype:
-            values = _allow_spread(values, left, drawn, reference.run(), runner.run(), tolerance, notes)
+            values, spread = allow_spread(values, left, drawn.values, (reference.run(), runner.run()), tolerance)
+            add_notes(notes, spread)
         rounds.append(values)
         if judge is not None:
             judged = judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol))
@@ -358,31 +357,6 @@ def compare_models(
         "", OTHER_MODEL, (*stages, value_stage(rounds)), tuple(rounds), tolerance=tolerance, regions=tuple(regions)
     )
     return Report((branch,), tuple(notes))
-
-
-def _allow_spread(
-    values: Values,
-    part: SessionPart,
-    drawn: Drawn,
-    wanted: Sequence[Any],
-    computed: Sequence[Any],
-    tolerance: Tolerance,
-    notes: dict[str, None],
-) -> Values:
-    """Return a comparison that allows outputs to be as far apart as those of the original itself are in other sessions."""
-    spreads = measure_spread(part, drawn.values, wanted)
-    outputs = list(values.outputs)
-    for number, output in enumerate(outputs):
-        if output.comparison or not spreads[number]:
-            continue
-        wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, spreads[number]))
-        comparison = compare_values(computed[number], wanted[number], wider)
-        if comparison:
-            outputs[number] = msgspec.structs.replace(output, comparison=comparison)
-            text = f"{output.reference!r} is {comparison.max_abs:.3g} apart; in other sessions the original is"
-            notes[f"{text} {spreads[number]:.3g} apart from itself, which is allowed"] = None
-    first = values.first if not all(output.comparison for output in outputs) else None
-    return msgspec.structs.replace(values, outputs=tuple(outputs), first=first)
 
 
 def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions) -> Report:

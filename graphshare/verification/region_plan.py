@@ -102,7 +102,7 @@ class Cone(msgspec.Struct, eq=False):
 
 
 class Changes(msgspec.Struct, eq=False):
-    """What makes another plan: left values that are no ends, or do not pass between sessions, and facts of right ones.
+    """What makes another plan: left values that end no region, or do not pass between sessions, and facts of right ones.
 
     ``dtypes`` are those on the right where they differ; ``moved`` has the right value that a left one is, under another name.
     """
