@@ -6,7 +6,7 @@ The reference is run, or was recorded; what is compared gets its inputs, and out
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.prepare.declared_inputs import Drawn, convert_inputs, draw_as, draw_values, find_dtype, unify_sizes
+from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype, unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
