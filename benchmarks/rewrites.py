@@ -143,9 +143,9 @@ def rewrite_model(python: str, tool: str, original: Path, out: Path) -> str:
 
 
 def find_message(text: str) -> str:
-    """Return the last line that says something."""
+    """Return the first line that is an error of graphshare, otherwise the last that says something."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" ^~\t")]
-    return lines[-1][:300] if lines else ""
+    return next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "")[:300]
 
 
 def judge_pair(original: Path, rewrite: Path, tool: str) -> Cell:
