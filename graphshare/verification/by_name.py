@@ -342,6 +342,7 @@ def compare_models(
         drawn = draw_values(left, options.feeds, options.shapes, options.seed + number)
         if not number:
             add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
+        options.coverage.look(left, drawn.values)
         reference = SessionRunner(left, drawn.values, drawn.outputs)
         own = {inputs.get(name, name): value for name, value in drawn.values.items()}
         runner = SessionRunner(right, convert_inputs(right.session, own))
@@ -350,7 +351,8 @@ def compare_models(
             values = _allow_spread(values, left, drawn, reference.run(), runner.run(), tolerance, notes)
         rounds.append(values)
         if judge is not None:
-            regions.append(judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol)))
+            judged = judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol))
+            regions += [judged] if judged is not None else []
     stages = [region_stage(regions)] if regions and regions[0].regions else []
     branch = BranchReport(
         "", OTHER_MODEL, (*stages, value_stage(rounds)), tuple(rounds), tolerance=tolerance, regions=tuple(regions)

@@ -95,7 +95,8 @@ def command(
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
     the outputs, by their names, with the tolerance of --recorded. Of two ONNX models the report also names what differs. Where
     a body, a function, a weight or the value of an attribute differs and nothing that was computed shows it, such as a branch
-    of an If that was not taken, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs.
+    of an If that was not taken, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs, and --rounds draws
+    them; a number that is compared with constants takes these in turn. Notes count the bodies that were computed.
 
     A float32 model and its float16 twin are compared with --against and --across-dtypes, whichever comes first and in either
     format: outputs by their names, by value where their types differ. The tolerance is that of the least precise type in which
