@@ -1,11 +1,11 @@
 """What optimizers and converters change in real ONNX models, and whether ``verify`` can tell: models by tools.
 
-    python -m benchmarks.rewrites --cache DIR [--only TEXT] [--tool NAME] [--again] [--jobs N] [--markdown]
+    python -m benchmarks.rewrites --cache DIR [--only TEXT] [--tool NAME] [--again [KIND ...]] [--jobs N] [--markdown FILE]
 
 Models come from packages on PyPI and from onnx's wheel; the tools get an environment of their own in DIR. Each tool rewrites
 each model in a process of its own, and `verify --against --values-only` judges the pair. Each pair is also measured without
 graphshare, on other inputs (``rewrite_side.py``): the largest difference of an output relative to its range. DIR keeps models,
-rewrites, measures and verdicts; with --again what is there is judged anew.
+rewrites, measures and verdicts; with --again those of some kinds, or all, are judged anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import venv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -186,7 +186,7 @@ def measure_pair(python: str, original: Path, rewrite: Path) -> Measure:
     return Measure(*json.loads(kept.read_text()))
 
 
-def run_cell(python: str, folder: Path, tool: str, again: bool) -> Cell:
+def run_cell(python: str, folder: Path, tool: str, again: Collection[str]) -> Cell:
     """Return the outcome of a model under a tool; the verdict is kept beside the rewrite."""
     rewrite = folder / f"{tool.replace(' ', '-')}.onnx"
     kept = rewrite.with_suffix(".json")
@@ -194,7 +194,7 @@ def run_cell(python: str, folder: Path, tool: str, again: bool) -> Cell:
     if refusal := rewrite_model(python, tool, original, rewrite):
         return Cell("no rewrite", refusal)
     measure = measure_pair(python, original, rewrite)
-    if again or not kept.exists():
+    if not kept.exists() or json.loads(kept.read_text())[0] in again:
         kept.write_text(json.dumps(judge_pair(original, rewrite, tool)[:3]))
     kind, note, region = json.loads(kept.read_text())
     return Cell(kind, note, region, measure)
@@ -249,10 +249,11 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("rewrites"), metavar="DIR")
     parser.add_argument("--only", default="", metavar="TEXT", help="models with this in their label")
     parser.add_argument("--tool", choices=TOOLS, action="append", help="these tools alone")
-    parser.add_argument("--again", action="store_true", help="judge again what has a verdict")
+    parser.add_argument("--again", nargs="*", choices=KINDS, metavar="KIND", help="judge these again, or all")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here")
     options = parser.parse_args()
+    again = () if options.again is None else options.again or KINDS
     python = install_tools(options.cache)
     tools = options.tool or list(TOOLS)
     sizes = {}
@@ -263,7 +264,7 @@ def main() -> None:
     table: dict[str, dict[str, Cell]] = {label: {} for label in labels}
     with ThreadPoolExecutor(options.jobs) as pool:
         tasks = {
-            (label, tool): pool.submit(run_cell, python, options.cache / "models" / label, tool, options.again)
+            (label, tool): pool.submit(run_cell, python, options.cache / "models" / label, tool, again)
             for label in labels
             for tool in tools
         }
