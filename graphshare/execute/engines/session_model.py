@@ -96,7 +96,7 @@ class SessionPart(OpenModel):
 
     def select(self, heads: Sequence[Entry]) -> SessionPart:
         """Return what ``heads`` of the part need."""
-        return SessionPart(self.graph, heads, self._params, self.where)
+        return SessionPart(self.graph, heads, self.parameters, self.where)
 
     def open(self, heads: Sequence[Entry]) -> ConfinedSession:
         """Return a session in which ``heads`` of the part are the outputs."""
