@@ -93,14 +93,14 @@ def open_session(path, level="ORT_DISABLE_ALL"):
 
 
 def draw_inputs(session, size, seed):
-    """Return inputs whose open sizes are ``size``, except for the first axis, which is 1."""
+    """Return inputs whose open sizes are ``size``, except for one sample."""
     rng = np.random.default_rng(seed)
     feeds = {}
     for value in session.get_inputs():
-        shape = [
-            length if isinstance(length, int) and length > 0 else 1 if axis == 0 and len(value.shape) > 1 else size
-            for axis, length in enumerate(value.shape)
-        ]
+        shape = [length if isinstance(length, int) and length > 0 else size for length in value.shape]
+        samples = next((axis for axis, length in enumerate(value.shape) if length != shape[axis]), None)
+        if samples is not None and len(shape) > 1 and 1 not in value.shape[:samples]:
+            shape[samples] = 1
         dtype = np.dtype({"float": "f4", "float16": "f2", "double": "f8"}.get(value.type[7:-1], value.type[7:-1]))
         if value.name in KNOWN:
             feeds[value.name] = np.full(shape, KNOWN[value.name], dtype)
