@@ -74,7 +74,7 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, array: Array, whe
 
 
 def merge_reports(reports: Sequence[Report]) -> Report:
-    """Return the reports of all sets as one: a change that shows for one of them is no change that nothing shows."""
+    """Return the reports of all sets as one, without "changes" where those of one set show a value."""
     branches: list[BranchReport] = []
     for same in zip(*(report.branches for report in reports), strict=True):
         rounds = tuple(values for branch in same for values in branch.rounds)

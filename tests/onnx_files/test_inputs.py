@@ -316,6 +316,13 @@ def test_rounds_reach_both_bodies_of_an_if(tmp_path: Path) -> None:
         assert report.verdict == "NOT EQUAL: values of the other model"
 
 
+@pytest.mark.parametrize(("constant", "other"), [(16000, 8000), (1, 0), (0, 1), (-1, 0)])
+def test_a_number_with_one_constant_is_another_in_the_second_round(constant: int, other: int, tmp_path: Path) -> None:
+    model = build([helper.make_node("Equal", ["x", "c"], ["y"])], {"x": (INT, [])}, {"y": BOOL}, {"c": constant})
+    path = write(tmp_path, "equal", model)
+    assert [int(draw(path, "x", seed)) for seed in range(4)] == [constant, other, constant, other]
+
+
 def test_a_condition_that_is_an_input_takes_both_values(tmp_path: Path) -> None:
     info = helper.make_tensor_value_info("v", FLOAT, [1])
     bodies = [helper.make_graph([helper.make_node(op, ["x"], ["v"])], op, [], [info]) for op in ("Neg", "Abs")]
