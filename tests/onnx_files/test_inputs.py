@@ -265,6 +265,8 @@ def test_a_folder_without_arrays_and_rounds_beside_sets_are_refused(tmp_path: Pa
     for option in (("--rounds", "2"), ("--train-step",)):
         refused(in_process(*against, tmp_path, *option), "each set of --inputs is a round: neither --rounds nor --train-step")
     refused(in_process("verify", path, "--recorded", "x.npz", "--inputs", tmp_path), "leave --inputs out")
+    with pytest.raises(gs.GraphshareError, match="`inputs` has no set"):
+        gs.verify(path, against=path, inputs=[])
 
 
 def choose() -> onnx.ModelProto:

@@ -25,10 +25,9 @@ OPEN_SIZES = (8, 64, 224)
 _DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-
-
 _UNKNOWN = (None, None)
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
+"""What a model states of its inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
 
 
 class Drawn(msgspec.Struct, frozen=True, eq=False):
@@ -71,10 +70,7 @@ def list_declared(graph: Graph) -> Declared:
 
 
 def unify_sizes(
-    graphs: Sequence[Graph],
-    names: Mapping[str, str],
-    shapes: Mapping[str, GivenShape],
-    titles: Sequence[str],
+    graphs: Sequence[Graph], names: Mapping[str, str], shapes: Mapping[str, GivenShape], titles: Sequence[str]
 ) -> dict[str, GivenShape]:
     """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
 
