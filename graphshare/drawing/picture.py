@@ -203,7 +203,8 @@ class _PictureBuilder:
         parameters = [node for node in variables if node in self.source.parameters]
         if not parameters or not self.has_shapes:
             return []
-        sizes = [math.prod(shape) for node in parameters if (shape := self.source.shapes.get((node, 0))) is not None]
+        shapes = [self.source.shapes.get((node, 0)) for node in parameters]
+        sizes = [math.prod(shape) for shape in shapes if shape is not None and all(isinstance(n, int) for n in shape)]
         count = format_count(sum(sizes), "weight") if sizes else "? weights"
         return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
 

@@ -268,3 +268,12 @@ def test_a_stated_type_that_contradicts_the_inferred_one_is_found(
     (finding,) = [each for each in gs.check(path).findings if each.code == "GS606"]
     assert "ONNX's inference" in finding.message
     assert "'back'" in finding.message
+
+
+def test_a_weight_that_its_file_declares_with_an_open_size_is_drawn_without_a_count(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "product")]
+    weight = numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+    path = write(tmp_path / "m.onnx", nodes, [value("y", ("n", 3))], [value("x"), value("w", (None, 3))], tensors=[weight])
+    answer = in_process("draw", path, "--to", "svg", "-o", tmp_path / "m.svg")
+    assert answer.returncode == 0, answer.stderr
+    assert "? weights" in (tmp_path / "m.svg").read_text()
