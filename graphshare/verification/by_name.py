@@ -289,8 +289,7 @@ def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, 
     Raises:
         RefusedError: as :func:`verify_recorded`.
     """
-    names = {name: name for name in _list_variables(left.graph) & _list_variables(right.graph)}
-    options = _share_sizes(left, right, options, names)
+    options = _share_sizes(left, right, options, {name: name for name in _list_variables(left.graph)})
     own, other = (_keep_names(_spread(options, side.graph), _list_variables(side.graph)) for side in (left, right))
     heads = [output_name(entry) for entry in right.graph.heads]
     known = {output for output, _ in internals(left.graph.nodes)}
@@ -330,8 +329,7 @@ def compare_models(
     options = msgspec.structs.replace(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
     )
-    options = _spread(options, side.graph)
-    options = _share_sizes(side, other, options, inputs)
+    options = _share_sizes(side, other, _spread(options, side.graph), inputs)
     tolerance = _choose_tolerance(options, tolerate_by_element)
     notes: dict[str, None] = {}
     rounds = []

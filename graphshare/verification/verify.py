@@ -113,7 +113,7 @@ def verify(
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
-    _check_options(options, by_branch, against is not None, recorded is not None, by_sets=inputs is not None)
+    _check_options(options, by_branch, against is not None, recorded is not None, inputs)
     source = as_checkpoint(model)
     # A copy: who compares a model with itself compares two models, not the branches of one.
     sides = [source] if against is None else [source, msgspec.structs.replace(as_checkpoint(against))]
@@ -144,13 +144,15 @@ def verify(
         return msgspec.structs.replace(report, notes=(*report.notes, *options.coverage.describe()))
 
 
-def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_record: bool, *, by_sets: bool) -> None:
+def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_record: bool, inputs: Any) -> None:
     """Refuse options that do not go together. Raises UsageError with all of them."""
     faults: list[Fault] = []
     is_repeated = options.rounds > 1 or options.train_step
-    if by_sets and (options.rounds > 1 or options.train_step):
+    if inputs is not None and is_repeated:
         faults.append(Fault("each set of `inputs` is a round: neither `rounds` nor `train_step` go with it"))
-    if by_sets and by_record:
+    if inputs == [] or inputs == ():
+        faults.append(Fault("`inputs` has no set"))
+    if inputs is not None and by_record:
         faults.append(Fault("`recorded` has its own inputs: leave `inputs` out"))
     if options.expect_tied and not options.train_step:
         faults.append(Fault("`expect_tied` needs `train_step`"))

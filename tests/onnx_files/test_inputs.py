@@ -265,6 +265,8 @@ def test_a_folder_without_arrays_and_rounds_beside_sets_are_refused(tmp_path: Pa
     for option in (("--rounds", "2"), ("--train-step",)):
         refused(in_process(*against, tmp_path, *option), "each set of --inputs is a round: neither --rounds nor --train-step")
     refused(in_process("verify", path, "--recorded", "x.npz", "--inputs", tmp_path), "leave --inputs out")
+    with pytest.raises(gs.GraphshareError, match="`inputs` has no set"):
+        gs.verify(path, against=path, inputs=[])
 
 
 def choose() -> onnx.ModelProto:
@@ -314,6 +316,13 @@ def test_rounds_reach_both_bodies_of_an_if(tmp_path: Path) -> None:
     for seed in range(4):
         report = gs.verify(path, against=changed, values_only=True, rounds=2, seed=seed)
         assert report.verdict == "NOT EQUAL: values of the other model"
+
+
+@pytest.mark.parametrize(("constant", "other"), [(16000, 8000), (1, 0), (0, 1), (-1, 0)])
+def test_a_number_with_one_constant_is_another_in_the_second_round(constant: int, other: int, tmp_path: Path) -> None:
+    model = build([helper.make_node("Equal", ["x", "c"], ["y"])], {"x": (INT, [])}, {"y": BOOL}, {"c": constant})
+    path = write(tmp_path, "equal", model)
+    assert [int(draw(path, "x", seed)) for seed in range(4)] == [constant, other, constant, other]
 
 
 def test_a_condition_that_is_an_input_takes_both_values(tmp_path: Path) -> None:

@@ -106,10 +106,10 @@ def command(
     everything and are compared with each other too, so that none checks itself alone: numbers may differ by --rtol of the
     largest in their output.
 
-    Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own. Inputs are drawn
-    by their declared dtypes and shapes: one sample, and sizes that the model leaves open at 8, 64 or 224, the first that it
-    computes. An ONNX model and a graph of MXNet, whichever is --against, are run on the same inputs, and numbers may differ by
-    --rtol of the largest in their output.
+    Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own. Inputs are
+    drawn by their declared dtypes and shapes, sizes that either model fixes included: one sample, and sizes that are left
+    open at 8, 64 or 224, the first that it computes. An ONNX model and a graph of MXNet, whichever is --against, are run on
+    the same inputs, and numbers may differ by --rtol of the largest in their output.
 
     With --inputs each set of inputs in a folder is a round. An .npz file is a set, the .npy files of a folder are one by their
     names, and so are input_0.pb, input_1.pb in a folder such as ONNX's test_data_set_0. What a set lacks is drawn.
