@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
@@ -97,6 +98,9 @@ class _Side:
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
         self.names = {output_name(e): e for node in self.nodes if node.op for e in visible_outputs(node)}
+        inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
+        kinds = find_format(model.graph).find_types(model.graph, inputs)
+        self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.types: Mapping[Place, StaticType] = EMPTY
         self.computed: dict[Place, tuple[str, tuple[int, ...], bytes]] = {}
         if is_thorough:
@@ -229,8 +233,7 @@ class Judge:
             form = find_format(side.model.graph).make_normal_form(side.model.graph, table, side.types, side.computed)
             if form is None:
                 return None
-            is_left = side is self._sides[0]
-            sides.append(GraphTerms(form, (lambda node: node.name) if is_left else self._name_input))
+            sides.append(GraphTerms(form, partial(self._identify_input, side)))
         left, right = sides
         cuts: dict[int, Entry] = {}
         ends: list[tuple[Entry, Entry]] = []
@@ -263,6 +266,9 @@ class Judge:
         plan = _Plan([], left, right, shared, places, cuts)
         self._add_regions(plan, ends)
         return plan
+
+    def _identify_input(self, side: _Side, node: Node) -> tuple[str, str | None]:
+        return self._name_input(node) if side is self._sides[1] else node.name, side.dtypes.get(node)
 
     def _name_input(self, node: Node) -> str:
         return self._inputs.get(node.name, node.name)
@@ -362,8 +368,9 @@ class Judge:
 
     def list_right_inputs(self, feeds: Mapping[str, Array]) -> dict[Place, Array]:
         """Return ``feeds`` by the inputs of the right model."""
-        named = {node: self._name_input(node) for node in self._sides[1].nodes if not node.op}
-        return {(node, 0): feeds[name] for node, name in named.items() if name in feeds}
+        right = self._sides[1]
+        named = {node: self._name_input(node) for node in right.nodes if not node.op}
+        return {(node, 0): _convert(feeds[name], right.dtypes.get(node)) for node, name in named.items() if name in feeds}
 
     @property
     def models(self) -> tuple[Checkpoint, Checkpoint]:
@@ -668,7 +675,12 @@ def _have_other_dtypes(a: Any, b: Any) -> bool:
 def _take(plan: _Plan, entry: Entry, value: Any) -> Any:
     """Return a value of the left side in the dtype that it has on the right."""
     key = plan.right.key(entry)
-    return value.astype(key[2]) if key[0] == "as" else value
+    return _convert(value, key[2]) if key[0] == "as" else value
+
+
+def _convert(value: Any, dtype: str | None) -> Any:
+    is_other = isinstance(value, np.ndarray) and value.dtype.kind != "O" and dtype not in (None, str(value.dtype))
+    return value.astype(dtype) if is_other else value
 
 
 def _make_region(
