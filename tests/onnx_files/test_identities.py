@@ -184,7 +184,6 @@ EXACT = {
     "Clip 6 and 13": Pair(
         _X, "y = Clip <min = -0.5, max = 0.25> (x)", "<float a = {-0.5}, float b = {0.25}> {y = Clip(x, a, b)}", 6, 13
     ),
-    "Clip without a limit": Pair(_X, "y = Clip <min = 0.0> (x)", "<float a = {0.0}> {y = Clip(x, a)}", 6, 11),
     "Pad 2 and 13": Pair(
         _OPEN,
         "y = Pad <pads = [1, 0, 0, 2], value = 0.5> (x)",

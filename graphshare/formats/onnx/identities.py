@@ -298,8 +298,8 @@ class _Call:
         least, places = _MOVED.get(self.node.op, (0, EMPTY))
         if self.form.find_version(self.node.op)[0] >= least:
             return
-        if self.node.op == "Clip" and (self.places[0] is None or self.form.find_dtype(self.places[0]) != "float32"):
-            return  # the limits that an attribute has where it is absent are those of float32
+        if self.node.op == "Clip" and len(self.attributes) < len(places):
+            return  # a limit that is absent is the largest float32 there, and none in later versions
         moved: dict[int, int] = {}
         for name, place in places.items():
             content = self.attributes.get(name)
