@@ -17,6 +17,7 @@ from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError
 from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.prepare.declared_inputs import convert_inputs
 from graphshare.formats.model_format import StaticType, find_format
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import GraphTerms, Place, TermTable
@@ -49,7 +50,8 @@ def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Mapping[Pl
     part = extract_entries(model.graph, targets, cuts=cuts, inputs=inputs).graph
     session = SessionPart(part, part.heads, model.parameter_file, model.where, optimize=False)
     named = {cuts.get(place, place[0].name): value for place, value in values.items()}
-    return session.run({name: value for name, value in named.items() if name in session.session.dtypes})
+    taken = {name: value for name, value in named.items() if name in session.session.dtypes}
+    return session.run(convert_inputs(session.session, taken))
 
 
 class Side:
@@ -60,6 +62,9 @@ class Side:
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
         self.names = {output_name(e): e for node in self.nodes if node.op for e in visible_outputs(node)}
+        inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
+        kinds = find_format(model.graph).find_types(model.graph, inputs)
+        self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.types: Mapping[Place, StaticType] = EMPTY
         self.computed: dict[Place, tuple[str, tuple[int, ...], bytes]] = {}
         self._heads = tuple(heads)
@@ -187,7 +192,8 @@ class Planner:
         ]
         if forms[0] is None or forms[1] is None:
             return None
-        left, right = GraphTerms(forms[0], lambda node: node.name), GraphTerms(forms[1], self.name_input)
+        left = GraphTerms(forms[0], lambda node: (node.name, self.sides[0].dtypes.get(node)))
+        right = GraphTerms(forms[1], lambda node: (self.name_input(node), self.sides[1].dtypes.get(node)))
         ends: dict[tuple[Place, Place], Pair] = {}
         for members, pairs in self._order(self._pair_names()):
             for node in members:

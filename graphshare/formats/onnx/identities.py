@@ -294,6 +294,8 @@ class _Call:
         least, places = _MOVED.get(self.node.op, (0, EMPTY))
         if self.form.find_version(self.node.op)[0] >= least:
             return
+        if self.node.op == "Clip" and len(self.attributes) < len(places):
+            return  # a limit that is absent is the largest float32 there, and none in later versions
         moved: dict[int, int] = {}
         for name, place in places.items():
             content = self.attributes.get(name)
@@ -409,7 +411,7 @@ def _join_reshapes(call: _Call) -> int | None:
     axes = form.read_integers(call.operand(1)) if call.node.op in _OTHER else None
     if axes is None:
         return None
-    if key[:2] == ("moved axes", _OTHER[call.node.op]) and key[3] == call.operand(1) and min(axes) >= 0:
+    if key[0] == "moved axes" and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1)) and min(axes, default=-1) >= 0:
         call.use("Squeeze of Unsqueeze")
         return int(key[2])
     return form.table.number("moved axes", call.node.op, term, call.operand(1))
