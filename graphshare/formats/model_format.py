@@ -23,6 +23,7 @@ from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.terms import NormalForm, Place, TermTable
 from graphshare.ir.walk import Body
 
 _REPORTED = 20
@@ -64,12 +65,16 @@ class SaveOptions(msgspec.Struct, frozen=True):
 
 
 class Integers(msgspec.Struct, frozen=True):
-    """Which integers a graph wants of an input, and ``why``: one of ``values``, or ``low`` and more, below ``high``."""
+    """Which integers a graph wants of an input, and ``why``: one of ``values``, or ``low`` and more, below ``high``.
+
+    A mask is 0 and 1, with a 1 in every row, unless something else is wanted of the same input.
+    """
 
     why: str
     values: tuple[int, ...] = ()
     low: int = 0
     high: int = 0
+    is_mask: bool = False
 
 
 class NamedModel(msgspec.Struct, frozen=True):
@@ -210,6 +215,10 @@ class ModelFormat(ABC):
         """
         return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
 
+    def make_input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
+        """Return a new variable that takes values of this type."""
+        return Node("", name, num_outputs=1)
+
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
         """Return a new variable for ``graph``, whose value a model's parameters have under its name."""
         return Node("", name, num_outputs=1)
@@ -298,6 +307,25 @@ class ModelFormat(ABC):
         ``pairs`` are the nodes that belong together. With ``computed`` only what changes values that are computed.
         """
         return iter(())
+
+    def make_normal_form(
+        self,
+        graph: Graph,
+        table: TermTable,
+        types: Mapping[Place, StaticType] = EMPTY,
+        computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY,
+    ) -> NormalForm | None:
+        """Return what terms the nodes of a graph are; None for a format without a normal form.
+
+        ``types`` are those that follow from its inputs, ``computed`` the values of constants: dtype, shape and bytes.
+        """
+        return None
+
+    def find_computable(
+        self, graph: Graph, types: Mapping[Place, StaticType]
+    ) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
+        """Return the outputs that follow from constants alone and are read by other operators, and sizes that are known."""
+        return [], {}
 
     def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
         """Yield each graph, its nodes in their order, as it can be joined to the others, and what got which other name."""

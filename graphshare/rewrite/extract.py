@@ -41,10 +41,17 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     return extract_entries(graph, entries[0], cuts=named)
 
 
-def extract_entries(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tuple[Node, int], str] | None = None) -> Rewrite:
+def extract_entries(
+    graph: Graph,
+    targets: Sequence[Entry],
+    *,
+    cuts: Mapping[tuple[Node, int], str] | None = None,
+    inputs: Mapping[tuple[Node, int], Node] | None = None,
+) -> Rewrite:
     """Extract what ``targets`` need, in file order; they become the heads, in their own order.
 
-    ``cuts`` maps an output, as a node and an index, to the name of the variable that takes its place. Nodes that stay keep
+    ``cuts`` maps an output, as a node and an index, to the name of the variable that takes its place, and ``inputs`` to that
+    variable where the caller knows its type. Nodes that stay keep
     their identity, unless something they need was cut, or they store the name of an output that is now a variable's.
 
     Raises:
@@ -53,7 +60,10 @@ def extract_entries(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tup
     """
     cuts = cuts or {}
     reached = _find_reached(targets, cuts) if cuts else {}
-    variables = find_format(graph).make_inputs(graph, reached) if reached else {}
+    if inputs is not None:
+        cuts, variables = reached, {key: inputs[key] for key in reached}
+    else:
+        variables = dict(find_format(graph).make_inputs(graph, reached)) if reached else {}
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
         variable = variables.get((entry.node, entry.index))

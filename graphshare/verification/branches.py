@@ -15,7 +15,7 @@ from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
 from graphshare.execute.engines.registry import ONNXRUNTIME
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
-from graphshare.execute.prepare.declared_inputs import draw_values
+from graphshare.execute.prepare.declared_inputs import draw_values, unify_sizes
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import describe_upgrade, upgrade_part
 from graphshare.formats.model_format import Capability, find_format, has_kernels
@@ -25,7 +25,7 @@ from graphshare.ir.graph import Entry, Graph
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.names import did_you_mean
-from graphshare.verification.by_name import compare_graphs
+from graphshare.verification.by_name import compare_exact, compare_graphs
 from graphshare.verification.compare import (
     EngineComparison,
     Values,
@@ -93,6 +93,9 @@ def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint
     check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [pair_nodes(pair, left, right) for pair in heads]
     if left is not right and not options.layers and not all(pairings):
+        exact = compare_exact(left, right, options)
+        if exact is not None:
+            return exact
         notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = SidePair(left, right, twins.expand(options.as_input))
@@ -278,13 +281,16 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
     )
     twins = {a.name: b.name for a, b in variables}
     labels = {a.name: inputs.twins.describe(a) for a, _ in variables}
+    titles = left.where or "the one model", right.where or "the other"
     for number in range(options.rounds):
         for setup in inputs.setups:
             feeds = {node.name: array for node, array in setup.feeds.items()}
-            shapes = {node.name: shape for node, shape in setup.shapes.items()}
+            given = {node.name: shape for node, shape in setup.shapes.items()}
+            shapes = unify_sizes(sides.graphs, twins, given, titles)
             drawn = draw_values(left, feeds, shapes, options.seed + number)
             if not number:
                 add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)
+            options.coverage.look(left, drawn.values)
             others = {twins.get(name, name): value for name, value in drawn.values.items()}
             runners = SessionRunner(left, drawn.values, drawn.outputs), SessionRunner(right, others)
             yield Round({ONNXRUNTIME: runners}, setup.branch)

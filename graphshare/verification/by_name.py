@@ -20,7 +20,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype
+from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype, unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
@@ -29,12 +29,13 @@ from graphshare.formats.params.lookup import compare_parameters
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.compare import NodeDifference, Pairing, find_content_changes
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import post_order
+from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.verification.compare import (
     Tolerance,
+    allow_spread,
     compare_runs,
     tolerate_by_element,
     tolerate_dtype,
@@ -42,12 +43,22 @@ from graphshare.verification.compare import (
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
 from graphshare.verification.pairing import SidePair, pair_names, pair_nodes
-from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, structure_stage, value_stage
+from graphshare.verification.regions import Judge, RegionReport, tolerate_region
+from graphshare.verification.report import (
+    OTHER_MODEL,
+    BranchReport,
+    Report,
+    Stage,
+    exact_stage,
+    layer_stage,
+    region_stage,
+    structure_stage,
+    value_stage,
+)
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, Runner, SessionRunner
 
 T = TypeVar("T")
 THIS = "this graph"
-OTHER = "the other model"
 _NAMED = 6
 
 
@@ -96,24 +107,57 @@ def _compare_sessions(side: Checkpoint, other: Checkpoint, options: VerifyOption
     changes = _find_changes(side, other, across_dtypes=bool(options.dtype))
     if options.layers:
         return changes.add_to(compare_graphs(other, side, options, name="the other graph"))
-    return changes.add_to(compare_models(side, other, options, inner=changes.pairing.pairs if changes.bodies else ()))
+    is_same = changes.pairing and not changes.everything
+    judge = None if is_same else make_judge(side, other)
+    return changes.add_to(
+        compare_models(side, other, options, inner=changes.pairing.pairs if changes.bodies else (), judge=judge)
+    )
+
+
+def make_judge(side: Checkpoint, other: Checkpoint) -> Judge:
+    """Return what judges the regions of two models, whose outputs and inputs are paired as :func:`compare_models` does."""
+    names = [output_name(entry) for entry in side.graph.heads]
+    outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
+    heads = zip(side.graph.heads, _order_heads(other.graph, list(outputs.values())), strict=True)
+    inputs = [[node.name for node in each.graph.variables() if not node.details.holds_value] for each in (side, other)]
+    shared = set(inputs[0]) & set(inputs[1])
+    rest = [[name for name in names if name not in shared] for names in inputs]
+    pairs = {**{name: name for name in shared}, **dict(zip(*rest, strict=False))}
+    return Judge(side, other, list(heads), pairs)
+
+
+def compare_exact(side: Checkpoint, other: Checkpoint, options: VerifyOptions) -> Report | None:
+    """Compare two models of which every operator is exact by identities, whose outputs have one order; None for others."""
+    names, others = ([output_name(entry) for entry in each.graph.heads] for each in (side, other))
+    if has_kernels(side.graph) or names != others:
+        return None
+    exact = make_judge(side, other).find_exact()
+    if exact is None:
+        return None
+    report = compare_models(side, other, options)
+    (branch,) = report.branches
+    branch = msgspec.structs.replace(branch, stages=(exact_stage(exact), *branch.stages), regions=(exact,))
+    return msgspec.structs.replace(report, branches=(branch,))
 
 
 class _Changes(msgspec.Struct, frozen=True, eq=False):
     """What differs between two models whose outputs are compared, in words.
 
-    ``values`` are those of weights, functions and attributes, and ``bodies`` the operators with other bodies: what was computed
-    may not show them.
+    ``values`` are those of weights, functions and attributes, each with the name of an operator that it concerns, ``bodies``
+    the operators with other bodies: what was computed may not show them.
     """
 
     pairing: Pairing
     everything: Sequence[str]
-    values: Sequence[str]
+    values: Sequence[tuple[str, str]]
     bodies: Sequence[NodeDifference]
 
     def add_to(self, report: Report) -> Report:
         """Return a report with the changes, and with a stage that fails where one of them changed nothing that was computed."""
         (branch,) = report.branches
+        if branch.regions and not branch.regions[0].regions:
+            exact = msgspec.structs.replace(branch, stages=(exact_stage(branch.regions[0]), *branch.stages))
+            return msgspec.structs.replace(report, branches=(exact,))
         structure = structure_stage(self.pairing)
         if self.everything:
             summary = f"{format_count(len(self.everything), 'difference')}, so values alone are compared"
@@ -121,8 +165,9 @@ class _Changes(msgspec.Struct, frozen=True, eq=False):
         stages = [structure, *branch.stages]
         layers = [layer for values in branch.rounds for layer in values.layers]
         is_same = all(output.comparison.identical for values in branch.rounds for output in values.outputs)
-        hidden = list(self.values) if is_same else []
-        for body in self.bodies:
+        alike = branch.regions[0].list_alike() if branch.regions else None
+        hidden = [text for name, text in self.values if alike is None or not name or name in alike] if is_same else []
+        for body in (body for body in self.bodies if alike is None or body.left.name in alike):
             own = [layer.comparison.identical for layer in layers if layer.node in (body.left.name, body.right.name)]
             hidden += [body.describe()] if is_same or (own and all(own)) else []
         if hidden and report:
@@ -139,14 +184,20 @@ def _find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -
     """
     names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
     heads = _order_heads(right.graph, list(pair_names(names, others, "output").values()))
-    pairing = pair_nodes(HeadPairs("", OTHER, tuple(left.graph.heads), tuple(heads)), left, right)
+    pairing = pair_nodes(HeadPairs("", OTHER_MODEL, tuple(left.graph.heads), tuple(heads)), left, right)
     sides = SidePair(left, right)
     parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
     compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
     different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
     weights = [f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different]
-    values = [*weights, *(text for text in pairing.statements if not text.startswith("operator set"))]
-    values += [each.describe() for each in pairing.differences if _changes_value(each)]
+    users = consumers(node for node in left.graph.nodes if node.op)
+    values = [
+        (user.name, text)
+        for p, text in zip(different, weights, strict=True)
+        for user, _ in users.get(p.left, ((p.left, 0),))[:1]
+    ]
+    values += [("", text) for text in pairing.statements if not text.startswith("operator set")]
+    values += [(each.left.name, each.describe()) for each in pairing.differences if _changes_value(each)]
     bodies = [each for each in pairing.differences if each.left.op == each.right.op and each.left.subgraphs]
     return _Changes(pairing, (*pairing.describe(), *weights), values, bodies)
 
@@ -238,6 +289,7 @@ def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, 
     Raises:
         RefusedError: as :func:`verify_recorded`.
     """
+    options = _share_sizes(left, right, options, {name: name for name in _list_variables(left.graph)})
     own, other = (_keep_names(_spread(options, side.graph), _list_variables(side.graph)) for side in (left, right))
     heads = [output_name(entry) for entry in right.graph.heads]
     known = {output for output, _ in internals(left.graph.nodes)}
@@ -252,16 +304,22 @@ def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, 
 
 
 def compare_models(
-    side: Checkpoint, other: Checkpoint, options: VerifyOptions, *, inner: Sequence[tuple[Node, Node]] = ()
+    side: Checkpoint,
+    other: Checkpoint,
+    options: VerifyOptions,
+    *,
+    inner: Sequence[tuple[Node, Node]] = (),
+    judge: Judge | None = None,
 ) -> Report:
     """Run two models in onnxruntime on equal inputs, and compare their outputs.
 
     Inputs and outputs are paired by name, or in their order where the names differ; ``inner`` are nodes whose outputs are
-    compared too.
+    compared too, and ``judge`` compares the regions in which the models differ.
 
     Raises:
         UsageError: onnxruntime is not installed.
-        RefusedError: the models have different numbers of inputs or outputs; inputs cannot be drawn, or are not computed.
+        RefusedError: the models have different numbers of inputs or outputs, or other fixed sizes of an input; inputs cannot be
+            drawn, or are not computed.
     """
     names = [output_name(entry) for entry in side.graph.heads]
     outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
@@ -271,19 +329,32 @@ def compare_models(
     options = msgspec.structs.replace(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
     )
-    options = _spread(options, side.graph)
+    options = _share_sizes(side, other, _spread(options, side.graph), inputs)
     tolerance = _choose_tolerance(options, tolerate_by_element)
     notes: dict[str, None] = {}
     rounds = []
+    regions: list[RegionReport] = []
     for number in range(options.rounds):
         drawn = draw_values(left, options.feeds, options.shapes, options.seed + number)
         if not number:
             add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
+        options.coverage.look(left, drawn.values)
         reference = SessionRunner(left, drawn.values, drawn.outputs)
         own = {inputs.get(name, name): value for name, value in drawn.values.items()}
         runner = SessionRunner(right, convert_inputs(right.session, own))
-        rounds.append(compare_runs(list(outputs.items()), reference, runner, tolerance, nodes=inner, layers=bool(inner)))
-    return Report((BranchReport("", OTHER, (value_stage(rounds),), tuple(rounds), tolerance=tolerance),), tuple(notes))
+        values = compare_runs(list(outputs.items()), reference, runner, tolerance, nodes=inner, layers=bool(inner))
+        if not values and not options.dtype:
+            values, spread = allow_spread(values, left, drawn.values, (reference.run(), runner.run()), tolerance)
+            add_notes(notes, spread)
+        rounds.append(values)
+        if judge is not None:
+            judged = judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol))
+            regions += [judged] if judged is not None else []
+    stages = [region_stage(regions)] if regions and regions[0].regions else []
+    branch = BranchReport(
+        "", OTHER_MODEL, (*stages, value_stage(rounds)), tuple(rounds), tolerance=tolerance, regions=tuple(regions)
+    )
+    return Report((branch,), tuple(notes))
 
 
 def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions) -> Report:
@@ -329,7 +400,7 @@ def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions
         runner = SessionRunner(part, convert_inputs(part.session, own))
         rounds.append(compare_runs(list(zip(ready.names, names, strict=True)), reference, runner, tolerance))
     stages = (Stage("structure", "skipped", f"{find_format(model.graph).title} has other nodes"), value_stage(rounds))
-    branch = BranchReport("the graph", model.where or OTHER, stages, tuple(rounds), tolerance=tolerance)
+    branch = BranchReport("the graph", model.where or OTHER_MODEL, stages, tuple(rounds), tolerance=tolerance)
     return Report((branch,), tuple(notes))
 
 
@@ -374,6 +445,12 @@ def _order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
 def _spread(options: VerifyOptions, graph: Graph, own: Collection[str] = ()) -> VerifyOptions:
     """Return options whose feeds and shapes hold for all branches of a graph; variables in ``own`` have a value."""
     return options.spread(find_twins(graph), own) if options.feeds or options.shapes else options
+
+
+def _share_sizes(left: Checkpoint, right: Checkpoint, options: VerifyOptions, names: Mapping[str, str]) -> VerifyOptions:
+    """Return options with the sizes that ``right`` fixes of inputs, by their names in ``left``."""
+    titles = (left.where or "the one model", right.where or OTHER_MODEL)
+    return msgspec.structs.replace(options, shapes=unify_sizes((left.graph, right.graph), names, options.shapes, titles))
 
 
 def _keep_names(options: VerifyOptions, names: Collection[str]) -> VerifyOptions:

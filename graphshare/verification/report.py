@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -24,9 +24,12 @@ from graphshare.verification.compare import (
     Tolerance,
     Values,
 )
+from graphshare.verification.regions import Region, RegionReport
 from graphshare.verification.training import TrainedPair, Training
 
+OTHER_MODEL = "the other model"
 _LISTED = 20
+_SHOWN = 8  # operators of a region
 Verdict = Literal["holds", "fails", "skipped"]
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
@@ -34,6 +37,7 @@ _RULES = {
         ("structure", "The branches are not one graph but for names"),
         ("parameters", "Parameters of the branches are neither tied nor equal"),
         ("values", "Equal inputs give different outputs"),
+        ("regions", "A part of the other model departs on the values of the original"),
         ("changes", "What differs between the models changed no value"),
         ("layers", "Inner outputs depart"),
         ("engines", "Engines give different outputs"),
@@ -65,7 +69,8 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     """What was found of one branch beside the reference; ``rounds`` has the values of each run, ``training`` the step's.
 
     Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first. ``tolerance`` is
-    the rule by which values were compared, None where they were not.
+    the rule by which values were compared, None where they were not. ``regions`` has, for each run of two models that are not
+    one graph, what is exact in them and what became of the rest.
     """
 
     reference: str
@@ -76,6 +81,7 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     parameters: tuple[ParameterResult, ...] = ()
     engines: tuple[EngineComparison, ...] = ()
     tolerance: Tolerance | None = None
+    regions: tuple[RegionReport, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)
@@ -119,13 +125,18 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         stages = [stage for branch in self.branches for stage in branch.stages]
         places = [place for s in stages if (s.name, s.verdict) == ("structure", "skipped") for place in s.details]
         differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
-        return f"EQUAL: {compared}, {how}{differs}{without}{self._fate()}"
+        return f"EQUAL: {compared}, {how}{differs}{self._measure_regions()}{without}{self._fate()}"
 
     def _repr_html_(self) -> str:
         """Return the stages of each branch as a table, which notebooks show."""
         rows = [(b.branch or "(original)", s.name, s.verdict, s.summary) for b in self.branches for s in b.stages]
         table = Table(("branch", "stage", "verdict", "what was found"), rows)
         return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
+
+    def _measure_regions(self) -> str:
+        """How much of two models is exact where something is not; empty elsewhere."""
+        regions = [each for branch in self.branches for each in branch.regions if each.regions]
+        return f"; {region_stage(regions).summary}" if regions else ""
 
     def _fate(self) -> str:
         """What training makes of them, where that was asked."""
@@ -151,6 +162,49 @@ def structure_stage(pairing: Pairing) -> Stage:
         )
     details = pairing.describe()
     return Stage("structure", "fails", format_count(len(details), "difference"), details)
+
+
+def exact_stage(report: RegionReport) -> Stage:
+    """Return stage 1 of two models of which every operator is exact: by which identities, and how often each was used."""
+    used = ", ".join(f"{name} {count}" for name, count in sorted(report.identities.items()))
+    return Stage(
+        "structure", "holds", f"{format_count(report.operators, 'operator')} exact", (f"identities: {used}",) if used else ()
+    )
+
+
+def region_stage(rounds: Sequence[RegionReport]) -> Stage:
+    """Return the stage of the regions of all runs; the first that departs is named, with its operators on both sides."""
+    first = rounds[0]
+    regions = [region for each in rounds for region in each.regions]
+    departed = [region for region in regions if not region]
+    parts = [f"{first.exact:,} of {format_count(first.operators, 'operator')} exact"]
+    near = [region for region in regions if region]
+    if near:
+        same = sum(region.comparison is not None and region.comparison.identical for region in near)
+        worst = max((region.of_largest or 0.0 for region in near), default=0.0)
+        count = len(first.regions) - sum(not region for region in first.regions)
+        how = "bit for bit" if same == len(near) else f"within {worst:.1g} of the largest number"
+        parts.append(f"{format_count(count, 'region')} {how}")
+    apart = [region for region in departed if not region.reason]
+    if apart:
+        parts.append(f"{format_count(len(apart), 'region')} {'DIFFERS' if len(apart) == 1 else 'DIFFER'}")
+    if len(departed) > len(apart):
+        parts.append(f"{format_count(len(departed) - len(apart), 'region')} not judged")
+    details = [text for region in departed[:1] for text in _describe_region(region)]
+    if len(departed) > 1:
+        details.append(f"and {len(departed) - 1} more (--format json lists all)")
+    return Stage("regions", "fails" if departed else "holds", ", ".join(parts), tuple(details))
+
+
+def _describe_region(region: Region) -> Iterator[str]:
+    ends = " and ".join(dict.fromkeys(region.ends[0]))
+    if region.comparison is None:
+        yield f"first at {ends}: not judged: {region.reason}"
+    else:
+        yield f"first at {ends}: {_difference(region.comparison)}"
+    for title, nodes in (("the original", region.nodes), (OTHER_MODEL, region.other_nodes)):
+        more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+        yield f"{title} computes it by {', '.join(map(str, nodes[-_SHOWN:])) or 'nothing'}{more}"
 
 
 def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()) -> Stage:

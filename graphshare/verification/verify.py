@@ -23,6 +23,7 @@ from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.branches import check_names, upgrade_side, verify_pairs
 from graphshare.verification.by_name import verify_by_name, verify_recorded
+from graphshare.verification.input_sets import merge_reports, read_sets
 from graphshare.verification.inputs import VerifyOptions
 from graphshare.verification.pairing import (
     pair_branches,
@@ -44,6 +45,7 @@ def verify(
     shapes: Shapes | None = None,
     params_seed: Natural | None = None,
     as_input: Names = (),
+    inputs: StrPath | Sequence[Mapping[str, Any]] | None = None,
     rounds: Positive = 1,
     seed: Natural = 0,
     atol: NotNegative = 1e-8,
@@ -78,10 +80,12 @@ def verify(
     found from the names of its outputs. ``feeds`` and ``shapes`` are by variable name, as for :func:`run`; they hold for the
     branch of the variable, and for branches that have none of their own. Where two branches have different ones, both run at
     the sizes of either. Other inputs are drawn with ``seed``, ``rounds`` times, and with ``params_seed`` so are parameters that
-    no file holds. ``as_input`` are variables that are inputs, whatever they look like. ``layers`` compares every inner output
-    too. ``expect_tied`` makes a copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where
-    an operator has no kernel. ``engine`` computes both branches, each for itself, as in :func:`run`, by default numpy; several
-    engines compute everything and are compared with the first. ``max_memory`` and ``time_limit`` are those of :func:`run`.
+    no file holds. ``inputs`` are sets of inputs by name, each a round: mappings, or a folder with ``.npz`` files, ``.npy``
+    files or ONNX's ``test_data_set_N/input_K.pb``; what is in neither a set nor ``feeds`` is drawn. ``as_input`` are
+    variables that are inputs, whatever they look like. ``layers`` compares every inner output too. ``expect_tied`` makes a
+    copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where an operator has no
+    kernel. ``engine`` computes both branches, each for itself, as in :func:`run`, by default numpy; several engines compute
+    everything and are compared with the first. ``max_memory`` and ``time_limit`` are those of :func:`run`.
 
     The report is true if all holds; ``report.verdict`` is one line.
 
@@ -109,7 +113,7 @@ def verify(
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
-    _check_options(options, by_branch, against is not None, recorded is not None)
+    _check_options(options, by_branch, against is not None, recorded is not None, inputs)
     source = as_checkpoint(model)
     # A copy: who compares a model with itself compares two models, not the branches of one.
     sides = [source] if against is None else [source, msgspec.structs.replace(as_checkpoint(against))]
@@ -128,15 +132,28 @@ def verify(
             check_names([source.graph], [source.graph], options, {})
             name = os.fspath(recorded) if isinstance(recorded, (str, os.PathLike)) else "the recorded arrays"
             return verify_recorded(source, as_arrays(record), options, name=name)
-        if against is not None:
-            return _verify_models(source, sides[1], options)
-        return _verify_branches(source, options, as_names(prefixes), as_path(map))
+        sets = read_sets(os.fspath(inputs), source.graph) if isinstance(inputs, (str, os.PathLike)) else inputs or [{}]
+        reports = []
+        for arrays in sets:
+            own = msgspec.structs.replace(options, feeds={**as_arrays(arrays), **options.feeds})
+            if against is not None:
+                reports.append(_verify_models(source, sides[1], own))
+            else:
+                reports.append(_verify_branches(source, own, as_names(prefixes), as_path(map)))
+        report = merge_reports(reports) if len(reports) > 1 else reports[0]
+        return msgspec.structs.replace(report, notes=(*report.notes, *options.coverage.describe()))
 
 
-def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_record: bool) -> None:
+def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_record: bool, inputs: Any) -> None:
     """Refuse options that do not go together. Raises UsageError with all of them."""
     faults: list[Fault] = []
     is_repeated = options.rounds > 1 or options.train_step
+    if inputs is not None and is_repeated:
+        faults.append(Fault("each set of `inputs` is a round: neither `rounds` nor `train_step` go with it"))
+    if inputs == [] or inputs == ():
+        faults.append(Fault("`inputs` has no set"))
+    if inputs is not None and by_record:
+        faults.append(Fault("`recorded` has its own inputs: leave `inputs` out"))
     if options.expect_tied and not options.train_step:
         faults.append(Fault("`expect_tied` needs `train_step`"))
     if by_record and by_file:
@@ -150,8 +167,8 @@ def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_re
     if options.across_dtypes and not by_file:
         faults.append(Fault("`across_dtypes` needs `against`", hint="name the model in the other dtype"))
     option = "`values_only`" if options.values_only else "`across_dtypes`"
-    if options.by_name and is_repeated:
-        faults.append(Fault(f"{option} has one set of inputs and no gradients: leave `rounds` and `train_step` out"))
+    if options.by_name and options.train_step:
+        faults.append(Fault(f"{option} has no gradients: leave `train_step` out"))
     if by_file and by_branch:
         faults.append(Fault("`against` compares two files; `prefixes` and `map` are for branches in one"))
     if faults:
@@ -164,6 +181,9 @@ def _check_formats(sides: Sequence[Checkpoint], options: VerifyOptions) -> None:
     if options.layers and len({find_format(side.graph).name for side in sides}) > 1:
         hint = "`graphshare run --all` keeps what one computes, and `recorded` compares the other with that, by names"
         faults.append(Fault("`layers` is for two models of one format: others have other nodes", hint=hint))
+    if options.by_name and options.rounds > 1 and (options.layers or all(has_kernels(side.graph) for side in sides)):
+        option = "`layers`" if options.layers else "`values_only`"
+        faults.append(Fault(f"{option} of two models by the names of outputs has one set of inputs: leave `rounds` out"))
     for side in sides if options.train_step else ():
         faults += find_format(side.graph).find_lacks(Capability.TRAINING, ["`train_step`"], where=side.where)
     if faults:

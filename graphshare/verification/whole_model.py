@@ -31,7 +31,7 @@ class WholeModel(SessionPart):
     """A whole model in a session of onnxruntime, as ``read`` gives its bytes: no node is left out, and none is moved."""
 
     def __init__(self, model: Checkpoint, read: ModelContent) -> None:
-        self.graph, self.where, self._params, self._read = model.graph, model.where, model.parameter_file, read
+        self.graph, self.where, self.parameters, self._read = model.graph, model.where, model.parameter_file, read
         self.session = self.open(model.graph.heads)
 
     def open(self, heads: Sequence[Entry]) -> ConfinedSession:

@@ -40,6 +40,8 @@ class OnnxSession:
         merge_equal: bool = True,
         optimize: bool = True,
         awake: bool = True,
+        threads: int = 0,
+        prepack: bool = True,
         where: str = "",
     ) -> None:
         """Load a model: a path, or its bytes, whose external data is ``arrays`` by name or lies in ``folder``.
@@ -47,7 +49,8 @@ class OnnxSession:
         Arrays are not copied and must not change. Without ``merge_equal`` nodes that compute the same from the same inputs are
         all computed. Without ``optimize`` nodes are computed as they are: opening takes a third of the time, and a network of
         convolutions half as much longer to compute. ``awake`` threads wait for work without sleeping, which is faster unless
-        others compute meanwhile. ``where`` is what messages call a model that was copied.
+        others compute meanwhile. ``threads`` are as many as numpy's BLAS has unless they are given. Without ``prepack`` weights
+        stay as they lie in the file, which changes the order of sums. ``where`` is what messages call a model that was copied.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -55,7 +58,7 @@ class OnnxSession:
         """
         require_runtime()
         onnxruntime = load_runtime()
-        options = _make_options(folder, optimize=optimize, awake=awake)
+        options = _make_options(folder, optimize=optimize, awake=awake, threads=threads, prepack=prepack)
         if arrays:
             self._arrays = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
             options.add_external_initializers(list(self._arrays), list(self._arrays.values()))
@@ -92,16 +95,18 @@ def _read_dtype(text: str) -> str:
     return text.removeprefix("tensor(").removesuffix(")") if text.startswith("tensor(") else text
 
 
-def _make_options(folder: str, *, optimize: bool, awake: bool) -> SessionOptions:
+def _make_options(folder: str, *, optimize: bool, awake: bool, threads: int, prepack: bool) -> SessionOptions:
     """Return the options of a session; the arguments are those of :class:`OnnxSession`."""
     onnxruntime = load_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
-    options.intra_op_num_threads = count_threads()
+    options.intra_op_num_threads = threads or count_threads()
     if not optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if not awake:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if not prepack:
+        options.add_session_config_entry("session.disable_prepacking", "1")
     if folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     return options

@@ -70,6 +70,8 @@ class OpenModel(ABC):
 class SessionPart(OpenModel):
     """The part of a graph that ``heads`` need in a session of onnxruntime, where equal nodes are computed each for itself.
 
+    ``options`` are those of :class:`OnnxSession`.
+
     Raises:
         UsageError: onnxruntime is not installed.
         InputError: it refuses the part.
@@ -79,10 +81,13 @@ class SessionPart(OpenModel):
     session: ConfinedSession
     _checked: Mapping[str, Sequence[int]] | None = None
 
-    def __init__(self, graph: Graph, heads: Sequence[Entry], params: ParameterFile | None, where: str = "") -> None:
+    def __init__(
+        self, graph: Graph, heads: Sequence[Entry], params: ParameterFile | None, where: str = "", **options: Any
+    ) -> None:
+        self._options = options
         nodes = tuple(post_order(entry.node for entry in heads))
         self.graph = Graph(nodes, tuple(heads), graph.attrs, graph.source)
-        self.where, self._params = where, params
+        self.where, self.parameters = where, params
         self.session = self.open(heads)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
@@ -90,6 +95,10 @@ class SessionPart(OpenModel):
             self.session = self.open(self.graph.heads)
         self.check_sizes(feeds)
         return super().run(feeds)
+
+    def select(self, heads: Sequence[Entry]) -> SessionPart:
+        """Return what ``heads`` of the part need."""
+        return SessionPart(self.graph, heads, self.parameters, self.where)
 
     def open(self, heads: Sequence[Entry]) -> ConfinedSession:
         """Return a session in which ``heads`` of the part are the outputs."""
@@ -99,8 +108,8 @@ class SessionPart(OpenModel):
         part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
         self.check_sizes(EMPTY)
         with self.locate():
-            model, folder = encode_for_session(part, self._params)
-            return ConfinedSession(model, folder, merge_equal=False, awake=False)
+            model, folder = encode_for_session(part, self.parameters)
+            return ConfinedSession(model, folder, merge_equal=False, awake=False, **self._options)
 
     def check_sizes(self, feeds: Mapping[str, Array]) -> None:
         """Compare sizes inferred from ``feeds`` with the limit of memory, where onnxruntime's process cannot have that limit.

@@ -15,7 +15,7 @@ from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.model_format import Integers, find_format
-from graphshare.ir.graph import EMPTY
+from graphshare.ir.graph import EMPTY, Entry, Graph
 from graphshare.ops.kernel import Array
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_shape
@@ -25,6 +25,9 @@ OPEN_SIZES = (8, 64, 224)
 _DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_UNKNOWN = (None, None)
+Declared = dict[str, tuple[str | None, Sequence[object] | None]]
+"""What a model states of its inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
 
 
 class Drawn(msgspec.Struct, frozen=True, eq=False):
@@ -57,6 +60,42 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
     with part.locate():
         values = drawer.draw(OPEN_SIZES[-1])
     return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
+
+
+def list_declared(graph: Graph) -> Declared:
+    """Return the dtypes and shapes that a model states of its inputs, as far as it does."""
+    nodes = [node for node in graph.variables() if not node.details.holds_value]
+    types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
+    return {node.name: types[node, 0].parts for node in nodes if (node, 0) in types}
+
+
+def unify_sizes(
+    graphs: Sequence[Graph], names: Mapping[str, str], shapes: Mapping[str, GivenShape], titles: Sequence[str]
+) -> dict[str, GivenShape]:
+    """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
+
+    Raises RefusedError where both fix other sizes; all such inputs are listed, with the ``titles`` of both.
+    """
+    unified, faults = dict(shapes), list[Fault]()
+    left, right = map(list_declared, graphs)
+    for name, twin in names.items():
+        sizes, others = left.get(name, _UNKNOWN)[1], right.get(twin, _UNKNOWN)[1]
+        if sizes is not None and others is not None and not fits_sizes(sizes, others):
+            both = zip((sizes, others), titles, strict=True)
+            text = ", and ".join(f"{format_declared(own)} in {title}" for own, title in both)
+            faults.append(Fault(f"input {name!r} is {text}", node=name))
+        elif sizes is not None and others is not None:
+            pairs = zip(shapes.get(name, sizes), others, strict=False)
+            unified[name] = tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
+    if faults:
+        raise RefusedError(faults)
+    return unified
+
+
+def fits_sizes(sizes: Sequence[object], others: Sequence[object]) -> bool:
+    """Return whether a value can have both shapes; what is not a number is open."""
+    pairs = zip(sizes, others, strict=False)
+    return len(sizes) == len(others) and all(n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int))
 
 
 def find_dtype(session: OnnxSession, name: str) -> str:
@@ -123,7 +162,7 @@ class InputDrawer:
         Raises MemoryLimitError.
         """
         drawn: dict[str, Array] = {}
-        taken = 0
+        taken, turn = 0, self._seed
         rng = np.random.default_rng(self._seed)
         for name in self._declared:
             dtype = find_dtype(self._session, name)
@@ -135,9 +174,10 @@ class InputDrawer:
             if excess := describe_excess(taken):
                 message = f"the values {format_shape(shape)} take {format_bytes(taken)} to be drawn, {excess}"
                 raise MemoryLimitError(Fault(message, node=name, hint=MORE_MEMORY))
-            wishes = self._integers.get(name, ()) if "int" in dtype else ()
+            wishes = _select_wishes(self._integers.get(name, ()), dtype)
             if wishes:
-                drawn[name], choice = _draw_integers(rng, shape, dtype, wishes)
+                drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
+                turn //= turns
                 self.notes[name] = f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
             else:
                 drawn[name] = _draw(rng, shape, dtype)
@@ -151,11 +191,10 @@ class InputDrawer:
         chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
         if chosen is None or (is_fed and not declared):  # onnxruntime says () where the rank is open too
             return []
-        sizes = zip(chosen, declared, strict=False)
-        if len(chosen) == len(declared) and all(n is None or not isinstance(m, int) or n == m for n, m in sizes):
+        if fits_sizes(chosen, declared):
             return []
         start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
-        return [Fault(f"{start}, and the model declares {_format_declared(declared)}", node=name if is_fed else None)]
+        return [Fault(f"{start}, and the model declares {format_declared(declared)}", node=name if is_fed else None)]
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""
@@ -188,25 +227,43 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
     return rng.integers(0, 2, shape).astype(dtype)  # indices of any table, and both values of a condition
 
 
-def _draw_integers(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, wishes: Sequence[Integers]
-) -> tuple[Array, str]:
-    """Return integers that the graph wants, and in words what they were drawn from.
+def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]:
+    """Return what a graph wants of an input of this dtype: a mask only where it wants nothing else."""
+    if "int" not in dtype:
+        return [wish for wish in wishes if wish.is_mask] if dtype == "bool" else ()
+    others = [wish for wish in wishes if wish.high or not {0, 1}.issuperset(wish.values)]
+    return others or ([] if dtype.endswith("int8") else wishes)  # pixels are cast to floats too
 
-    A single number is one of those that it is compared with. In an array there are others too: what compares it tells its
-    elements apart.
+
+def _draw_integers(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, wishes: Sequence[Integers], turn: int
+) -> tuple[Array, str, int]:
+    """Return integers that the graph wants, in words what they were drawn from, and how many turns show all values.
+
+    A single number is one of those that it is compared with, another one at each ``turn``; beside a lone one there is a number
+    that is not it. In an array there are others too: what compares it tells its elements apart.
     """
-    values = list(dict.fromkeys(value for wish in wishes for value in wish.values))
     low = max((wish.low for wish in wishes if wish.high), default=0)
-    high = min((*(wish.high for wish in wishes if wish.high), np.iinfo(dtype).max)) if any(wish.high for wish in wishes) else 0
-    is_single = prod(shape) == 1
-    if low < high and not (is_single and values):
+    highs = [wish.high for wish in wishes if wish.high]
+    high = min((*highs, np.iinfo(dtype).max)) if highs else 0
+    values = sorted({value for wish in wishes for value in wish.values if not highs or low <= value < high})
+    is_single, turns = prod(shape) == 1, 1
+    if is_single and (values or low >= high):
+        if len(values) == 1 and not (highs or any(wish.is_mask for wish in wishes)):
+            values.append(values[0] // 2 if values[0] > 0 else values[0] + 1)  # a rate of 8000 beside 16000
+        turns = len(values := values or [0, 1])
+        drawn, choice = np.full(shape, values[turn % turns]), ""
+    elif low < high:
         drawn, choice = rng.integers(low, high, shape), f"drawn from {low} to {high - 1}"
     else:
-        values = sorted(values if is_single else {0, 1, *values})
-        drawn, choice = rng.choice(values or [0, 1], shape), f"drawn from {', '.join(map(str, values))}"
-    return drawn.astype(dtype), str(drawn.item()) if is_single else choice
+        values = sorted({0, 1, *values})
+        drawn, choice = rng.choice(values, shape), f"drawn from {', '.join(map(str, values))}"
+        if values == [0, 1] and shape and any(wish.is_mask for wish in wishes):
+            drawn[..., :1] = 1
+    drawn = drawn.astype(dtype)
+    return drawn, str(drawn.item()) if is_single else choice, turns
 
 
-def _format_declared(shape: Sequence[object]) -> str:
+def format_declared(shape: Sequence[object]) -> str:
+    """Return a shape as a model declares it, with names of free sizes."""
     return "x".join(str(n) if isinstance(n, int) else str(n or "?") for n in shape) or "()"

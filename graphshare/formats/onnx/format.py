@@ -13,7 +13,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, Integers, ModelFormat, SaveOptions, StaticType
-from graphshare.formats.onnx.compose import find_switch, make_parameter, make_switch, open_input, take_outputs
+from graphshare.formats.onnx.compose import find_switch, make_input, make_parameter, make_switch, open_input, take_outputs
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
 from graphshare.formats.onnx.functions import separate_functions
@@ -27,6 +27,7 @@ from graphshare.formats.onnx.write import encode_graph_file, list_as_read
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.terms import NormalForm, Place, TermTable
 from graphshare.ir.walk import Body
 
 
@@ -88,6 +89,9 @@ class OnnxFormat(ModelFormat):
     def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
         return make_inputs(graph, cuts)
 
+    def make_input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
+        return make_input(name, dtype, shape)
+
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
         return make_parameter(graph, name, dtype, shape)
 
@@ -141,6 +145,24 @@ class OnnxFormat(ModelFormat):
 
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
         return find_integers(graph)
+
+    def make_normal_form(
+        self,
+        graph: Graph,
+        table: TermTable,
+        types: Mapping[Place, StaticType] = EMPTY,
+        computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY,
+    ) -> NormalForm:
+        from graphshare.formats.onnx.identities import OnnxForm  # start-up: only models that are not alike need it
+
+        return OnnxForm(graph, table, types, computed)
+
+    def find_computable(
+        self, graph: Graph, types: Mapping[Place, StaticType]
+    ) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
+        from graphshare.formats.onnx.identities import find_computable  # start-up: as above
+
+        return find_computable(graph, types)
 
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False

@@ -1,4 +1,4 @@
-"""Which integers a graph wants of its inputs: those that it compares them with, and indices into what it gathers or slices."""
+"""Which integers a graph wants of its inputs: what it compares them with, indices into what it gathers, lengths and masks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ _PASSED_ON = frozenset(("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "
 _SELECTED = _PASSED_ON | {"Gather", "GatherElements", "Slice"}
 _GATHERS = ("Gather", "GatherElements")
 _STARTS, _ENDS, _AXES = 1, 2, 3  # inputs of Slice
+_ORDERS = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
+_MANY = 9
+_SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _MANY),), "OneHot": ((1, _MANY),),
+          "Range": ((1, _MANY), (2, 2)), "Reshape": ((1, 2),), "Tile": ((1, 3),), "TopK": ((1, 2),)}  # fmt: skip
+"""Operands that are sizes, counts or steps: 1 and more, below a number; no other than 1 where that alone always fits."""
+_CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
+"""How many operands of an operator, from the first, are conditions."""
+_BOOL, _FLOATS = "9", ("1", "10", "11", "16")  # what a Cast is to
 _TENSOR = 5  # the field of an AttributeProto
 _LARGEST = 640  # bytes of a constant that is read
 
@@ -25,15 +33,19 @@ Key = tuple[Node, int]
 def find_integers(graph: Graph) -> dict[str, list[Integers]]:
     """Return what the operators of a graph, and of its bodies, want of the inputs that reach them unchanged, by name."""
     integers: dict[str, list[Integers]] = {}
-    origins = {(node, 0): node.name for node in graph.variables() if not node.details.holds_value}
+    origins: dict[Key, Sequence[str]] = {(node, 0): [node.name] for node in graph.variables() if not node.details.holds_value}
+    for (name,) in origins.values():
+        if "mask" in name.lower():
+            integers[name] = [Integers("it is called a mask", (0, 1), is_mask=True)]
     for node, operands, outer in walk_operands(graph):
         for place, wish in _list_wishes(node, operands, outer):
-            name = _find_origin(operands[place], origins)
-            if name is not None and wish not in integers.setdefault(name, []):
-                integers[name].append(wish)
-        name = _find_origin(operands[0], origins) if operands and node.op in _SELECTED else None
-        if name is not None:
-            origins[node, 0] = name
+            for name in _find_origins(operands[place], origins):
+                if wish not in integers.setdefault(name, []):
+                    integers[name].append(wish)
+        passed = operands[:1] if node.op in _SELECTED else operands if node.op == "Concat" else ()
+        names = dict.fromkeys(name for operand in passed for name in _find_origins(operand, origins))
+        if names:
+            origins[node, 0] = list(names)[:_MANY]
     return integers
 
 
@@ -50,8 +62,8 @@ def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapp
             graphs += node.subgraphs
 
 
-def _find_origin(entry: Entry | None, origins: Mapping[Key, str]) -> str | None:
-    return None if entry is None else origins.get((entry.node, entry.index))
+def _find_origins(entry: Entry | None, origins: Mapping[Key, Sequence[str]]) -> Sequence[str]:
+    return () if entry is None else origins.get((entry.node, entry.index), ())
 
 
 def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
@@ -68,21 +80,36 @@ def _list_operands(node: Node, outer: Mapping[Key, Entry]) -> list[Entry | None]
 
 def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Key, Entry]) -> Iterator[tuple[int, Integers]]:
     """Yield what an operator wants of which of its operands; ``outer`` are the values that bodies capture."""
-    if node.op == "Equal" and len(operands) == 2:
+    start = f"{node.op} {node.name!r}"
+    for place in range(min(len(operands), _CONDITIONS.get(node.op, 0))):
+        yield place, Integers(f"{start} takes it as a condition", (0, 1), is_mask=True)
+    for place, high in _SIZES.get(node.op, ()):
+        if place < len(operands):
+            yield place, Integers(f"{start} takes it as a size", low=1, high=high)
+    if node.op == "Cast" and operands and node.attrs.get("to") in (_BOOL, *_FLOATS):
+        is_bool = node.attrs["to"] == _BOOL
+        noun = "truth values" if is_bool else "floats"
+        yield 0, Integers(f"{start} turns it into {noun}", (0, 1) if is_bool else (1,), is_mask=True)
+    elif node.op == "OneHot" and len(operands) > 1:
+        depth = max(_read_numbers(operands[1], outer) or [0])
+        yield 0, Integers(f"{start} takes it as an index below {depth or 1}", high=max(depth, 1))
+    elif (node.op == "Equal" or node.op in _ORDERS) and len(operands) == 2:
+        near = (0,) if node.op == "Equal" else (-1, 0, 1)
         for place in (0, 1):
             values = _read_numbers(operands[1 - place], outer)
             if values:
-                yield place, Integers(f"Equal {node.name!r} compares it with {', '.join(map(str, values))}", tuple(values))
+                both = tuple(dict.fromkeys(value + step for value in values for step in near))
+                yield place, Integers(f"{start} compares it with {', '.join(map(str, values))}", both)
     elif node.op in _GATHERS and len(operands) == 2:
         size = _find_size(operands[0], int(node.attrs.get("axis") or 0))
         if size:
-            yield 1, Integers(f"{node.op} {node.name!r} takes it as an index below {size}", high=size)
+            yield 1, Integers(f"{start} takes it as an index below {size}", high=size)
     elif node.op == "Slice" and len(operands) > _ENDS:
         axes = _read_numbers(operands[_AXES], outer) if len(operands) > _AXES and operands[_AXES] is not None else [0]
         sizes = [size for axis in axes or () if (size := _find_size(operands[0], axis))]
         for place, low in ((_STARTS, 0), (_ENDS, 1)):
             high = min(sizes, default=1) + low
-            why = f"Slice {node.name!r} takes it as {'an end' if low else 'a start'}"
+            why = f"{start} takes it as {'an end' if low else 'a start'}"
             yield place, Integers(why, low=low, high=high)
 
 

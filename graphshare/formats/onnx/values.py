@@ -35,7 +35,7 @@ class StoredValue:
             try:
                 self._content = self._read(self.span)
             except WireError:
-                self._content = ("malformed", *_shorten(self.span.pieces()))
+                self._content = ("malformed", *shorten(self.span.pieces()))
         return self._content
 
     def __eq__(self, other: object) -> bool:
@@ -64,9 +64,9 @@ class _TensorData:
     def content(self) -> Content:
         if self._hash is None:
             try:
-                self._hash = _shorten(read_elements(self._span, self._place))
+                self._hash = shorten(read_elements(self._span, self._place))
             except WireError:
-                self._hash = ("malformed", *_shorten(self._span.pieces()))
+                self._hash = ("malformed", *shorten(self._span.pieces()))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
@@ -147,17 +147,17 @@ def read_attribute(span: Span) -> Content:
             expect(field, BYTES, "a value of an attribute")
             lists.setdefault(which, []).append(_READERS[which](Span(file, field[3], field[4])))
         elif which not in (_NAME, _DOCUMENTATION):
-            lists.setdefault(which, []).append(_shorten(file.pieces(field[2], field[4])))
+            lists.setdefault(which, []).append(shorten(file.pieces(field[2], field[4])))
     kind = kind or next((_KINDS[which] for which in (*single, *lists, *numbers) if which in _KINDS), 0)
     parts: dict[int, Hashable] = {which: value for which, value in single.items() if value not in _DEFAULTS}
     parts.update({which: tuple(values) for which, values in lists.items()})
-    parts.update({which: _shorten(values) for which, values in numbers.items() if any(values)})
+    parts.update({which: shorten(values) for which, values in numbers.items() if any(values)})
     return kind, *sorted(parts.items(), key=lambda part: part[0])
 
 
 def _read_type(span: Span) -> Content:
     stated = decode_type(span.file.data, span.start, span.end)
-    return (stated,) if stated is not None else _shorten(span.pieces())
+    return (stated,) if stated is not None else shorten(span.pieces())
 
 
 _READERS: dict[int, Callable[[Span], Content]] = {
@@ -172,10 +172,10 @@ _READERS: dict[int, Callable[[Span], Content]] = {
 
 def _read_bytes(file: OnnxFile, field: Field) -> Content:
     expect(field, BYTES, "a text")
-    return _shorten(file.pieces(field[3], field[4]))
+    return shorten(file.pieces(field[3], field[4]))
 
 
-def _shorten(pieces: Iterable[bytes]) -> Content:
+def shorten(pieces: Iterable[bytes]) -> Content:
     """Return bytes as they are where they are few, otherwise their number and a cryptographic hash."""
     head, size = b"", 0
     digest = None

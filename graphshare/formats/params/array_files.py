@@ -14,6 +14,9 @@ import numpy as np
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import ByteSource, SourceFile
 from graphshare.files.open_source import open_source
+from graphshare.formats.onnx.stored import OnnxFile, Span
+from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, read_elements
+from graphshare.formats.onnx.wire import WireError, scan, text_at
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
 from graphshare.formats.params.cursor import DAMAGED
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+_TENSOR_NAME = 8  # the field of a TensorProto
+
 
 def read_arrays(path: str) -> dict[str, Array]:
     """Return the arrays of a file by name: of a ``.npy`` file under an empty name, else without ``arg:`` and ``aux:``.
@@ -43,6 +48,21 @@ def read_arrays(path: str) -> dict[str, Array]:
         raise InputError(Fault("has no names, so its arrays belong to no variable", where=path))
     with ArrayReader(index) as reader:
         return {split_key(record.key or "")[1]: reader.read(record) for record in index.records}
+
+
+def read_tensor(path: str) -> dict[str, Array]:
+    """Return the array of a TensorProto of ONNX (``.pb``) by its name, which may be empty. Raises InputError."""
+    with open_source(path) as source:
+        file = OnnxFile(source)
+        try:
+            place = locate_tensor(file, 0, file.size)
+            name = [text_at(file.data, field) for field in scan(file.data, 0, file.size) if field[0] == _TENSOR_NAME]
+            dtype = np.dtype(dtype_name(place.code))
+            data = b"".join(read_elements(Span(file, 0, file.size), place))
+            array = np.frombuffer(data, dtype.newbyteorder("<")).reshape(place.shape)
+        except (WireError, TypeError, ValueError) as error:
+            raise InputError(Fault(f"is not a tensor of numbers: {error}", where=path)) from None
+    return {"".join(name): array.astype(dtype, copy=False)}
 
 
 def _read_npy(source: ByteSource) -> Array:

@@ -75,13 +75,13 @@ class NumberComparer:
         wide = _widen(array, reference)
         a, b = array.astype(wide), reference.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):
-            distance = np.abs(a - b)
+            distance = np.asarray(np.abs(a - b))  # that of one object is a number
         if not np.isfinite(float(distance.max())):
             a, b, distance = self._set_apart(a, b, distance)
         if not distance.any():
             return
         with np.errstate(over="ignore"):
-            size = np.abs(b)
+            size = np.asarray(np.abs(b))
             self.differing += int(np.count_nonzero(~(distance <= self._atol + self._rtol * size)))
         self.max_abs = max(self.max_abs, float(distance.max()))
         if self._relative:

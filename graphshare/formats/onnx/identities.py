@@ -1,0 +1,496 @@
+"""The normal form of ONNX's operators: which unlike nodes compute the same value bit for bit, each read by its operator set.
+
+Nothing here rounds: an identity moves, drops or respells, and holds for every value. Types are those that follow from the
+inputs of a model; what a file states of other values is not believed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from graphshare.formats.model_format import StaticType
+from graphshare.formats.onnx.messages import encode_attribute, keep_message
+from graphshare.formats.onnx.statements import key_of_call, list_functions
+from graphshare.formats.onnx.stored import find_stored, source_of
+from graphshare.formats.onnx.tensors import dtype_code
+from graphshare.formats.onnx.values import Content, StoredValue, read_attribute, read_sparse_tensor, read_tensor, shorten
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.terms import NormalForm, Place, TermTable
+from graphshare.ir.walk import count_inputs, post_order
+
+_INT, _TENSOR_VALUE, _FLOATS, _INTS, _TEXTS = 3, 5, 7, 8, 9  # fields of an AttributeProto
+_INT64, _FLOAT32, _BOOL = 7, 1, 9
+_ONES, _ZEROS = ("strides", "dilations"), ("pads", "output_padding")
+_WINDOWS = frozenset(("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv"))
+_DRAWS = frozenset(
+    ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+_BY_AXIS = frozenset(
+    ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LogSoftmax", "ScatterElements", "Softmax",
+     "Split", "TopK")
+)  # fmt: skip
+_COUNTED = frozenset(("BatchNormalization", "Split"))
+"""Operators whose number of outputs changes what they compute."""
+_MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
+    "Clip": (11, {"min": 1, "max": 2}),
+    "Pad": (11, {"pads": 1, "value": 2}),
+    "Slice": (10, {"starts": 1, "ends": 2, "axes": 3}),
+    "Split": (13, {"split": 1}),
+    "Squeeze": (13, {"axes": 1}),
+    "TopK": (10, {"k": 1}),
+    "Unsqueeze": (13, {"axes": 1}),
+    "Upsample": (9, {"scales": 1}),
+    "ReduceSum": (13, {"axes": 1}),
+} | {
+    f"Reduce{name}": (18, {"axes": 1})
+    for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+}
+"""The version from which on attributes of an operator are inputs, and the places of these."""
+_FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
+"""Operators that change nothing but the shape."""
+
+
+def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
+    """Return which outputs of operators on constants alone are read by others, and the sizes that a Shape or Size returns.
+
+    Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
+    """
+    constant: set[Node] = set()
+    sizes: dict[Place, tuple[int, ...]] = {}
+    functions = list_functions(graph)
+    read: dict[Place, Entry] = {}
+    nodes = post_order(head.node for head in graph.heads)
+    for node in nodes:
+        is_plain = not node.details.domain and not node.subgraphs and key_of_call(node) not in functions
+        if not node.op:
+            if node.details.holds_value:
+                constant.add(node)
+        elif is_plain and node.op in ("Shape", "Size") and (sized := _read_sizes(node, types)) is not None:
+            sizes[node, 0] = sized
+            constant.add(node)
+        elif is_plain and node.op not in _DRAWS and all(entry.node in constant for entry in node.inputs):
+            constant.add(node)
+        else:
+            read.update({(e.node, e.index): e for e in node.inputs if e.node in constant})
+    read.update({(head.node, head.index): head for head in graph.heads if head.node in constant})
+    plain = (entry for (node, _), entry in read.items() if node.op not in ("", "Constant") and (node, 0) not in sizes)
+    return list(plain), sizes
+
+
+def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> tuple[int, ...] | None:
+    """Return the whole answer of a Shape or Size where that follows from the types."""
+    (entry,) = node.inputs
+    shape = _static_shape(types, (entry.node, entry.index))
+    if shape is None:
+        return None
+    if node.op == "Size":
+        count = 1
+        for size in shape:
+            count *= size
+        return (count,)
+    start, end = int(node.attrs.get("start") or 0), int(node.attrs.get("end") or len(shape))
+    return shape[start:end]
+
+
+def _static_shape(types: Mapping[Place, StaticType], place: Place) -> tuple[int, ...] | None:
+    kind = types.get(place)
+    shape = None if kind is None else kind.parts[1]
+    return tuple(shape) if shape is not None and all(isinstance(size, int) for size in shape) else None
+
+
+class OnnxForm(NormalForm):
+    """The normal form of a model. ``types`` are those of its values, ``computed`` the values of constants, by place.
+
+    Without ``types`` fewer nodes are found to be the same.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        table: TermTable,
+        types: Mapping[Place, StaticType] = EMPTY,
+        computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY,
+    ) -> None:
+        super().__init__(graph, table)
+        self._types, self._computed = types, computed
+        self._opsets = source_of(graph).opsets
+        self._functions = {key: function.span.read() for key, function in list_functions(graph).items()}
+        self._shapes: dict[int, tuple[int, ...]] = {}
+
+    def find_constant(self, node: Node) -> Hashable | None:
+        stored = find_stored(node.details)
+        if stored.tensor is None:
+            return None
+        if stored.data_in_record:
+            return "unread", id(self), node.name
+        if stored.place is None:
+            return "sparse", read_sparse_tensor(stored.tensor.span)
+        code, shape, data = read_tensor(stored.tensor.span)
+        return code, shape, data.content  # type: ignore[attr-defined]
+
+    def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
+        domain, key = node.details.domain, key_of_call(node)
+        places = self._place(node, operands)
+        if domain or key in self._functions:
+            own = tuple(sorted(self._functions.items())) if key in self._functions else ()
+            stated = tuple(sorted(self._list_attributes(node).items()))
+            call = (key, self._opsets.get(domain), own, _count_outputs(node), stated, tuple(places), bodies)
+            return self.number_outputs(node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call))
+        if (node, 0) in self._computed and node.num_outputs == 1:
+            self.used["constants computed"] += 1
+            return [self._number_array(*self._computed[node, 0])]
+        attributes = self._list_attributes(node)
+        if node.op == "Constant" and (content := _read_constant(attributes)) is not None:
+            return [self.table.number("constant", content)]
+        call_ = _Call(self, node, attributes, places)
+        rule = _RULES.get(node.op)
+        same = rule(call_) if rule is not None else None
+        if same is not None:
+            rest = self.number_outputs(node, *call_.key(bodies)) if (node.num_outputs or 1) > 1 else [same]
+            return [same, *rest[1:]]
+        terms = self.number_outputs(node, *call_.key(bodies))
+        shape = _static_shape(self._types, (node, 0))
+        if shape is not None:
+            self._shapes.setdefault(terms[0], shape)
+        return terms
+
+    def find_shape(self, place: Place) -> tuple[int, ...] | None:
+        """Return the shape of a value where it follows from the inputs."""
+        return _static_shape(self._types, place)
+
+    def find_rank(self, place: Place) -> int | None:
+        """Return the rank of a value where it follows from the inputs."""
+        kind = self._types.get(place)
+        shape = None if kind is None else kind.parts[1]
+        return None if shape is None else len(shape)
+
+    def find_dtype(self, place: Place) -> str | None:
+        """Return the dtype of a value where it follows from the inputs."""
+        kind = self._types.get(place)
+        return None if kind is None else kind.parts[0]
+
+    def read_integers(self, term: int | None) -> list[int] | None:
+        """Return the numbers of a small constant of int64 or int32."""
+        key = self.table.keys[term] if term is not None else ("absent",)
+        if key[0] != "constant" or key[1][0] not in (_INT64, 6) or len(key[1][2]) != 1:
+            return None
+        data, width = key[1][2][0], 8 if key[1][0] == _INT64 else 4
+        return [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)]
+
+    def number_integers(self, values: Sequence[int]) -> int:
+        """Return the term of a list of int64."""
+        return self._number_array("int64", (len(values),), b"".join(n.to_bytes(8, "little", signed=True) for n in values))
+
+    def _number_array(self, dtype: str, shape: tuple[int, ...], data: bytes) -> int:
+        return self.table.number("constant", (dtype_code(dtype), shape, shorten([data])))
+
+    def find_version(self, op: str, least: int = 0) -> tuple[int, Mapping[str, Any]]:
+        """Return the first version that means the same as that of the model, and the defaults of attributes there."""
+        version = max(self._opsets.get("", 1), least)
+        ranges = _load_table().get(op, [])
+        return next(((first, defaults) for first, defaults in reversed(ranges) if first <= version), (version, EMPTY))
+
+    def _list_attributes(self, node: Node) -> dict[str, Content]:
+        """Return the contents of a node's attributes, its bodies left out."""
+        values = node.details.values
+        return {name: value.content for name, value in values.items() if isinstance(value, StoredValue)}
+
+    def _place(self, node: Node, operands: Sequence[int]) -> list[int | None]:
+        """Return operands by their positions, None for those that are absent."""
+        terms, absent = iter(operands), node.details.absent
+        count = count_inputs(node) + len(absent)
+        places = [None if position in absent else next(terms) for position in range(count)]
+        while places and places[-1] is None:
+            places.pop()
+        return places
+
+
+class _Call:
+    """An operator of ONNX's own as a rule sees it: attributes by content, operands by position."""
+
+    def __init__(self, form: OnnxForm, node: Node, attributes: dict[str, Content], operands: list[int | None]) -> None:
+        self.form, self.node, self.attributes, self.operands = form, node, attributes, operands
+        self.places = _list_places(node)
+        self.least = 0
+        self._move_attributes()
+        self.version, self.defaults = form.find_version(node.op, self.least)
+
+    def use(self, identity: str) -> None:
+        """Count an identity."""
+        self.form.used[identity] += 1
+
+    def read_integer(self, name: str) -> int | None:
+        """Return an attribute that is an integer, or its default; None where it has none."""
+        content = self.attributes.get(name)
+        if content is None:
+            value = self.defaults.get(name)
+            return value if isinstance(value, int) else None
+        return int(_read_parts(content).get(_INT, 0))
+
+    def read_integers(self, name: str) -> list[int] | None:
+        """Return an attribute that is a short list of integers."""
+        content = self.attributes.get(name)
+        data: tuple[Any, ...] = _read_parts(content).get(_INTS, ()) if content else ()
+        if len(data) != 1:
+            return None
+        return [int.from_bytes(data[0][at : at + 8], "little", signed=True) for at in range(0, len(data[0]), 8)]
+
+    def operand(self, place: int) -> int | None:
+        """Return an operand; None where it is absent."""
+        return self.operands[place] if place < len(self.operands) else None
+
+    def key(self, bodies: Hashable) -> tuple[Hashable, ...]:
+        """Return what identifies the operator's value."""
+        op = self.node.op
+        attributes = dict(self.attributes)
+        for name, value in self.defaults.items():
+            if attributes.get(name) == _encode_default(value):
+                self.use("defaults of attributes")
+                del attributes[name]
+        if op in _WINDOWS:
+            _drop_plain(attributes)
+        version = self.version
+        if op in _BY_AXIS:
+            version = self._count_axis(attributes)
+        count = _count_outputs(self.node) if op in _COUNTED else 0
+        if op == "BatchNormalization" and count == 1:
+            attributes.pop("momentum", None)  # of statistics that nothing reads
+        key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
+        return (*key, self.form.count_drawn(key)) if op in _DRAWS else key
+
+    def _list_operands(self) -> tuple[int | None, ...]:
+        """Return the operands without those at the end that say what their absence says; axes count from the first."""
+        operands = list(self.operands)
+        rank = self._find_rank()
+        if self.node.op.startswith("Reduce") and rank and len(operands) == 2 and (axes := self.form.read_integers(operands[1])):
+            operands[1] = self.form.number_integers(sorted(axis % rank for axis in axes))
+        if self.node.op == "Pad" and len(operands) == 3 and operands[2] == self._number_zero():
+            operands.pop()
+        while operands and operands[-1] is None:
+            operands.pop()
+        return tuple(operands)
+
+    def _find_rank(self) -> int | None:
+        place = self.places[0] if self.places else None
+        return None if place is None else self.form.find_rank(place)
+
+    def _count_axis(self, attributes: dict[str, Content]) -> int:
+        """State an axis as it counts from the first; return the version whose meaning the operator then has."""
+        axis, rank = self.read_integer("axis"), self._find_rank()
+        if axis is None or rank is None or not rank:
+            return self.version
+        axis += rank if axis < 0 else 0
+        attributes["axis"] = _encode_default(axis)
+        if self.node.op in ("Softmax", "LogSoftmax", "Hardmax") and axis == rank - 1:
+            return 13  # of a matrix of the last axis, which both meanings of the operator are
+        return self.version
+
+    def _move_attributes(self) -> None:
+        """Make operands of attributes that later versions of the operator have as inputs."""
+        least, places = _MOVED.get(self.node.op, (0, EMPTY))
+        if self.form.find_version(self.node.op)[0] >= least:
+            return
+        if self.node.op == "Clip" and len(self.attributes) < len(places):
+            return  # a limit that is absent is the largest float32 there, and none in later versions
+        moved: dict[int, int] = {}
+        for name, place in places.items():
+            content = self.attributes.get(name)
+            if content is None:
+                continue
+            term = self._number_attribute(name, content)
+            if term is None:
+                return
+            moved[place] = term
+        self.operands += [None] * (max(moved, default=0) + 1 - len(self.operands))
+        for place, term in moved.items():
+            self.operands[place] = term
+        for name in places:
+            self.attributes.pop(name, None)
+        self.least = least
+        self.use("attributes as inputs")
+
+    def _number_attribute(self, name: str, content: Content) -> int | None:
+        """Return the term of the constant that an attribute is as an input; None where its dtype is not known."""
+        parts = _read_parts(content)
+        table = self.form.table
+        if _INTS in parts:
+            data = parts[_INTS]
+            return table.number("constant", (_INT64, (_count_bytes(data) // 8,), data))
+        if name == "k":
+            return self.form.number_integers([parts.get(_INT, 0)])
+        if name == "scales":
+            return table.number("constant", (_FLOAT32, (_count_bytes(parts[_FLOATS]) // 4,), parts[_FLOATS]))
+        if self.form.find_dtype(self.places[0]) != "float32":  # type: ignore[arg-type]
+            return None
+        return table.number("constant", (_FLOAT32, (), (parts.get(2, bytes(4)),)))
+
+    def _number_zero(self) -> int:
+        return self.form.table.number("constant", (_FLOAT32, (), (bytes(4),)))
+
+
+def _list_places(node: Node) -> list[Place | None]:
+    """Return where the operands of a node are from, by position."""
+    entries, absent = iter(node.inputs), node.details.absent
+    count = count_inputs(node) + len(absent)
+    each = (None if position in absent else next(entries) for position in range(count))
+    return [None if entry is None else (entry.node, entry.index) for entry in each]
+
+
+def _drop_identity(call: _Call) -> int | None:
+    call.use("Identity")
+    return call.operand(0)
+
+
+def _drop_dropout(call: _Call) -> int | None:
+    """Return the input of a Dropout that passes it on: in inference, and from version 12 on unless it is told to train."""
+    if call.version < 7 and not call.read_integer("is_test"):
+        return None
+    training = call.operand(2)
+    key = None if training is None else call.form.table.keys[training]
+    if key is not None and key != ("constant", (_BOOL, (), (b"\0",))):
+        return None
+    call.use("Dropout in inference")
+    return call.operand(0)
+
+
+def _drop_cast(call: _Call) -> int | None:
+    place = call.places[0]
+    dtype = None if place is None else call.form.find_dtype(place)
+    if dtype is None or call.read_integer("to") != dtype_code(dtype):
+        return None
+    call.use("casts to the same dtype")
+    return call.operand(0)
+
+
+def _join_transposes(call: _Call) -> int | None:
+    """Return one Transpose for several; none where the axes are back in their order."""
+    place = call.places[0]
+    rank = None if place is None else call.form.find_rank(place)
+    perm = call.read_integers("perm") or (list(reversed(range(rank))) if rank else None)
+    term = call.operand(0)
+    if perm is None or term is None:
+        return None
+    key = call.form.table.keys[term]
+    if key[0] == "transpose":
+        call.use("Transposes joined")
+        perm, term = [key[2][axis] for axis in perm], key[1]
+    if perm == sorted(perm):
+        call.use("Transposes that change nothing")
+        return term
+    return call.form.table.number("transpose", term, tuple(perm))
+
+
+def _join_reshapes(call: _Call) -> int | None:
+    """Return one change of shape for several; none where the shape is the same as before."""
+    form, term = call.form, call.operand(0)
+    shape = form.find_shape((call.node, 0))
+    if term is None:
+        return None
+    key = form.table.keys[term]
+    if shape is not None:
+        base = key[1] if key[0] == "reshape" else term
+        if base != term:
+            call.use("Reshapes joined")
+        before = form.find_shape(call.places[0]) if base == term and call.places[0] else form._shapes.get(base)
+        if before == shape:
+            call.use("Reshapes that change nothing")
+            return base
+        if before is not None:
+            form._shapes.setdefault(base, before)
+        return form.table.number("reshape", base, shape)
+    wanted = form.read_integers(call.operand(1)) if call.node.op == "Reshape" else None
+    if wanted is not None and (0 not in wanted or call.read_integer("allowzero")):
+        base = key[1] if key[0] in ("reshape", "reshape to") else term
+        if base != term:
+            call.use("Reshapes joined")
+        return form.table.number("reshape to", base, tuple(wanted))
+    axes = form.read_integers(call.operand(1)) if call.node.op in _OTHER else None
+    if axes is None:
+        return None
+    if key[0] == "moved axes" and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1)) and min(axes, default=-1) >= 0:
+        call.use("Squeeze of Unsqueeze")
+        return int(key[2])
+    return form.table.number("moved axes", call.node.op, term, call.operand(1))
+
+
+_OTHER = {"Squeeze": "Unsqueeze", "Unsqueeze": "Squeeze"}
+
+
+def _join_concat(call: _Call) -> int | None:
+    if len(call.operands) != 1:
+        return None
+    call.use("Concat of one value")
+    return call.operand(0)
+
+
+_RULES: Mapping[str, Callable[[_Call], int | None]] = {
+    "Cast": _drop_cast,
+    "Concat": _join_concat,
+    "Dropout": _drop_dropout,
+    "Identity": _drop_identity,
+    "Transpose": _join_transposes,
+    **dict.fromkeys(_FREE, _join_reshapes),
+}
+
+
+def _read_constant(attributes: Mapping[str, Content]) -> Hashable | None:
+    """Return the content of a Constant, however it states its value; None for texts."""
+    if len(attributes) != 1:
+        return None
+    ((name, content),) = attributes.items()
+    parts = _read_parts(content)
+    if name == "value":
+        ((code, shape, data),) = parts[_TENSOR_VALUE]
+        return code, shape, data.content
+    if name in ("value_int", "value_ints"):
+        data = parts.get(_INTS, (b"",)) if name == "value_ints" else (parts.get(_INT, 0).to_bytes(8, "little", signed=True),)
+        return _INT64, (_count_bytes(data) // 8,) if name == "value_ints" else (), data
+    if name in ("value_float", "value_floats"):
+        data = parts.get(_FLOATS, (b"",)) if name == "value_floats" else (parts.get(2, bytes(4)),)
+        return _FLOAT32, (_count_bytes(data) // 4,) if name == "value_floats" else (), data
+    return None
+
+
+def _read_parts(content: Content) -> dict[int, Any]:
+    """Return the values of an attribute by the fields that hold them."""
+    parts: Any = content[1:]
+    return dict(parts)
+
+
+def _count_bytes(data: tuple[Any, ...]) -> int:
+    """Return the number of bytes of a content that :func:`shorten` made."""
+    return len(data[0]) if len(data) == 1 else data[0]
+
+
+def _count_outputs(node: Node) -> int:
+    outputs = node.details.outputs
+    return max((place + 1 for place, name in enumerate(outputs) if name), default=0)
+
+
+def _drop_plain(attributes: dict[str, Content]) -> None:
+    """Leave out steps of 1 and padding of 0, which are what an operator on windows does anyway."""
+    for names, byte in ((_ONES, 1), (_ZEROS, 0)):
+        for name in names:
+            content = attributes.get(name)
+            data: tuple[Any, ...] = _read_parts(content).get(_INTS, ()) if content else ()
+            plain = byte.to_bytes(8, "little")
+            if len(data) == 1 and data[0] == plain * (len(data[0]) // 8):
+                del attributes[name]
+
+
+@lru_cache(maxsize=256)
+def _encode_default(value: int | float | str) -> Content:
+    """Return the content of an attribute with a value."""
+    return StoredValue(keep_message(encode_attribute("", value)), read_attribute, "").content
+
+
+@lru_cache(maxsize=1)
+def _load_table() -> dict[str, list[tuple[int, dict[str, Any]]]]:
+    """Return ONNX's operators with the ranges of versions that mean the same, and the defaults of attributes in each."""
+    with open(os.path.join(os.path.dirname(__file__), "operators.json"), "rb") as file:
+        table: dict[str, list[tuple[int, dict[str, Any]]]] = json.load(file)
+    return table

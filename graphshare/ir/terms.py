@@ -1,0 +1,116 @@
+"""Values by what computes them: what has one number in a table of terms has one value, whichever graph computes it.
+
+A term is an operator with the terms of its operands, a constant by its content, or an input. A format's normal form says which
+unlike nodes are one term.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from graphshare.ir.compare import make_content_key
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import list_bodies, own_inputs, post_order
+
+Place = tuple[Node, int]
+"""An output of a node."""
+Name = Callable[[Node], Hashable | None]
+"""Returns what identifies the value of a variable."""
+
+
+class TermTable:
+    """Terms by number; ``keys`` has what each is."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[Any, ...]] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
+
+    def number(self, *key: Hashable) -> int:
+        """Return the number of a term, which is new where no term had that key."""
+        number = self._numbers.setdefault(key, len(self.keys))
+        if number == len(self.keys):
+            self.keys.append(key)
+        return number
+
+
+class NormalForm(ABC):
+    """What terms the nodes of one graph are; ``used`` counts the identities that made a term of another node.
+
+    This is the form without identities. ``values`` are constants that were computed, by place.
+    """
+
+    def __init__(self, graph: Graph, table: TermTable) -> None:
+        self.graph, self.table = graph, table
+        self.used: Counter[str] = Counter()
+        self._drawn: Counter[Hashable] = Counter()
+
+    @abstractmethod
+    def find_constant(self, node: Node) -> Hashable | None:
+        """Return the content of a variable that has a value; None for an input."""
+
+    def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
+        """Return the terms of the outputs of an operator, whose own inputs are ``operands``, with those of its ``bodies``."""
+        return self.number_outputs(node, "operator", make_content_key(node), tuple(operands), bodies)
+
+    def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
+        """Return the terms of all outputs of an operator with a key."""
+        first = self.table.number(*key)
+        return [first, *(self.table.number("output", first, index) for index in range(1, node.num_outputs or 1))]
+
+    def count_drawn(self, key: Hashable) -> int:
+        """Return how many operators of a key came before: of two that draw numbers each has its own."""
+        self._drawn[key] += 1
+        return self._drawn[key]
+
+
+class GraphTerms:
+    """The terms of a graph, which :meth:`add` finds node by node, inputs before consumers; ``name`` identifies its inputs."""
+
+    def __init__(self, form: NormalForm, name: Name) -> None:
+        self.form, self._name = form, name
+        self.terms: dict[Place, int] = {}
+
+    def of(self, entry: Entry) -> int:
+        """Return the term of an output of a node that was added."""
+        return self.terms[entry.node, entry.index]
+
+    def key(self, entry: Entry) -> tuple[Any, ...]:
+        """Return what identifies the term of an output."""
+        return self.form.table.keys[self.of(entry)]
+
+    def add(self, node: Node) -> None:
+        """Find the terms of a node whose inputs were added."""
+        if node.op:
+            captured = {e: self.of(e) for e in node.inputs} if node.subgraphs else EMPTY
+            bodies = self._read_bodies(node, captured, 1)
+            terms = self.form.make_terms(node, [self.of(entry) for entry in own_inputs(node)], bodies)
+            self.terms.update({(node, index): term for index, term in enumerate(terms)})
+            return
+        content = self.form.find_constant(node)
+        key = ("input", self._name(node)) if content is None else ("constant", content)
+        self.terms[node, 0] = self.form.table.number(*key)
+
+    def _read_bodies(self, node: Node, outer: Mapping[Entry, int], depth: int) -> Hashable:
+        """Return the terms of the heads of a node's subgraphs; what they capture has the terms that ``outer`` has."""
+        bodies = []
+        for key, body in list_bodies(node).items():
+            terms = {(variable, 0): outer[entry] for variable, entry in body.captured.items()}
+            for inner in post_order(head.node for head in body.graph.heads):
+                if (inner, 0) in terms:
+                    continue
+                if inner.op:
+                    captured = {e: terms[e.node, e.index] for e in inner.inputs} if inner.subgraphs else EMPTY
+                    nested = self._read_bodies(inner, captured, depth + 1)  # the file's nesting bounds this recursion
+                    operands = [terms[e.node, e.index] for e in own_inputs(inner)]
+                    for index, term in enumerate(self.form.make_terms(inner, operands, nested)):
+                        terms[inner, index] = term
+                    continue
+                content = self.form.find_constant(inner)
+                position = inner.details.values.get("position", inner.name)
+                own = ("argument", depth, position) if content is None else ("constant", content)
+                terms[inner, 0] = self.form.table.number(*own)
+            bodies.append((key, tuple([terms[head.node, head.index] for head in body.graph.heads])))
+        return tuple(bodies)
