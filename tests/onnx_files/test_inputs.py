@@ -223,7 +223,7 @@ def test_a_set_shows_a_difference_that_drawn_inputs_do_not(tmp_path: Path) -> No
     sets = [{"x": np.float32([value])} for value in (1, 2, -1)]
     assert gs.verify(path, against=other, values_only=True, inputs=sets[:2])
     report = gs.verify(path, against=other, values_only=True, inputs=sets)
-    assert report.verdict == "NOT EQUAL: values of the other model"
+    assert report.verdict == "NOT EQUAL: regions of the other model, values of the other model"
     assert [bool(values) for values in report.branches[0].rounds] == [True, True, False]
     assert not gs.verify(path, against=other, values_only=True, inputs=list(reversed(sets)))
 
@@ -315,7 +315,7 @@ def test_rounds_reach_both_bodies_of_an_if(tmp_path: Path) -> None:
     assert report.notes[-1] == "bodies computed: 2 of 2"
     for seed in range(4):
         report = gs.verify(path, against=changed, values_only=True, rounds=2, seed=seed)
-        assert report.verdict == "NOT EQUAL: values of the other model"
+        assert report.verdict == "NOT EQUAL: regions of the other model, values of the other model"
 
 
 @pytest.mark.parametrize(("constant", "other"), [(16000, 8000), (1, 0), (0, 1), (-1, 0)])
