@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.analysis.name_lists import output_name, visible_outputs
+from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError
 from graphshare.execute.engines.session_model import SessionPart
@@ -23,6 +23,7 @@ from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
+from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.extract import extract_entries
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
