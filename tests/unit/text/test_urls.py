@@ -78,9 +78,9 @@ def test_credentials_and_queries_are_left_out(text: str, wanted: str) -> None:
 
 @pytest.mark.parametrize("part", ["http://", "://a:b/c@:", "s3://a?"])
 def test_names_that_look_like_urls_take_little_time(part: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     redact(part * 2_000)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_other_packages_quote_secrets_in_other_forms() -> None:
