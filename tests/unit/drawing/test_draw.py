@@ -170,13 +170,13 @@ def test_svg_has_every_box_with_its_kind_and_a_dark_style() -> None:
 
 @HAS_DOT
 def test_a_refusal_of_graphviz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.drawing import graphviz
+    from graphshare.drawing import languages
 
     with pytest.raises(GraphshareError, match="refuses"):
-        graphviz.render_image("digraph {", "png")
-    monkeypatch.setattr(graphviz, "LIMIT", 0.0)
+        languages.render_image("digraph {", "png")
+    monkeypatch.setattr(languages, "LIMIT", 0.0)
     with pytest.raises(GraphshareError, match="did not finish"):
-        graphviz.render_image("digraph { a }", "png")
+        languages.render_image("digraph { a }", "png")
 
 
 @HAS_DOT
