@@ -238,7 +238,7 @@ class _Call:
     def read_integers(self, name: str) -> list[int] | None:
         """Return an attribute that is a short list of integers."""
         content = self.attributes.get(name)
-        data = _read_parts(content).get(_INTS, ()) if content else ()
+        data: tuple[Any, ...] = _read_parts(content).get(_INTS, ()) if content else ()
         if len(data) != 1:
             return None
         return [int.from_bytes(data[0][at : at + 8], "little", signed=True) for at in range(0, len(data[0]), 8)]
@@ -480,7 +480,7 @@ def _drop_plain(attributes: dict[str, Content]) -> None:
     for names, byte in ((_ONES, 1), (_ZEROS, 0)):
         for name in names:
             content = attributes.get(name)
-            data = _read_parts(content).get(_INTS, ()) if content else ()
+            data: tuple[Any, ...] = _read_parts(content).get(_INTS, ()) if content else ()
             plain = byte.to_bytes(8, "little")
             if len(data) == 1 and data[0] == plain * (len(data[0]) // 8):
                 del attributes[name]
