@@ -46,7 +46,7 @@ def make_case(seed: int, folder: Path) -> Case:
 
 
 def find_moved(case: Case, fault: Fault) -> int | None:
-    """Return the first of the rounds in which a fault moves an output; None where none does, or onnxruntime refuses the model."""
+    """Return the first round in which a fault moves an output; None where none does, or onnxruntime refuses the model."""
     try:
         session = Session(fault.model.SerializeToString())
     except Unrunnable:
@@ -66,13 +66,12 @@ def verify(case: Case, model: onnx.ModelProto, *, number: int = 0) -> Report:
 
 
 def is_named(report: Report, fault: Fault) -> bool:
-    """Whether the first region that departs has the node with the fault."""
+    """Whether the first region that departs has the node with the fault, which has the name of its output."""
     outputs = {name for node in fault.model.graph.node if node.name == fault.node for name in node.output}
     for regions in report.branches[0].regions:
         departed = [region for region in regions.regions if not region]
         if departed:
-            names = {node.name for node in departed[0].other_nodes}
-            return fault.node in names or any(other in outputs for _, other in departed[0].ends)
+            return bool(outputs & {*(node.name for node in departed[0].other_nodes), *(other for _, other in departed[0].ends)})
     return False
 
 

@@ -22,7 +22,7 @@ pytest.importorskip("onnxruntime")
 
 
 _EARLY = {"Softmax": 13, "LogSoftmax": 13, "BatchNormalization": 14}
-"""Operators that onnx's evaluator reads by the default of a later version, or by whether ``momentum`` is stated, before that."""
+"""Operators that onnx's evaluator reads by a later version's default, or by whether ``momentum`` is stated, before that."""
 
 
 def draw(recipe: Recipe) -> list[list[np.ndarray[Any, Any]]]:
