@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import onnx
 
-SIZES = (8, 64, 224)
+SIZES = (8, 64, 224, 512)
 SEEDS = (0, 1, 2)
 KNOWN = {"sr": 16000}
 
@@ -93,14 +93,14 @@ def open_session(path, level="ORT_DISABLE_ALL"):
 
 
 def draw_inputs(session, size, seed):
-    """Return inputs whose open sizes are ``size``, except for the first axis, which is 1."""
+    """Return inputs whose open sizes are ``size``, except for one sample."""
     rng = np.random.default_rng(seed)
     feeds = {}
     for value in session.get_inputs():
-        shape = [
-            length if isinstance(length, int) and length > 0 else 1 if axis == 0 and len(value.shape) > 1 else size
-            for axis, length in enumerate(value.shape)
-        ]
+        shape = [length if isinstance(length, int) and length > 0 else size for length in value.shape]
+        samples = next((axis for axis, length in enumerate(value.shape) if length != shape[axis]), None)
+        if samples is not None and len(shape) > 1 and 1 not in value.shape[:samples]:
+            shape[samples] = 1
         dtype = np.dtype({"float": "f4", "float16": "f2", "double": "f8"}.get(value.type[7:-1], value.type[7:-1]))
         if value.name in KNOWN:
             feeds[value.name] = np.full(shape, KNOWN[value.name], dtype)
@@ -166,5 +166,6 @@ def measure(source, out):
 if __name__ == "__main__":
     if sys.argv[1] == "rewrite":
         TOOLS[sys.argv[2]](*sys.argv[3:])
+        open_session(sys.argv[4])  # a file that does not load is no rewrite
     else:
         measure(*sys.argv[2:])

@@ -216,7 +216,7 @@ class ModelFormat(ABC):
         return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
 
     def make_input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
-        """Return a new variable that whoever runs a graph gives a value of this type to."""
+        """Return a new variable that takes values of this type."""
         return Node("", name, num_outputs=1)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:

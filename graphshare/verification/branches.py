@@ -290,6 +290,7 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
             drawn = draw_values(left, feeds, shapes, options.seed + number)
             if not number:
                 add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)
+            options.coverage.look(left, drawn.values)
             others = {twins.get(name, name): value for name, value in drawn.values.items()}
             runners = SessionRunner(left, drawn.values, drawn.outputs), SessionRunner(right, others)
             yield Round({ONNXRUNTIME: runners}, setup.branch)

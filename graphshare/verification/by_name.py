@@ -6,7 +6,7 @@ The reference is run, or was recorded; what is compared gets its inputs, and out
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.prepare.declared_inputs import Drawn, convert_inputs, draw_as, draw_values, find_dtype, unify_sizes
+from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype, unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
@@ -35,10 +35,8 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.verification.compare import (
     Tolerance,
-    Values,
+    allow_spread,
     compare_runs,
-    compare_values,
-    measure_spread,
     tolerate_by_element,
     tolerate_dtype,
     tolerate_other_program,
@@ -291,8 +289,7 @@ def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, 
     Raises:
         RefusedError: as :func:`verify_recorded`.
     """
-    names = {name: name for name in _list_variables(left.graph) & _list_variables(right.graph)}
-    options = _share_sizes(left, right, options, names)
+    options = _share_sizes(left, right, options, {name: name for name in _list_variables(left.graph)})
     own, other = (_keep_names(_spread(options, side.graph), _list_variables(side.graph)) for side in (left, right))
     heads = [output_name(entry) for entry in right.graph.heads]
     known = {output for output, _ in internals(left.graph.nodes)}
@@ -332,8 +329,7 @@ def compare_models(
     options = msgspec.structs.replace(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
     )
-    options = _spread(options, side.graph)
-    options = _share_sizes(side, other, options, inputs)
+    options = _share_sizes(side, other, _spread(options, side.graph), inputs)
     tolerance = _choose_tolerance(options, tolerate_by_element)
     notes: dict[str, None] = {}
     rounds = []
@@ -342,45 +338,23 @@ def compare_models(
         drawn = draw_values(left, options.feeds, options.shapes, options.seed + number)
         if not number:
             add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
+        options.coverage.look(left, drawn.values)
         reference = SessionRunner(left, drawn.values, drawn.outputs)
         own = {inputs.get(name, name): value for name, value in drawn.values.items()}
         runner = SessionRunner(right, convert_inputs(right.session, own))
         values = compare_runs(list(outputs.items()), reference, runner, tolerance, nodes=inner, layers=bool(inner))
         if not values and not options.dtype:
-            values = _allow_spread(values, left, drawn, reference.run(), runner.run(), tolerance, notes)
+            values, spread = allow_spread(values, left, drawn.values, (reference.run(), runner.run()), tolerance)
+            add_notes(notes, spread)
         rounds.append(values)
         if judge is not None:
-            regions.append(judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol)))
+            judged = judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol))
+            regions += [judged] if judged is not None else []
     stages = [region_stage(regions)] if regions and regions[0].regions else []
     branch = BranchReport(
         "", OTHER_MODEL, (*stages, value_stage(rounds)), tuple(rounds), tolerance=tolerance, regions=tuple(regions)
     )
     return Report((branch,), tuple(notes))
-
-
-def _allow_spread(
-    values: Values,
-    part: SessionPart,
-    drawn: Drawn,
-    wanted: Sequence[Any],
-    computed: Sequence[Any],
-    tolerance: Tolerance,
-    notes: dict[str, None],
-) -> Values:
-    """Return a comparison that allows outputs to be as far apart as those of the original itself are in other sessions."""
-    spreads = measure_spread(part, drawn.values, wanted)
-    outputs = list(values.outputs)
-    for number, output in enumerate(outputs):
-        if output.comparison or not spreads[number]:
-            continue
-        wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, spreads[number]))
-        comparison = compare_values(computed[number], wanted[number], wider)
-        if comparison:
-            outputs[number] = msgspec.structs.replace(output, comparison=comparison)
-            text = f"{output.reference!r} is {comparison.max_abs:.3g} apart; in other sessions the original is"
-            notes[f"{text} {spreads[number]:.3g} apart from itself, which is allowed"] = None
-    first = values.first if not all(output.comparison for output in outputs) else None
-    return msgspec.structs.replace(values, outputs=tuple(outputs), first=first)
 
 
 def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions) -> Report:

@@ -272,7 +272,31 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
     return _SAME if same else Comparison(False, False, _APART, _APART, "texts or kinds of values differ")
 
 
-def measure_spread(part: SessionPart, feeds: Mapping[str, Array], wanted: Sequence[Any]) -> list[float]:
+def allow_spread(
+    values: Values,
+    part: SessionPart,
+    feeds: Mapping[str, Array],
+    runs: tuple[Sequence[Any], Sequence[Any]],
+    tolerance: Tolerance,
+) -> tuple[Values, list[str]]:
+    """Return a comparison that allows outputs to be as far apart as those of the original itself are in other sessions.
+
+    ``runs`` are the outputs of both models. Notes say of which outputs that was needed.
+    """
+    spreads = _measure_spread(part, feeds, runs[0])
+    outputs, notes = list(values.outputs), []
+    for number, (output, spread) in enumerate(zip(outputs, spreads, strict=True)):
+        wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, spread))
+        comparison = compare_values(runs[1][number], runs[0][number], wider)
+        if comparison and not output.comparison:
+            outputs[number] = msgspec.structs.replace(output, comparison=comparison)
+            apart = f"{output.reference!r} is {comparison.max_abs:.3g} apart; in other sessions the original is"
+            notes.append(f"{apart} {spread:.3g} apart from itself, which is allowed")
+    first = None if all(output.comparison for output in outputs) else values.first
+    return msgspec.structs.replace(values, outputs=tuple(outputs), first=first), notes
+
+
+def _measure_spread(part: SessionPart, feeds: Mapping[str, Array], wanted: Sequence[Any]) -> list[float]:
     """Return how far each output of a model is from ``wanted`` in sessions that compute it in another way.
 
     These do without optimizations, with one thread and with two, and without packing weights. At most 1e-5 of the range of an

@@ -69,12 +69,12 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, array: Array, whe
     if dtype not in (None, str(array.dtype)):
         yield Fault(f"input {name!r} is {array.dtype}, and the model declares {dtype}", where=where)
     if shape is not None and not fits_sizes(array.shape, shape):
-        sizes = f"{format_declared(array.shape)}, and the model declares {format_declared(shape)}"
-        yield Fault(f"input {name!r} is {sizes}", where=where)
+        size = format_declared(array.shape)
+        yield Fault(f"input {name!r} is {size}, and the model declares {format_declared(shape)}", where=where)
 
 
 def merge_reports(reports: Sequence[Report]) -> Report:
-    """Return the reports of all sets as one: a change that shows for one of them is no change that nothing shows."""
+    """Return the reports of all sets as one, without "changes" where those of one set show a value."""
     branches: list[BranchReport] = []
     for same in zip(*(report.branches for report in reports), strict=True):
         rounds = tuple(values for branch in same for values in branch.rounds)

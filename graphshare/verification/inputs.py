@@ -34,6 +34,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
+from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.pairing import SidePair
 
 AT_THE_SIZES = "at the sizes of "
@@ -42,7 +43,7 @@ AT_THE_SIZES = "at the sizes of "
 class VerifyOptions(msgspec.Struct, frozen=True):
     """What a user chooses for a proof, by the names of :func:`graphshare.verify`.
 
-    ``dtype`` is the least precise one in which models in unlike dtypes have parameters.
+    ``dtype`` is the least precise one in which models in unlike dtypes have parameters; ``coverage`` is that of all rounds.
     """
 
     seed: int
@@ -62,6 +63,7 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     strict_engine: bool
     shapes: Mapping[str, GivenShape] = EMPTY
     dtype: str = ""
+    coverage: BodyCoverage = msgspec.field(default_factory=BodyCoverage)
 
     @property
     def by_name(self) -> bool:

@@ -134,8 +134,8 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
 
     def _measure_regions(self) -> str:
-        """How much of models that are not one graph is exact; empty where that was not asked."""
-        regions = [each for branch in self.branches for each in branch.regions]
+        """How much of two models is exact where something is not; empty elsewhere."""
+        regions = [each for branch in self.branches for each in branch.regions if each.regions]
         return f"; {region_stage(regions).summary}" if regions else ""
 
     def _fate(self) -> str:

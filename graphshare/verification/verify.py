@@ -113,7 +113,7 @@ def verify(
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
-    _check_options(options, by_branch, against is not None, recorded is not None, by_sets=inputs is not None)
+    _check_options(options, by_branch, against is not None, recorded is not None, inputs)
     source = as_checkpoint(model)
     # A copy: who compares a model with itself compares two models, not the branches of one.
     sides = [source] if against is None else [source, msgspec.structs.replace(as_checkpoint(against))]
@@ -140,16 +140,19 @@ def verify(
                 reports.append(_verify_models(source, sides[1], own))
             else:
                 reports.append(_verify_branches(source, own, as_names(prefixes), as_path(map)))
-        return merge_reports(reports) if len(reports) > 1 else reports[0]
+        report = merge_reports(reports) if len(reports) > 1 else reports[0]
+        return msgspec.structs.replace(report, notes=(*report.notes, *options.coverage.describe()))
 
 
-def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_record: bool, *, by_sets: bool) -> None:
+def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_record: bool, inputs: Any) -> None:
     """Refuse options that do not go together. Raises UsageError with all of them."""
     faults: list[Fault] = []
     is_repeated = options.rounds > 1 or options.train_step
-    if by_sets and (options.rounds > 1 or options.train_step):
+    if inputs is not None and is_repeated:
         faults.append(Fault("each set of `inputs` is a round: neither `rounds` nor `train_step` go with it"))
-    if by_sets and by_record:
+    if inputs == [] or inputs == ():
+        faults.append(Fault("`inputs` has no set"))
+    if inputs is not None and by_record:
         faults.append(Fault("`recorded` has its own inputs: leave `inputs` out"))
     if options.expect_tied and not options.train_step:
         faults.append(Fault("`expect_tied` needs `train_step`"))
@@ -163,17 +166,13 @@ def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_re
         faults.append(Fault("`values_only` needs `against`", hint="`recorded` compares outputs by name anyway"))
     if options.across_dtypes and not by_file:
         faults.append(Fault("`across_dtypes` needs `against`", hint="name the model in the other dtype"))
-    if options.by_name and (options.train_step or (options.rounds > 1 and options.layers)):
-        faults.append(_refuse_rounds(options))
+    option = "`values_only`" if options.values_only else "`across_dtypes`"
+    if options.by_name and options.train_step:
+        faults.append(Fault(f"{option} has no gradients: leave `train_step` out"))
     if by_file and by_branch:
         faults.append(Fault("`against` compares two files; `prefixes` and `map` are for branches in one"))
     if faults:
         raise UsageError(faults)
-
-
-def _refuse_rounds(options: VerifyOptions) -> Fault:
-    option = "`values_only`" if options.values_only else "`across_dtypes`"
-    return Fault(f"{option} has one set of inputs and no gradients: leave `rounds` and `train_step` out")
 
 
 def _check_formats(sides: Sequence[Checkpoint], options: VerifyOptions) -> None:
@@ -182,8 +181,9 @@ def _check_formats(sides: Sequence[Checkpoint], options: VerifyOptions) -> None:
     if options.layers and len({find_format(side.graph).name for side in sides}) > 1:
         hint = "`graphshare run --all` keeps what one computes, and `recorded` compares the other with that, by names"
         faults.append(Fault("`layers` is for two models of one format: others have other nodes", hint=hint))
-    if options.by_name and options.rounds > 1 and all(has_kernels(side.graph) for side in sides):
-        faults.append(_refuse_rounds(options))
+    if options.by_name and options.rounds > 1 and (options.layers or all(has_kernels(side.graph) for side in sides)):
+        option = "`layers`" if options.layers else "`values_only`"
+        faults.append(Fault(f"{option} of two models by the names of outputs has one set of inputs: leave `rounds` out"))
     for side in sides if options.train_step else ():
         faults += find_format(side.graph).find_lacks(Capability.TRAINING, ["`train_step`"], where=side.where)
     if faults:

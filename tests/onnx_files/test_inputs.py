@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 import graphshare as gs
 from graphshare.formats.params.array_files import read_tensor
-from tests.onnx_files.test_run import build
+from tests.onnx_files.test_run import build, rates
 from tests.onnx_files.test_verify import write
 from tests.processes import ROOT, done, in_process, refused
 
@@ -265,3 +265,75 @@ def test_a_folder_without_arrays_and_rounds_beside_sets_are_refused(tmp_path: Pa
     for option in (("--rounds", "2"), ("--train-step",)):
         refused(in_process(*against, tmp_path, *option), "each set of --inputs is a round: neither --rounds nor --train-step")
     refused(in_process("verify", path, "--recorded", "x.npz", "--inputs", tmp_path), "leave --inputs out")
+    with pytest.raises(gs.GraphshareError, match="`inputs` has no set"):
+        gs.verify(path, against=path, inputs=[])
+
+
+def choose() -> onnx.ModelProto:
+    """Return a model of two Ifs: one body or the other by the value of ``n``, and always the first."""
+    bodies = [
+        helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [helper.make_tensor_value_info(op, FLOAT, [1])])
+        for op in ("Identity", "Neg", "Abs", "Relu")
+    ]
+    nodes = [
+        helper.make_node("Equal", ["n", "three"], ["is_three"]),
+        helper.make_node("If", ["is_three"], ["a"], "choice", then_branch=bodies[0], else_branch=bodies[1]),
+        helper.make_node("Not", ["false"], ["true"]),
+        helper.make_node("If", ["true"], ["b"], "constant", then_branch=bodies[2], else_branch=bodies[3]),
+        helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    inputs = {"x": (FLOAT, [1]), "n": (INT, [])}
+    return build(nodes, inputs, {"y": FLOAT}, {"three": np.int64(3), "false": np.bool_(False)})
+
+
+@pytest.mark.parametrize("values_only", [False, True])
+def test_bodies_that_were_computed_are_counted(values_only: bool, tmp_path: Path) -> None:
+    path = write(tmp_path, "choose", choose())
+    options = {"against": path, "values_only": True} if values_only else {}
+    model = path if values_only else gs.duplicate(gs.load(path), "b_", mode="tie")
+    report = gs.verify(model, feeds={"n": 3}, **options)
+    assert report.notes[-2:] == ("If 'a', 'b': only the then branch was computed", "bodies computed: 2 of 4")
+    report = gs.verify(model, feeds={"n": 4}, **options)
+    assert report.notes[-3:-1] == (
+        "If 'b': only the then branch was computed",
+        "If 'a': only the else branch was computed",
+    )
+    report = gs.verify(model, inputs=[{"n": 3}, {"n": 4}], **options)
+    assert report.notes[-2:] == ("If 'b': only the then branch was computed", "bodies computed: 3 of 4")
+
+
+def test_rounds_reach_both_bodies_of_an_if(tmp_path: Path) -> None:
+    path, other = write(tmp_path, "rates", rates()), rates()
+    body = other.graph
+    for name in ("else_branch", "then_branch"):  # of the outer If, and of the one in it
+        switch = next(node for node in body.node if node.op_type == "If")
+        body = next(attribute.g for attribute in switch.attribute if attribute.name == name)
+    low = body.node[0].attribute[0].t
+    low.CopyFrom(numpy_helper.from_array(np.float32(-2), low.name))
+    changed = write(tmp_path, "changed", other)
+    report = gs.verify(path, against=path, values_only=True, rounds=2)
+    assert report.notes[-1] == "bodies computed: 2 of 2"
+    for seed in range(4):
+        report = gs.verify(path, against=changed, values_only=True, rounds=2, seed=seed)
+        assert report.verdict == "NOT EQUAL: values of the other model"
+
+
+@pytest.mark.parametrize(("constant", "other"), [(16000, 8000), (1, 0), (0, 1), (-1, 0)])
+def test_a_number_with_one_constant_is_another_in_the_second_round(constant: int, other: int, tmp_path: Path) -> None:
+    model = build([helper.make_node("Equal", ["x", "c"], ["y"])], {"x": (INT, [])}, {"y": BOOL}, {"c": constant})
+    path = write(tmp_path, "equal", model)
+    assert [int(draw(path, "x", seed)) for seed in range(4)] == [constant, other, constant, other]
+
+
+def test_a_condition_that_is_an_input_takes_both_values(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info("v", FLOAT, [1])
+    bodies = [helper.make_graph([helper.make_node(op, ["x"], ["v"])], op, [], [info]) for op in ("Neg", "Abs")]
+    node = helper.make_node("If", ["c"], ["y"], "choice", then_branch=bodies[0], else_branch=bodies[1])
+    path = write(tmp_path, "flag", build([node], {"c": (BOOL, [1]), "x": (FLOAT, [1])}, {"y": FLOAT}))
+    assert gs.verify(path, against=path, values_only=True).notes[-1] == "bodies computed: 1 of 2"
+    report = gs.verify(path, against=path, values_only=True, rounds=2)
+    assert report.notes[-1] == "bodies computed: 2 of 2"
+    refused(
+        in_process("verify", path, "--against", path, "--values-only", "--layers", "--rounds", "2"),
+        "one set of inputs: leave --rounds",
+    )

@@ -83,11 +83,14 @@ def test_outputs_of_different_structures_are_compared_by_name(tmp_path: Path) ->
     model.graph.node.insert(1, helper.make_node("Relu", ["h"], ["rectified"]))
     model.graph.node[2].input[0] = "rectified"
     other = write(tmp_path, "longer", model)
-    assert not gs.verify(path, against=other)
-    assert gs.verify(path, against=other, values_only=True)
+    assert gs.diff(path, other)
+    for more in ({}, {"values_only": True}):
+        report = gs.verify(path, against=other, **more)
+        assert report
+        assert report.branches[0].regions[0].identities["Identity"] == 1
     model.graph.node[2].input[0] = "h"
     report = gs.verify(path, against=write(tmp_path, "wrong", model), values_only=True)
-    assert report.verdict == "NOT EQUAL: values of the other model"
+    assert report.verdict == "NOT EQUAL: regions of the other model, values of the other model"
 
 
 def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ def command(
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
     the outputs, by their names, with the tolerance of --recorded. Of two ONNX models the report also names what differs. Where
     a body, a function, a weight or the value of an attribute differs and nothing that was computed shows it, such as a branch
-    of an If that was not taken, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs.
+    of an If that was not taken, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs, and --rounds draws
+    them; a number that is compared with constants takes these in turn. Notes count the bodies that were computed.
 
     A float32 model and its float16 twin are compared with --against and --across-dtypes, whichever comes first and in either
     format: outputs by their names, by value where their types differ. The tolerance is that of the least precise type in which
@@ -105,10 +106,10 @@ def command(
     everything and are compared with each other too, so that none checks itself alone: numbers may differ by --rtol of the
     largest in their output.
 
-    Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own. Inputs are drawn
-    by their declared dtypes and shapes: one sample, and sizes that the model leaves open at 8, 64 or 224, the first that it
-    computes. An ONNX model and a graph of MXNet, whichever is --against, are run on the same inputs, and numbers may differ by
-    --rtol of the largest in their output.
+    Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own. Inputs are
+    drawn by their declared dtypes and shapes, sizes that either model fixes included: one sample, and sizes that are left
+    open at 8, 64 or 224, the first that it computes. An ONNX model and a graph of MXNet, whichever is --against, are run on
+    the same inputs, and numbers may differ by --rtol of the largest in their output.
 
     With --inputs each set of inputs in a folder is a round. An .npz file is a set, the .npy files of a folder are one by their
     names, and so are input_0.pb, input_1.pb in a folder such as ONNX's test_data_set_0. What a set lacks is drawn.

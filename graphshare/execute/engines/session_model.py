@@ -94,6 +94,10 @@ class SessionPart(OpenModel):
         self.check_sizes(feeds)
         return super().run(feeds)
 
+    def select(self, heads: Sequence[Entry]) -> SessionPart:
+        """Return what ``heads`` of the part need."""
+        return SessionPart(self.graph, heads, self.parameters, self.where)
+
     def open(self, heads: Sequence[Entry]) -> ConfinedSession:
         """Return a session in which ``heads`` of the part are the outputs."""
         from graphshare.execute.engines.confined_session import ConfinedSession

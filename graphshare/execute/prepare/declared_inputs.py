@@ -25,10 +25,9 @@ OPEN_SIZES = (8, 64, 224)
 _DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-
-
 _UNKNOWN = (None, None)
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
+"""What a model states of its inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
 
 
 class Drawn(msgspec.Struct, frozen=True, eq=False):
@@ -71,10 +70,7 @@ def list_declared(graph: Graph) -> Declared:
 
 
 def unify_sizes(
-    graphs: Sequence[Graph],
-    names: Mapping[str, str],
-    shapes: Mapping[str, GivenShape],
-    titles: Sequence[str],
+    graphs: Sequence[Graph], names: Mapping[str, str], shapes: Mapping[str, GivenShape], titles: Sequence[str]
 ) -> dict[str, GivenShape]:
     """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
 
@@ -244,8 +240,8 @@ def _draw_integers(
 ) -> tuple[Array, str, int]:
     """Return integers that the graph wants, in words what they were drawn from, and how many turns show all values.
 
-    A single number is one of those that it is compared with, another one at each ``turn``. In an array there are others too:
-    what compares it tells its elements apart.
+    A single number is one of those that it is compared with, another one at each ``turn``; beside a lone one there is a number
+    that is not it. In an array there are others too: what compares it tells its elements apart.
     """
     low = max((wish.low for wish in wishes if wish.high), default=0)
     highs = [wish.high for wish in wishes if wish.high]
@@ -253,6 +249,8 @@ def _draw_integers(
     values = sorted({value for wish in wishes for value in wish.values if not highs or low <= value < high})
     is_single, turns = prod(shape) == 1, 1
     if is_single and (values or low >= high):
+        if len(values) == 1 and not (highs or any(wish.is_mask for wish in wishes)):
+            values.append(values[0] // 2 if values[0] > 0 else values[0] + 1)  # a rate of 8000 beside 16000
         turns = len(values := values or [0, 1])
         drawn, choice = np.full(shape, values[turn % turns]), ""
     elif low < high:

@@ -158,10 +158,6 @@ class OnnxForm(NormalForm):
             self._shapes.setdefault(terms[0], shape)
         return terms
 
-    def add_shape(self, term: int, shape: tuple[int, ...]) -> None:
-        """Note the shape of a term that is no output of an operator here."""
-        self._shapes[term] = shape
-
     def find_shape(self, place: Place) -> tuple[int, ...] | None:
         """Return the shape of a value where it follows from the inputs."""
         return _static_shape(self._types, place)
@@ -199,7 +195,7 @@ class OnnxForm(NormalForm):
         return next(((first, defaults) for first, defaults in reversed(ranges) if first <= version), (version, EMPTY))
 
     def _list_attributes(self, node: Node) -> dict[str, Content]:
-        """Return the contents of a node's attributes that are no bodies."""
+        """Return the contents of a node's attributes, its bodies left out."""
         values = node.details.values
         return {name: value.content for name, value in values.items() if isinstance(value, StoredValue)}
 
@@ -262,7 +258,7 @@ class _Call:
             version = self._count_axis(attributes)
         count = _count_outputs(self.node) if op in _COUNTED else 0
         if op == "BatchNormalization" and count == 1:
-            attributes.pop("momentum", None)  # of statistics that are no outputs
+            attributes.pop("momentum", None)  # of statistics that nothing reads
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
         return (*key, self.form.count_drawn(key)) if op in _DRAWS else key
 

@@ -75,7 +75,7 @@ class NumberComparer:
         wide = _widen(array, reference)
         a, b = array.astype(wide), reference.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):
-            distance = np.asarray(np.abs(a - b))  # of one number that is an object it is no array
+            distance = np.asarray(np.abs(a - b))  # that of one object is a number
         if not np.isfinite(float(distance.max())):
             a, b, distance = self._set_apart(a, b, distance)
         if not distance.any():

@@ -1,0 +1,42 @@
+"""Which bodies of the Ifs of a model are computed in a proof: values say nothing of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+import numpy as np
+
+from graphshare.errors import InputError, RefusedError
+from graphshare.execute.engines.session_model import SessionPart
+from graphshare.formats.model_format import find_format
+from graphshare.ops.kernel import Array
+from graphshare.text.format import format_names
+
+_NAMED = 6
+
+
+class BodyCoverage:
+    """The sides that each If of a main graph took, over all rounds."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, set[bool]] = {}
+
+    def look(self, part: SessionPart, feeds: Mapping[str, Array]) -> None:
+        """Compute the conditions of the Ifs of ``part``, by themselves: more outputs of a model move its last bits."""
+        switches = [(node.name, find_format(part.graph).find_switch(node)) for node in part.graph.nodes]
+        entries = {name: switch[0] for name, switch in switches if switch is not None}
+        places = {(entry.node, entry.index): entry for entry in entries.values()}
+        with suppress(InputError, RefusedError):  # the outputs are what was asked for
+            values = part.select(list(places.values())).run(feeds) if places else ()
+            sides = {place: bool(np.any(value)) for place, value in zip(places, values, strict=True)}
+            for name, entry in entries.items():
+                self._taken.setdefault(name, set()).add(sides[entry.node, entry.index])
+
+    def describe(self) -> Iterator[str]:
+        """Yield notes on the Ifs of which one body was not computed, and on how many were."""
+        for side, word in ((True, "then"), (False, "else")):
+            if names := [repr(name) for name, sides in self._taken.items() if sides == {side}]:
+                yield f"If {format_names(names, _NAMED)}: only the {word} branch was computed"
+        if self._taken:
+            yield f"bodies computed: {sum(map(len, self._taken.values()))} of {2 * len(self._taken)}"

@@ -1,0 +1,155 @@
+"""``verify`` of what optimizers and converters make of models, done by hand: a sample of ``python -m benchmarks.rewrites``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import graphshare as gs
+from graphshare.verification.report import BranchReport
+
+_RNG = np.random.default_rng(0)
+_EPSILON = 1e-3
+
+KERNEL, LAST = (_RNG.standard_normal(shape).astype(np.float32) for shape in ((4, 3, 3, 3), (2, 4, 1, 1)))
+BIAS, SCALE, SHIFT, MEAN = (_RNG.standard_normal(4).astype(np.float32) for _ in range(4))
+VARIANCE = np.array([0.5, 1, 2, 4], np.float32)
+FACTOR = SCALE / np.sqrt(VARIANCE + np.float32(_EPSILON))
+MATRIX = _RNG.standard_normal((4, 4)).astype(np.float32)
+
+NORMALIZED = {"kernel": KERNEL, "bias": BIAS, "scale": SCALE, "shift": SHIFT, "mean": MEAN, "variance": VARIANCE, "last": LAST}
+FOLDED = {"kernel": KERNEL * FACTOR[:, None, None, None], "bias": (BIAS - MEAN) * FACTOR + SHIFT, "last": LAST}
+
+
+def parse(text: str, weights: Mapping[str, np.ndarray], opset: int) -> onnx.ModelProto:
+    """Return a model of the lines of a graph, the inputs and outputs first."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\n{text}')
+    model.graph.initializer.extend(numpy_helper.from_array(values, name) for name, values in weights.items())
+    return model
+
+
+STEM = """stem (float[N, 3, 6, 6] data) => (float[N, 2, 6, 6] out) {
+  entry = Identity (data)
+  conv = Conv <pads = [1, 1, 1, 1]> (entry, kernel, bias)
+  norm = BatchNormalization <epsilon = 1e-3> (conv, scale, shift, mean, variance)
+  act = Relu (norm)
+  drop = Dropout (act)
+  out = Conv (drop, last)
+}"""
+SLIM_STEM = """stem (float[N, 3, 6, 6] data) => (float[N, 2, 6, 6] out) {
+  conv = Conv <pads = [1, 1, 1, 1], auto_pad = "NOTSET", group = 1> (data, kernel, bias)
+  norm = BatchNormalization <epsilon = 1e-3> (conv, scale, shift, mean, variance)
+  act = Relu (norm)
+  out = Conv (act, last)
+}"""
+FOLDED_STEM = """stem (float[N, 3, 6, 6] data) => (float[N, 2, 6, 6] out) {
+  norm = Conv <pads = [1, 1, 1, 1]> (data, kernel, bias)
+  act = Relu (norm)
+  out = Conv (act, last)
+}"""
+
+SCORES = """scores (float[4, 4] data) => (float[4, 4] out) {
+  two = Constant <value = float {2.0}> ()
+  turn = Transpose <perm = [1, 0]> (data)
+  back = Transpose <perm = [1, 0]> (turn)
+  product = MatMul (back, matrix)
+  less = Sub (product, two)
+  out = Softmax (less)
+}"""
+SLIM_SCORES = """scores (float[4, 4] data) => (float[4, 4] out) {
+  product = MatMul (data, matrix)
+  less = Sub (product, two)
+  out = Softmax <axis = -1> (less)
+}"""
+TURNED_SCORES = """scores (float[4, 4] data) => (float[4, 4] out) {
+  turn = Transpose <perm = [1, 0]> (data)
+  product = MatMul (turn, matrix)
+  less = Sub (product, two)
+  out = Softmax (less)
+}"""
+SCORE_WEIGHTS = {"matrix": MATRIX, "two": np.array(2, np.float32)}
+
+SUMS = """sums (float[1, 4, 4] data) => (float[4] out) {
+  sum = ReduceSum <axes = [2], keepdims = 1> (data)
+  narrow = Squeeze <axes = [0, 2]> (sum)
+  out = Exp (narrow)
+}"""
+LATER_SUMS = """sums (float[1, 4, 4] data) => (float[4] out) {
+  sum = ReduceSum (data, last_axis)
+  narrow = Squeeze (sum, outer_axes)
+  out = Exp (narrow)
+}"""
+AXES = {"last_axis": np.array([2], np.int64), "outer_axes": np.array([0, 2], np.int64)}
+
+MODELS = {
+    "stem": parse(STEM, NORMALIZED, 17),
+    "scores": parse(SCORES, {"matrix": MATRIX}, 17),
+    "sums": parse(SUMS, {}, 12),
+}
+EXACT = {
+    "Identity and Dropout removed, defaults stated": ("stem", parse(SLIM_STEM, NORMALIZED, 17)),
+    "cancelling Transposes removed, Constant to initializer": ("scores", parse(SLIM_SCORES, SCORE_WEIGHTS, 17)),
+    "axes as inputs in a later opset": ("sums", parse(LATER_SUMS, AXES, 13)),
+}
+FUSED = {"BatchNormalization folded into Conv": ("stem", parse(FOLDED_STEM, FOLDED, 17))}
+FAULTS = {
+    "padding moved": ("stem", "conv", parse(SLIM_STEM.replace("[1, 1, 1, 1]", "[0, 2, 2, 0]"), NORMALIZED, 17)),
+    "epsilon lost": ("stem", "norm", parse(SLIM_STEM.replace("epsilon = 1e-3", "epsilon = 1e-5"), NORMALIZED, 17)),
+    "Relu turned": ("stem", "act", parse(SLIM_STEM.replace("Relu", "Neg"), NORMALIZED, 17)),
+    "folded without the mean": ("stem", "norm", parse(FOLDED_STEM, {**FOLDED, "bias": BIAS * FACTOR + SHIFT}, 17)),
+    "folded into swapped channels": ("stem", "norm", parse(FOLDED_STEM, {**FOLDED, "kernel": FOLDED["kernel"][::-1]}, 17)),
+    "one Transpose removed": ("scores", "product", parse(TURNED_SCORES, SCORE_WEIGHTS, 17)),
+    "another constant": ("scores", "less", parse(SLIM_SCORES, {**SCORE_WEIGHTS, "two": np.arange(4, dtype=np.float32)}, 17)),
+    "operands swapped": ("scores", "less", parse(SLIM_SCORES.replace("(product, two)", "(two, product)"), SCORE_WEIGHTS, 17)),
+    "another axis of Softmax": ("scores", "out", parse(SLIM_SCORES.replace("-1", "0"), SCORE_WEIGHTS, 17)),
+    "another axis of a sum": (
+        "sums",
+        "sum",
+        parse(LATER_SUMS.replace("Squeeze (sum, outer_axes)", "Reshape (sum, four)"),
+              {"last_axis": np.array([1], np.int64), "four": np.array([4], np.int64)}, 13),
+    ),
+}  # fmt: skip
+
+
+def judge(name: str, rewrite: onnx.ModelProto, folder: Path) -> BranchReport:
+    """Return the report of a rewrite beside its original."""
+    original, other = folder / "original.onnx", folder / "rewrite.onnx"
+    onnx.save(MODELS[name], original)
+    onnx.save(rewrite, other)
+    onnx.checker.check_model(str(other), full_check=True)
+    (branch,) = gs.verify(original, against=other, values_only=True).branches
+    return branch
+
+
+@pytest.mark.parametrize("case", EXACT)
+def test_a_rewrite_by_identities_is_exact(case: str, tmp_path: Path) -> None:
+    branch = judge(*EXACT[case], tmp_path)
+    assert branch
+    (judged,) = branch.regions
+    assert judged.exact == judged.operators
+    assert not judged.regions
+
+
+@pytest.mark.parametrize("case", FUSED)
+def test_a_fusion_is_a_region_within_the_tolerance(case: str, tmp_path: Path) -> None:
+    branch = judge(*FUSED[case], tmp_path)
+    assert branch
+    (region,) = branch.regions[0].regions
+    assert {node.name for node in region.nodes} == {"conv", "norm"}
+    assert region.comparison is not None
+    assert not region.comparison.identical
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_fault_is_named_with_its_region(case: str, tmp_path: Path) -> None:
+    name, node, rewrite = FAULTS[case]
+    branch = judge(name, rewrite, tmp_path)
+    assert not branch
+    (stage,) = (stage for stage in branch.stages if stage.name == "regions")
+    assert stage.verdict == "fails"
+    assert repr(node) in stage.details[1]
