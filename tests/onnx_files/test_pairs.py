@@ -21,6 +21,10 @@ from tests.onnx_files.running import Session, Unrunnable
 pytest.importorskip("onnxruntime")
 
 
+_EARLY = {"Softmax": 13, "LogSoftmax": 13, "BatchNormalization": 14}
+"""Operators that onnx's evaluator reads by a later version's default, or by whether ``momentum`` is stated, before that."""
+
+
 def draw(recipe: Recipe) -> list[list[np.ndarray[Any, Any]]]:
     """Return both inputs, at several sizes where sizes are free; the last have numbers that are none."""
     rng = np.random.default_rng(0)
@@ -107,7 +111,8 @@ def judge(count: int, folder: Path, *, first: int = 0) -> Counter[str]:
             continue
         exact = is_exact(models, folder)
         assert not (exact and is_other), f"seed {seed}, {kind}: onnxruntime shows that they differ"
-        if exact:
+        if exact and not any(each.version < _EARLY.get(step.op, 0) for each in (recipe, other) for step in each.steps):
+            seen["exact in the reference"] += 1
             references = [run_reference(models[0], inputs), run_reference(models[1], converted)]
             assert not differ(*references), f"seed {seed}, {kind}: the reference shows that they differ"
         seen["differ" if is_other else "exact" if exact else "equal, not exact"] += 1
@@ -118,6 +123,7 @@ def judge(count: int, folder: Path, *, first: int = 0) -> Counter[str]:
 def test_pairs_that_differ_are_not_exact(tmp_path: Path) -> None:
     seen = judge(300, tmp_path)
     assert seen["exact"] >= 100, seen
+    assert seen["exact in the reference"] >= 50, seen
 
 
 @pytest.mark.large
