@@ -94,10 +94,10 @@ def command(
 
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
     the outputs, by their names, with the tolerance of --recorded. Of two ONNX models, such as one and what an optimizer made of
-    it, the report counts the operators that are exact by identities (an Identity, joined Transposes, an attribute that became an
-    input), with which --against alone is content. What lies between values of one name is a region: both sides compute it from
-    the values of the original, and the first that departs is named. An output may be as far off as the original is from itself
-    in other sessions (without optimizations, with other threads), but not more than 1e-5 of its range. Where
+    it, the report counts the operators that are exact by identities: an Identity, joined Transposes, an attribute that became
+    an input. With these --against alone is content. What lies between values of one name is a region: both sides compute it
+    from the values of the original, and the first that departs is named. An output may be as far off as the original is from
+    itself in other sessions (without optimizations, with other threads), but not more than 1e-5 of its range. Where
     a body, a function, a weight or the value of an attribute differs and nothing that was computed shows it, such as a branch
     of an If that was not taken, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs, and --rounds draws
     them; a number that is compared with constants takes these in turn. Notes count the bodies that were computed.

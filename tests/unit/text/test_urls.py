@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from graphshare.errors import Fault
@@ -19,6 +17,7 @@ from graphshare.text.urls import (
     redact,
     split_url,
 )
+from tests.effort import ends
 
 
 @pytest.mark.parametrize(
@@ -77,10 +76,9 @@ def test_credentials_and_queries_are_left_out(text: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["http://", "://a:b/c@:", "s3://a?"])
-def test_names_that_look_like_urls_take_little_time(part: str) -> None:
-    started = time.process_time()
-    redact(part * 2_000)
-    assert time.process_time() - started < 2
+def test_names_that_look_like_urls_are_read_to_their_end(part: str) -> None:
+    with ends():
+        redact(part * 20_000)
 
 
 def test_other_packages_quote_secrets_in_other_forms() -> None:
@@ -104,10 +102,9 @@ def test_globs_over_paths(pattern: str, matches: list[str], others: list[str]) -
 
 
 def test_globs_that_hang_a_backtracking_search() -> None:
-    started = time.perf_counter()
-    assert not match_path("/".join(["a"] * 400), "/".join(["**", "a"] * 200) + "/b")
-    assert not match_path("a" * 3000, "*a" * 60 + "b")
-    assert time.perf_counter() - started < 2
+    with ends():
+        assert not match_path("/".join(["a"] * 400), "/".join(["**", "a"] * 200) + "/b")
+        assert not match_path("a" * 3000, "*a" * 60 + "b")
 
 
 @pytest.mark.parametrize(
