@@ -19,9 +19,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
+import pytest
 
 from graphshare.cli import main
 from tests import params_bytes as build
@@ -303,7 +303,8 @@ def transcribe(run: Callable[[list[str]], tuple[int, str]]) -> str:
 
     URLs are refused as without the extra ``remote``: nothing is asked of any server.
     """
-    with mock.patch.dict(sys.modules, {"fsspec": None}):
+    with pytest.MonkeyPatch.context() as patch:  # of this one name: others that are imported meanwhile stay
+        patch.setitem(sys.modules, "fsspec", None)
         return _transcribe(run)
 
 
