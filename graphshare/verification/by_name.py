@@ -116,9 +116,7 @@ def _compare_sessions(side: Checkpoint, other: Checkpoint, options: VerifyOption
 
 def make_judge(side: Checkpoint, other: Checkpoint) -> Judge:
     """Return what judges the regions of two models, whose outputs and inputs are paired as :func:`compare_models` does."""
-    names = [output_name(entry) for entry in side.graph.heads]
-    outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
-    heads = zip(side.graph.heads, _order_heads(other.graph, list(outputs.values())), strict=True)
+    heads = zip(side.graph.heads, _pair_heads(side, other)[1], strict=True)
     inputs = [[node.name for node in each.graph.variables() if not node.details.holds_value] for each in (side, other)]
     shared = set(inputs[0]) & set(inputs[1])
     rest = [[name for name in names if name not in shared] for names in inputs]
@@ -182,8 +180,7 @@ def _find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -
 
     With ``across_dtypes`` weights of unlike dtypes are not a difference.
     """
-    names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
-    heads = _order_heads(right.graph, list(pair_names(names, others, "output").values()))
+    _, heads = _pair_heads(left, right)
     pairing = pair_nodes(HeadPairs("", OTHER_MODEL, tuple(left.graph.heads), tuple(heads)), left, right)
     sides = SidePair(left, right)
     parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
@@ -196,10 +193,15 @@ def _find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -
         for p, text in zip(different, weights, strict=True)
         for user, _ in users.get(p.left, ((p.left, 0),))[:1]
     ]
-    values += [("", text) for text in pairing.statements if not text.startswith("operator set")]
+    values += [("", text) for text in pairing.statements if not text.startswith("operator set") and not _is_inlined(text)]
     values += [(each.left.name, each.describe()) for each in pairing.differences if _changes_value(each)]
     bodies = [each for each in pairing.differences if each.left.op == each.right.op and each.left.subgraphs]
     return _Changes(pairing, (*pairing.describe(), *weights), values, bodies)
+
+
+def _is_inlined(statement: str) -> bool:
+    """Whether a function is there on one side alone: its calls are in regions, beside what took their place."""
+    return statement.startswith("function ") and (statement.endswith(" and none") or " none and " in statement)
 
 
 def _changes_value(difference: NodeDifference) -> bool:
@@ -321,10 +323,9 @@ def compare_models(
         RefusedError: the models have different numbers of inputs or outputs, or other fixed sizes of an input; inputs cannot be
             drawn, or are not computed.
     """
-    names = [output_name(entry) for entry in side.graph.heads]
-    outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
+    outputs, heads = _pair_heads(side, other)
     left = SessionPart(side.graph, side.graph.heads, side.parameter_file, side.where)
-    right = SessionPart(other.graph, _order_heads(other.graph, list(outputs.values())), other.parameter_file, other.where)
+    right = SessionPart(other.graph, heads, other.parameter_file, other.where)
     inputs = pair_names(list(left.session.inputs), list(right.session.inputs), "input")
     options = msgspec.structs.replace(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
@@ -434,6 +435,13 @@ def _names_output(graph: Graph, name: str) -> bool:
         return len(resolve_targets([name], graph.nodes, option="`upto`")) == 1
     except RefusedError:
         return False
+
+
+def _pair_heads(left: Checkpoint, right: Checkpoint) -> tuple[dict[str, str], list[Entry]]:
+    """Return the names of the heads on the right for those on the left, and the right heads in the order of the left ones."""
+    names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
+    outputs = pair_names(names, others, "output")
+    return outputs, _order_heads(right.graph, list(outputs.values()))
 
 
 def _order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
