@@ -25,7 +25,7 @@ from graphshare.ir.graph import Entry, Graph
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.names import did_you_mean
-from graphshare.verification.by_name import compare_exact, compare_graphs
+from graphshare.verification.by_name import compare_graphs, compare_models, make_judge
 from graphshare.verification.compare import (
     EngineComparison,
     Values,
@@ -46,6 +46,7 @@ from graphshare.verification.report import (
     Report,
     Stage,
     engine_stage,
+    exact_stage,
     layer_stage,
     parameter_stage,
     structure_stage,
@@ -93,7 +94,7 @@ def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint
     check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [pair_nodes(pair, left, right) for pair in heads]
     if left is not right and not options.layers and not all(pairings):
-        exact = compare_exact(left, right, options)
+        exact = _compare_exact(left, right, options)
         if exact is not None:
             return exact
         notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
@@ -113,6 +114,20 @@ def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint
         reports.append(report)
     notes.update({note: None for executor in executors.values() for note in executor.notes})
     return Report(tuple(reports), tuple(notes))
+
+
+def _compare_exact(side: Checkpoint, other: Checkpoint, options: VerifyOptions) -> Report | None:
+    """Compare two models of which every operator is exact by identities, whose outputs have one order; None for others."""
+    names, others = ([output_name(entry) for entry in each.graph.heads] for each in (side, other))
+    if has_kernels(side.graph) or names != others:
+        return None
+    exact = make_judge(side, other).find_exact()
+    if exact is None:
+        return None
+    report = compare_models(side, other, options)
+    (branch,) = report.branches
+    branch = msgspec.structs.replace(branch, stages=(exact_stage(exact), *branch.stages), regions=(exact,))
+    return msgspec.structs.replace(report, branches=(branch,))
 
 
 def _add_layers_by_name(

@@ -124,20 +124,6 @@ def make_judge(side: Checkpoint, other: Checkpoint) -> Judge:
     return Judge(side, other, list(heads), pairs)
 
 
-def compare_exact(side: Checkpoint, other: Checkpoint, options: VerifyOptions) -> Report | None:
-    """Compare two models of which every operator is exact by identities, whose outputs have one order; None for others."""
-    names, others = ([output_name(entry) for entry in each.graph.heads] for each in (side, other))
-    if has_kernels(side.graph) or names != others:
-        return None
-    exact = make_judge(side, other).find_exact()
-    if exact is None:
-        return None
-    report = compare_models(side, other, options)
-    (branch,) = report.branches
-    branch = msgspec.structs.replace(branch, stages=(exact_stage(exact), *branch.stages), regions=(exact,))
-    return msgspec.structs.replace(report, branches=(branch,))
-
-
 class _Changes(msgspec.Struct, frozen=True, eq=False):
     """What differs between two models whose outputs are compared, in words.
 
