@@ -62,6 +62,16 @@ def _ints(name: str, *values: int) -> str:
     return f"int64[{len(values)}] {name} = {{{', '.join(map(str, values))}}}"
 
 
+def _loop(body: str) -> Pair:
+    """A Loop that subtracts in its body, and one with another body."""
+    text = (
+        "<int64 n = {{3}}, bool go = {{1}}> {{y, w = Loop(n, go, x, z) <body = b (int64 i, bool c, float[4] s, float[4] t) => "
+        "(bool d, float[4] p, float[4] q) {{d = Identity(c) {}}}>}}"
+    )
+    bodies = (text.format(each) for each in ("p = Sub(s, t) q = Add(s, t)", body))
+    return Pair("(float[4] x, float[4] z) => (float[4] y, float[4] w)", *bodies)
+
+
 EXACT = {
     "Identity": Pair(_X, "y = Relu(x)", "a = Identity(x) b = Identity(a) c = Relu(b) y = Identity(c)"),
     "Dropout 6": Pair(_X, "y = Relu(x)", "a = Dropout <is_test = 1> (x) y = Relu(a)", 6),
@@ -93,6 +103,7 @@ EXACT = {
         "y = If(f) <then_branch = t () => (float[N,4] p) {v = Constant <value = float[4] {1.0, 2.0, 3.0, 4.0}> () "
         "p = Add(x, v)}, else_branch = e () => (float[N,4] q) <float[4] u = {1.0, 2.0, 3.0, 4.0}> {q = Mul(x, u)}>",
     ),
+    "Identity in a Loop": _loop("h = Identity(s) p = Sub(h, t) q = Add(s, t)"),
     "equal constants": Pair(
         _X,
         _V + " {a = Add(x, v) y = Mul(a, v)}",
@@ -302,6 +313,14 @@ UNLIKE = {
         "(float[N,4] x, float[N,4] z, bool f) => (float[N,4] y)",
         "y = If(f) <then_branch = t () => (float[N,4] p) {p = Relu(x)}, else_branch = e () => (float[N,4] q) {q = Relu(z)}>",
         "y = If(f) <then_branch = t () => (float[N,4] p) {p = Relu(z)}, else_branch = e () => (float[N,4] q) {q = Relu(x)}>",
+    ),
+    "a Loop's swapped arguments": _loop("p = Sub(t, s) q = Add(s, t)"),
+    "a Loop's captured value": _loop("p = Sub(s, z) q = Add(s, t)"),
+    "a Loop's swapped outputs": _loop("q = Sub(s, t) p = Add(s, t)"),
+    "two draws": Pair(
+        "() => (float[4] y)",
+        "a = RandomUniform <shape = [4]> () b = RandomUniform <shape = [4]> () y = Sub(a, b)",
+        "a = RandomUniform <shape = [4]> () y = Sub(a, a)",
     ),
     "swapped inputs": Pair(_X, _V + " {y = Sub(x, v)}", _V + " {y = Sub(v, x)}"),
     "Transposes that do not cancel": Pair(

@@ -256,7 +256,7 @@ class _Call:
         version = self.version
         if op in _BY_AXIS:
             version = self._count_axis(attributes)
-        count = _count_outputs(self.node) if op in _COUNTED else 0
+        count = len(self.node.details.outputs) if op == "Split" else _count_outputs(self.node) if op in _COUNTED else 0
         if op == "BatchNormalization" and count == 1:
             attributes.pop("momentum", None)  # of statistics that nothing reads
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
