@@ -129,7 +129,7 @@ class Changes(msgspec.Struct, eq=False):
         self.moved |= other.moved
 
 
-class Plan(msgspec.Struct, eq=False):
+class RegionPlan(msgspec.Struct, eq=False):
     """The regions in an order in which each can be computed, and the terms of both sides.
 
     ``sources`` has the left value of each term that both sides have.
@@ -182,7 +182,7 @@ class Planner:
             after.update({place_of(e): e for node in pending for e in islice(visible_outputs(node), 1)})
         return list(after.values())[:_CANDIDATES]
 
-    def make_plan(self, changes: Changes | None = None) -> Plan | None:
+    def make_plan(self, changes: Changes | None = None) -> RegionPlan | None:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         if changes is not None:
             self._changes.add(changes)
@@ -210,7 +210,7 @@ class Planner:
                 ends.setdefault((place_of(a), place_of(b)), (a, b))
         return self._divide(left, right, ends.values())
 
-    def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair]) -> Plan:
+    def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair]) -> RegionPlan:
         """Return the plan with the region of each end; ends of the same operators are in one."""
         closed = {left.terms[place] for place in self._changes.closed}
         known: dict[int, Entry] = {}
@@ -221,7 +221,7 @@ class Planner:
             key = right.form.table.keys[term]
             if key[0] == "as":  # a value in another dtype, which either side starts from
                 sources[term] = sources[key[1]] = known[key[1]]
-        plan = Plan([], left, right, {term: entry for term, entry in sources.items() if term not in closed})
+        plan = RegionPlan([], left, right, {term: entry for term, entry in sources.items() if term not in closed})
         cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
         for end in ends:
             parts = [
@@ -235,7 +235,7 @@ class Planner:
             cone.ends.append(end)
         return plan
 
-    def _find_cone(self, plan: Plan, terms: GraphTerms, end: Entry, side: Side) -> tuple[Node, ...]:
+    def _find_cone(self, plan: RegionPlan, terms: GraphTerms, end: Entry, side: Side) -> tuple[Node, ...]:
         """Return the operators that an end needs beyond what both sides have."""
         cone: set[Node] = set()
         pending = [end.node] if end.node.op else []

@@ -26,7 +26,7 @@ from graphshare.verification.compare import (
     tolerate_dtype,
     tolerate_other_program,
 )
-from graphshare.verification.region_plan import Changes, Cone, Pair, Plan, Planner, compute_part, place_of
+from graphshare.verification.region_plan import Changes, Cone, Pair, RegionPlan, Planner, compute_part, place_of
 
 _STEPS = 3  # operators after a value whose result may have its name on the other side
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
@@ -90,7 +90,7 @@ class Judge:
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         """``inputs`` has the name on the right of each input of the left model."""
         self._planner = Planner(left, right, heads, inputs)
-        self._plan: Plan | None = None
+        self._plan: RegionPlan | None = None
 
     def find_exact(self) -> RegionReport | None:
         """Return the report of two models of which every operator is exact; None where some are not."""
@@ -131,7 +131,7 @@ class _Walk:
         self._values: dict[Place, Any] = {}
         self._judged: dict[tuple[Place, Place], Region] = {}
 
-    def run(self, plan: Plan) -> tuple[Plan, list[Region]]:
+    def run(self, plan: RegionPlan) -> tuple[RegionPlan, list[Region]]:
         """Return the plan that was followed to its end, and what became of its regions."""
         while changes := self._follow(plan):
             changed = self._planner.make_plan(changes)
@@ -140,7 +140,7 @@ class _Walk:
             self._judged = {key: region for key, region in self._judged.items() if region}  # others may start elsewhere now
         return plan, [self._judged[_key(cone.ends[0])] for cone in plan.cones]
 
-    def _follow(self, plan: Plan) -> Changes:
+    def _follow(self, plan: RegionPlan) -> Changes:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
         changes = Changes()
         cones = [cone for cone in plan.cones if any(_key(end) not in self._judged for end in cone.ends)]
@@ -157,7 +157,7 @@ class _Walk:
                 self._values.pop(place, None)
         return changes
 
-    def _schedule(self, plan: Plan, cones: Sequence[Cone]) -> tuple[list[dict[Place, Entry]], dict[Place, int]]:
+    def _schedule(self, plan: RegionPlan, cones: Sequence[Cone]) -> tuple[list[dict[Place, Entry]], dict[Place, int]]:
         """Return which left values each region computes, for itself and for later ones, and which region uses a value last.
 
         No operator is computed for two regions, unless a later one needs another of its values.
@@ -181,7 +181,7 @@ class _Walk:
                     pending += [e for e in entry.node.inputs if e.node.op]
         return targets, uses
 
-    def _judge(self, plan: Plan, cone: Cone, targets: Mapping[Place, Entry], changes: Changes) -> Region | None:
+    def _judge(self, plan: RegionPlan, cone: Cone, targets: Mapping[Place, Entry], changes: Changes) -> Region | None:
         """Return what became of a region; None where ``changes`` has why the plan does not hold for it.
 
         Raises:
