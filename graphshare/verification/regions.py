@@ -26,7 +26,7 @@ from graphshare.verification.compare import (
     tolerate_dtype,
     tolerate_other_program,
 )
-from graphshare.verification.region_plan import Changes, Cone, Pair, RegionPlan, Planner, compute_part, place_of
+from graphshare.verification.region_plan import Changes, Cone, Pair, Planner, RegionPlan, compute_part, place_of
 
 _STEPS = 3  # operators after a value whose result may have its name on the other side
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
