@@ -139,5 +139,5 @@ def test_pairs_that_differ_are_not_exact(tmp_path: Path) -> None:
 
 @pytest.mark.large
 def test_many_pairs_that_differ_are_not_exact(tmp_path: Path) -> None:
-    seen = judge(10_000, tmp_path, first=1_000_000)
-    assert seen["exact"] >= 3_000, seen
+    seen = judge(2_500, tmp_path, first=1_000_000)
+    assert seen["exact"] >= 750, seen
