@@ -5,6 +5,7 @@ The reference is run, or was recorded; what is compared gets its inputs, and out
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
@@ -187,7 +188,7 @@ def _find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -
 
 def _is_inlined(statement: str) -> bool:
     """Whether a function is there on one side alone: its calls are in regions, beside what took their place."""
-    return statement.startswith("function ") and (statement.endswith(" and none") or " none and " in statement)
+    return re.fullmatch(r"function \S+ (\d+ nodes? and none|none and \d+ nodes?)", statement) is not None
 
 
 def _changes_value(difference: NodeDifference) -> bool:
