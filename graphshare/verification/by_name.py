@@ -129,13 +129,14 @@ class _Changes(msgspec.Struct, frozen=True, eq=False):
     """What differs between two models whose outputs are compared, in words.
 
     ``values`` are those of weights, functions and attributes, each with the name of an operator that it concerns, ``bodies``
-    the operators with other bodies: what was computed may not show them.
+    the operators with other bodies: what was computed may not show them. ``owners`` are the names of operators with bodies.
     """
 
     pairing: Pairing
     everything: Sequence[str]
     values: Sequence[tuple[str, str]]
     bodies: Sequence[NodeDifference]
+    owners: frozenset[str]
 
     def add_to(self, report: Report) -> Report:
         """Return a report with the changes, and with a stage that fails where one of them changed nothing that was computed."""
@@ -155,6 +156,8 @@ class _Changes(msgspec.Struct, frozen=True, eq=False):
         for body in (body for body in self.bodies if alike is None or body.left.name in alike):
             own = [layer.comparison.identical for layer in layers if layer.node in (body.left.name, body.right.name)]
             hidden += [body.describe()] if is_same or (own and all(own)) else []
+        regions = branch.regions[0].list_hidden(self.owners) if branch.regions and not hidden else ()
+        hidden += [f"{name!r}: its bodies differ" for name in regions]
         if hidden and report:
             summary = f"{len(hidden)} of {format_count(len(self.everything), 'difference')} changed nothing that was computed"
             stages.append(Stage("changes", "fails", summary, tuple(hidden)))
@@ -183,7 +186,8 @@ def _find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -
     values += [("", text) for text in pairing.statements if not text.startswith("operator set") and not _is_inlined(text)]
     values += [(each.left.name, each.describe()) for each in pairing.differences if _changes_value(each)]
     bodies = [each for each in pairing.differences if each.left.op == each.right.op and each.left.subgraphs]
-    return _Changes(pairing, (*pairing.describe(), *weights), values, bodies)
+    owners = frozenset(node.name for node in left.graph.nodes if node.subgraphs)
+    return _Changes(pairing, (*pairing.describe(), *weights), values, bodies, owners)
 
 
 def _is_inlined(statement: str) -> bool:

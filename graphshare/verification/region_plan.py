@@ -27,6 +27,8 @@ from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.extract import extract_entries
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
+FLOATS = frozenset(("float64", "float32", "float16", "bfloat16"))
+"""Dtypes that one value may have in two models."""
 _CANDIDATES = 16  # values that may be the one that has a name on the other side
 
 Pair = tuple[Entry, Entry]
@@ -265,7 +267,9 @@ class Planner:
             )
             if b is None or not is_free or place_of(a) in self._changes.closed:
                 continue
-            if not _have_other_shapes(left.find_parts(a)[1], right.find_parts(b)[1]):
+            (dtype, shape), (other, sizes) = left.find_parts(a), right.find_parts(b)
+            is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
+            if is_number and not _have_other_shapes(shape, sizes):
                 pairs.append((a, b))
         return pairs
 

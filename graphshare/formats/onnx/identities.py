@@ -83,8 +83,7 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
 
 def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> tuple[int, ...] | None:
     """Return the whole answer of a Shape or Size where that follows from the types."""
-    (entry,) = node.inputs
-    shape = _static_shape(types, (entry.node, entry.index))
+    shape = _static_shape(types, (node.inputs[0].node, node.inputs[0].index)) if node.inputs else None
     if shape is None:
         return None
     if node.op == "Size":
@@ -214,7 +213,7 @@ class _Call:
 
     def __init__(self, form: OnnxForm, node: Node, attributes: dict[str, Content], operands: list[int | None]) -> None:
         self.form, self.node, self.attributes, self.operands = form, node, attributes, operands
-        self.places = _list_places(node)
+        self.places = _list_places(node) or [None]
         self.least = 0
         self._move_attributes()
         self.version, self.defaults = form.find_version(node.op, self.least)
