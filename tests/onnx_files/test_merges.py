@@ -246,6 +246,6 @@ def test_large_models_take_little_memory(tmp_path: Path) -> None:
         run = subprocess.run(line, cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)), capture_output=True, check=False)
         assert run.returncode == 0, run.stderr.decode()
         assert int(run.stdout.splitlines()[-1]) < 200 << 10, words
-    assert (tmp_path / "pooled" / "weights.data").stat().st_size == 44 * (50 << 20) > 1 << 31
+    assert (tmp_path / "pooled" / "weights.data").stat().st_size == 12 * (50 << 20)
     for path in tmp_path.rglob("*.data"):
         path.unlink()
