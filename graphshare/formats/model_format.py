@@ -23,7 +23,7 @@ from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.terms import NormalForm, Place, TermTable
+from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
 from graphshare.ir.walk import Body
 
 _REPORTED = 20
@@ -308,17 +308,8 @@ class ModelFormat(ABC):
         """
         return iter(())
 
-    def make_normal_form(
-        self,
-        graph: Graph,
-        table: TermTable,
-        types: Mapping[Place, StaticType] = EMPTY,
-        computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY,
-    ) -> NormalForm | None:
-        """Return what terms the nodes of a graph are; None for a format without a normal form.
-
-        ``types`` are those that follow from its inputs, ``computed`` the values of constants: dtype, shape and bytes.
-        """
+    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts) -> NormalForm | None:
+        """Return what terms the nodes of a graph are; None for a format without a normal form."""
         return None
 
     def find_computable(

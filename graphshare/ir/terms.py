@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from graphshare.ir.compare import make_content_key
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from msgspec import Struct
+
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.walk import list_bodies, own_inputs, post_order
 
 Place = tuple[Node, int]
@@ -36,14 +37,18 @@ class TermTable:
         return number
 
 
+class Facts(Struct, frozen=True):
+    """What follows of a graph's values from its inputs alone, by place: ``types``, and as constants dtype, shape and bytes."""
+
+    types: Mapping[Place, Any] = EMPTY
+    computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY
+
+
 class NormalForm(ABC):
-    """What terms the nodes of one graph are; ``used`` counts the identities that made a term of another node.
+    """What terms the nodes of one graph are; ``used`` counts the identities that made a term of another node."""
 
-    This is the form without identities. ``values`` are constants that were computed, by place.
-    """
-
-    def __init__(self, graph: Graph, table: TermTable) -> None:
-        self.graph, self.table = graph, table
+    def __init__(self, table: TermTable) -> None:
+        self.table = table
         self.used: Counter[str] = Counter()
         self._drawn: Counter[Hashable] = Counter()
 
@@ -51,9 +56,9 @@ class NormalForm(ABC):
     def find_constant(self, node: Node) -> Hashable | None:
         """Return the content of a variable that has a value; None for an input."""
 
+    @abstractmethod
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         """Return the terms of the outputs of an operator, whose own inputs are ``operands``, with those of its ``bodies``."""
-        return self.number_outputs(node, "operator", make_content_key(node), tuple(operands), bodies)
 
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
         """Return the terms of all outputs of an operator with a key."""
@@ -113,4 +118,4 @@ class GraphTerms:
                 own = ("argument", depth, position) if content is None else ("constant", content)
                 terms[inner, 0] = self.form.table.number(*own)
             bodies.append((key, tuple([terms[head.node, head.index] for head in body.graph.heads])))
-        return tuple(bodies)
+        return tuple(sorted(bodies))  # a file may state them in any order

@@ -114,6 +114,12 @@ def own_inputs(node: Node) -> tuple[Entry, ...]:
     return node.inputs[: count_inputs(node)] if node.subgraphs else node.inputs
 
 
+def list_operands(node: Node) -> list[Entry | None]:
+    """Return the own inputs of a node by their positions in the file, None for those that are absent."""
+    entries, absent = iter(own_inputs(node)), node.details.absent
+    return [None if place in absent else next(entries) for place in range(count_inputs(node) + len(absent))]
+
+
 def list_bodies(node: Node) -> dict[str, Body]:
     """Return the subgraphs of a node by the names of their attributes; by position in a format without such names.
 

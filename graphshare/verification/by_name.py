@@ -5,13 +5,12 @@ The reference is run, or was recorded; what is compared gets its inputs, and out
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs, find_twins
+from graphshare.analysis.branches import find_twins
 from graphshare.analysis.name_lists import implied_variables, internals, output_name
 from graphshare.analysis.roles import Kind
 from graphshare.analysis.targets import resolve_targets
@@ -26,14 +25,13 @@ from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
 from graphshare.formats.model_format import find_format, has_kernels
-from graphshare.formats.params.lookup import compare_parameters
 from graphshare.formats.params.records import find_coarsest
-from graphshare.ir.compare import NodeDifference, Pairing, find_content_changes
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import consumers, post_order
+from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
+from graphshare.verification.changes import find_changes
 from graphshare.verification.compare import (
     Tolerance,
     allow_spread,
@@ -43,17 +41,15 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
-from graphshare.verification.pairing import SidePair, pair_names, pair_nodes
+from graphshare.verification.pairing import order_heads, pair_heads, pair_names
 from graphshare.verification.regions import Judge, RegionReport, tolerate_region
 from graphshare.verification.report import (
     OTHER_MODEL,
     BranchReport,
     Report,
     Stage,
-    exact_stage,
     layer_stage,
     region_stage,
-    structure_stage,
     value_stage,
 )
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, Runner, SessionRunner
@@ -105,100 +101,23 @@ def _compare_sessions(side: Checkpoint, other: Checkpoint, options: VerifyOption
     """Compare two models in onnxruntime, with ``layers`` by the names of all outputs, and report what else differs."""
     if options.layers and len(side.graph.heads) != len(other.graph.heads):
         return compare_graphs(other, side, options, name="the other graph")
-    changes = _find_changes(side, other, across_dtypes=bool(options.dtype))
+    changes = find_changes(side, other, across_dtypes=bool(options.dtype))
     if options.layers:
-        return changes.add_to(compare_graphs(other, side, options, name="the other graph"))
+        return changes.add_to(compare_graphs(other, side, options, name="the other graph"), options.coverage)
     is_same = changes.pairing and not changes.everything
     judge = None if is_same else make_judge(side, other)
-    return changes.add_to(
-        compare_models(side, other, options, inner=changes.pairing.pairs if changes.bodies else (), judge=judge)
-    )
+    report = compare_models(side, other, options, inner=changes.pairing.pairs if changes.bodies else (), judge=judge)
+    return changes.add_to(report, options.coverage)
 
 
 def make_judge(side: Checkpoint, other: Checkpoint) -> Judge:
     """Return what judges the regions of two models, whose outputs and inputs are paired as :func:`compare_models` does."""
-    heads = zip(side.graph.heads, _pair_heads(side, other)[1], strict=True)
+    heads = zip(side.graph.heads, pair_heads(side, other)[1], strict=True)
     inputs = [[node.name for node in each.graph.variables() if not node.details.holds_value] for each in (side, other)]
     shared = set(inputs[0]) & set(inputs[1])
     rest = [[name for name in names if name not in shared] for names in inputs]
     pairs = {**{name: name for name in shared}, **dict(zip(*rest, strict=False))}
     return Judge(side, other, list(heads), pairs)
-
-
-class _Changes(msgspec.Struct, frozen=True, eq=False):
-    """What differs between two models whose outputs are compared, in words.
-
-    ``values`` are those of weights, functions and attributes, each with the name of an operator that it concerns, ``bodies``
-    the operators with other bodies: what was computed may not show them. ``owners`` are the names of operators with bodies.
-    """
-
-    pairing: Pairing
-    everything: Sequence[str]
-    values: Sequence[tuple[str, str]]
-    bodies: Sequence[NodeDifference]
-    owners: frozenset[str]
-
-    def add_to(self, report: Report) -> Report:
-        """Return a report with the changes, and with a stage that fails where one of them changed nothing that was computed."""
-        (branch,) = report.branches
-        if branch.regions and not branch.regions[0].regions:
-            exact = msgspec.structs.replace(branch, stages=(exact_stage(branch.regions[0]), *branch.stages))
-            return msgspec.structs.replace(report, branches=(exact,))
-        structure = structure_stage(self.pairing)
-        if self.everything:
-            summary = f"{format_count(len(self.everything), 'difference')}, so values alone are compared"
-            structure = Stage("structure", "skipped", summary, tuple(self.everything))
-        stages = [structure, *branch.stages]
-        layers = [layer for values in branch.rounds for layer in values.layers]
-        is_same = all(output.comparison.identical for values in branch.rounds for output in values.outputs)
-        alike = branch.regions[0].list_alike() if branch.regions else None
-        hidden = [text for name, text in self.values if alike is None or not name or name in alike] if is_same else []
-        for body in (body for body in self.bodies if alike is None or body.left.name in alike):
-            own = [layer.comparison.identical for layer in layers if layer.node in (body.left.name, body.right.name)]
-            hidden += [body.describe()] if is_same or (own and all(own)) else []
-        regions = branch.regions[0].list_hidden(self.owners) if branch.regions and not hidden else ()
-        hidden += [f"{name!r}: its bodies differ" for name in regions]
-        if hidden and report:
-            summary = f"{len(hidden)} of {format_count(len(self.everything), 'difference')} changed nothing that was computed"
-            stages.append(Stage("changes", "fails", summary, tuple(hidden)))
-            report = msgspec.structs.replace(report, notes=(*report.notes, "`feeds` gives inputs that show the other changes"))
-        return msgspec.structs.replace(report, branches=(msgspec.structs.replace(branch, stages=tuple(stages)),))
-
-
-def _find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -> _Changes:
-    """Return what differs between two models, whose outputs are paired as :func:`compare_models` does.
-
-    With ``across_dtypes`` weights of unlike dtypes are not a difference.
-    """
-    _, heads = _pair_heads(left, right)
-    pairing = pair_nodes(HeadPairs("", OTHER_MODEL, tuple(left.graph.heads), tuple(heads)), left, right)
-    sides = SidePair(left, right)
-    parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
-    compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
-    different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
-    weights = [f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different]
-    users = consumers(node for node in left.graph.nodes if node.op)
-    values = [
-        (user.name, text)
-        for p, text in zip(different, weights, strict=True)
-        for user, _ in users.get(p.left, ((p.left, 0),))[:1]
-    ]
-    values += [("", text) for text in pairing.statements if not text.startswith("operator set") and not _is_inlined(text)]
-    values += [(each.left.name, each.describe()) for each in pairing.differences if _changes_value(each)]
-    bodies = [each for each in pairing.differences if each.left.op == each.right.op and each.left.subgraphs]
-    owners = frozenset(node.name for node in left.graph.nodes if node.subgraphs)
-    return _Changes(pairing, (*pairing.describe(), *weights), values, bodies, owners)
-
-
-def _is_inlined(statement: str) -> bool:
-    """Whether a function is there on one side alone: its calls are in regions, beside what took their place."""
-    return re.fullmatch(r"function \S+ (\d+ nodes? and none|none and \d+ nodes?)", statement) is not None
-
-
-def _changes_value(difference: NodeDifference) -> bool:
-    """Whether an operator has another value of an attribute; one that is stated on one side alone may be the default."""
-    changes = list(find_content_changes(difference.left, difference.right))
-    return changes != [] and all(c.what == "attribute" and c.old is not None and c.new is not None for c in changes)
 
 
 def verify_recorded(side: Checkpoint, recorded: Mapping[str, Array], options: VerifyOptions, *, name: str) -> Report:
@@ -314,7 +233,7 @@ def compare_models(
         RefusedError: the models have different numbers of inputs or outputs, or other fixed sizes of an input; inputs cannot be
             drawn, or are not computed.
     """
-    outputs, heads = _pair_heads(side, other)
+    outputs, heads = pair_heads(side, other)
     left = SessionPart(side.graph, side.graph.heads, side.parameter_file, side.where)
     right = SessionPart(other.graph, heads, other.parameter_file, other.where)
     inputs = pair_names(list(left.session.inputs), list(right.session.inputs), "input")
@@ -412,7 +331,7 @@ def _pair_outputs(model: Checkpoint, graph: Checkpoint) -> tuple[Sequence[str], 
     names = [output_name(entry) for entry in model.graph.heads]
     own = unique_names([output_name(entry) for entry in graph.graph.heads])
     if set(names) == set(own):
-        return (), _order_heads(model.graph, own)
+        return (), order_heads(model.graph, own)
     if all(_names_output(graph.graph, name) for name in names):
         return names, model.graph.heads
     if len(names) == len(own):
@@ -426,19 +345,6 @@ def _names_output(graph: Graph, name: str) -> bool:
         return len(resolve_targets([name], graph.nodes, option="`upto`")) == 1
     except RefusedError:
         return False
-
-
-def _pair_heads(left: Checkpoint, right: Checkpoint) -> tuple[dict[str, str], list[Entry]]:
-    """Return the names of the heads on the right for those on the left, and the right heads in the order of the left ones."""
-    names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
-    outputs = pair_names(names, others, "output")
-    return outputs, _order_heads(right.graph, list(outputs.values()))
-
-
-def _order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
-    """Return the heads of a graph in the order of their ``names``."""
-    heads = {output_name(entry): entry for entry in graph.heads}
-    return [heads[name] for name in names]
 
 
 def _spread(options: VerifyOptions, graph: Graph, own: Collection[str] = ()) -> VerifyOptions:

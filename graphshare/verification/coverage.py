@@ -33,6 +33,10 @@ class BodyCoverage:
             for name, entry in entries.items():
                 self._taken.setdefault(name, set()).add(sides[entry.node, entry.index])
 
+    def list_taken(self, *, both: bool) -> frozenset[str]:
+        """Return the names of the Ifs of which both bodies were computed, or one alone."""
+        return frozenset(name for name, sides in self._taken.items() if (len(sides) > 1) is both)
+
     def describe(self) -> Iterator[str]:
         """Yield notes on the Ifs of which one body was not computed, and on how many were."""
         for side, word in ((True, "then"), (False, "else")):

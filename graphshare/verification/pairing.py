@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
+from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
@@ -114,6 +115,19 @@ def pair_names(left: Sequence[str], right: Sequence[str], noun: str) -> dict[str
         counts = f"{format_count(len(left), noun)} ({format_names(left, 4)}) and {len(right)} ({format_names(right, 4)})"
         raise RefusedError(Fault(f"the models have {counts}", hint="`graphshare extract` cuts out what both have"))
     return dict(zip(left, left if set(left) == set(right) else right, strict=True))
+
+
+def pair_heads(left: Checkpoint, right: Checkpoint) -> tuple[dict[str, str], list[Entry]]:
+    """Return the names of the heads on the right for those on the left, and the right heads in the order of the left ones."""
+    names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
+    outputs = pair_names(names, others, "output")
+    return outputs, order_heads(right.graph, list(outputs.values()))
+
+
+def order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
+    """Return the heads of a graph in the order of their ``names``."""
+    heads = {output_name(entry): entry for entry in graph.heads}
+    return [heads[name] for name in names]
 
 
 class SidePair:

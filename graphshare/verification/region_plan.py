@@ -18,16 +18,17 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import convert_inputs
-from graphshare.formats.model_format import StaticType, find_format
-from graphshare.ir.graph import EMPTY, Entry, Node
-from graphshare.ir.terms import GraphTerms, Place, TermTable
+from graphshare.formats.model_format import find_format
+from graphshare.formats.params.records import PRECISIONS
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.extract import extract_entries
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
-FLOATS = frozenset(("float64", "float32", "float16", "bfloat16"))
+FLOATS = frozenset(PRECISIONS)
 """Dtypes that one value may have in two models."""
 _CANDIDATES = 16  # values that may be the one that has a name on the other side
 
@@ -49,7 +50,8 @@ def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Mapping[Pl
     """
     format_ = find_format(model.graph)
     cuts = {place: output_name(Entry(*place)) for place in values if place[0].op}
-    inputs = {place: format_.make_input(name, str(values[place].dtype), values[place].shape) for place, name in cuts.items()}
+    dtypes = {place: "string" if values[place].dtype.kind == "O" else str(values[place].dtype) for place in cuts}
+    inputs = {place: format_.make_input(name, dtypes[place], values[place].shape) for place, name in cuts.items()}
     part = extract_entries(model.graph, targets, cuts=cuts, inputs=inputs).graph
     session = SessionPart(part, part.heads, model.parameter_file, model.where, optimize=False)
     named = {cuts.get(place, place[0].name): value for place, value in values.items()}
@@ -68,17 +70,17 @@ class Side:
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
-        self.types: Mapping[Place, StaticType] = EMPTY
-        self.computed: dict[Place, tuple[str, tuple[int, ...], bytes]] = {}
+        self.facts = Facts()
         self._heads = tuple(heads)
 
     def read_facts(self) -> None:
         """Infer types from the inputs, and compute constants; none where onnxruntime refuses it."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
-        self.types = format_.find_types(graph, entries, independent=True)
+        types = format_.find_types(graph, entries, independent=True)
+        self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self._heads)
-        found, sizes = format_.find_computable(part, self.types)
+        found, sizes = format_.find_computable(part, types)
         fed = {place: np.array(value[0] if place[0].op == "Size" else value, np.int64) for place, value in sizes.items()}
         wanted = [entry for entry in found if self._count_bytes(entry) <= _COMPUTED_BYTES]
         try:
@@ -89,11 +91,12 @@ class Side:
         arrays = {
             place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
         }
-        self.computed = {place: (str(x.dtype), x.shape, np.ascontiguousarray(x).tobytes()) for place, x in arrays.items()}
+        computed = {place: (str(x.dtype), x.shape, np.ascontiguousarray(x).tobytes()) for place, x in arrays.items()}
+        self.facts = Facts(types, computed)
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:
         """Return the dtype and the shape of a value, each None where it is not known."""
-        kind = self.types.get(place_of(entry))
+        kind = self.facts.types.get(place_of(entry))
         return (None, None) if kind is None else kind.parts
 
     def _count_bytes(self, entry: Entry) -> int:
@@ -109,7 +112,7 @@ class Cone(msgspec.Struct, eq=False):
     right: tuple[Node, ...]
 
 
-class Changes(msgspec.Struct, eq=False):
+class PlanChanges(msgspec.Struct, eq=False):
     """What makes another plan: left values that end no region, or do not pass between sessions, and facts of right ones.
 
     ``dtypes`` are those on the right where they differ; ``moved`` has the right value that a left one is, under another name.
@@ -120,15 +123,14 @@ class Changes(msgspec.Struct, eq=False):
     dtypes: dict[Place, str] = msgspec.field(default_factory=dict)
     moved: dict[Place, Entry] = msgspec.field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        return bool(self.banned or self.closed or self.dtypes or self.moved)
-
-    def add(self, other: Changes) -> None:
-        """Add those of another one."""
+    def add(self, other: PlanChanges) -> bool:
+        """Add those of another one; return whether there were new ones."""
+        before = [len(each) for each in (self.banned, self.closed, self.dtypes, self.moved)]
         self.banned |= other.banned
         self.closed |= other.closed
         self.dtypes |= other.dtypes
         self.moved |= other.moved
+        return before != [len(each) for each in (self.banned, self.closed, self.dtypes, self.moved)]
 
 
 class RegionPlan(msgspec.Struct, eq=False):
@@ -164,7 +166,7 @@ class Planner:
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
         self._inputs = {other: name for name, other in inputs.items()}
-        self._changes = Changes()
+        self._changes = PlanChanges()
         self._consumers = consumers(self.sides[0].nodes)
 
     def name_input(self, node: Node) -> str:
@@ -184,15 +186,14 @@ class Planner:
             after.update({place_of(e): e for node in pending for e in islice(visible_outputs(node), 1)})
         return list(after.values())[:_CANDIDATES]
 
-    def make_plan(self, changes: Changes | None = None) -> RegionPlan | None:
+    def learn(self, changes: PlanChanges) -> bool:
+        """Keep changes for the next plan; return whether there were new ones."""
+        return self._changes.add(changes)
+
+    def make_plan(self) -> RegionPlan | None:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
-        if changes is not None:
-            self._changes.add(changes)
         table = TermTable()
-        forms = [
-            find_format(side.model.graph).make_normal_form(side.model.graph, table, side.types, side.computed)
-            for side in self.sides
-        ]
+        forms = [find_format(side.model.graph).make_normal_form(side.model.graph, table, side.facts) for side in self.sides]
         if forms[0] is None or forms[1] is None:
             return None
         left = GraphTerms(forms[0], lambda node: (node.name, self.sides[0].dtypes.get(node)))

@@ -16,6 +16,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.formats.params.comparison import Comparison
+from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
@@ -26,10 +27,9 @@ from graphshare.verification.compare import (
     tolerate_dtype,
     tolerate_other_program,
 )
-from graphshare.verification.region_plan import FLOATS, Changes, Cone, Pair, Planner, RegionPlan, compute_part, place_of
+from graphshare.verification.region_plan import FLOATS, Cone, Pair, PlanChanges, Planner, RegionPlan, compute_part, place_of
 
 _STEPS = 3  # operators after a value whose result may have its name on the other side
-_FLOATS = ("float64", "float32", "float16", "bfloat16")
 Tolerate = Callable[[Any, Any], Tolerance]
 """Returns the tolerance of a value and what is wanted of it."""
 
@@ -79,10 +79,14 @@ class RegionReport(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return all(self.regions)
 
-    def list_hidden(self, owners: frozenset[str]) -> list[str]:
-        """Return which of ``owners`` are in a region of the same operators and bits on both sides, which hide what differs."""
+    def list_hidden(self) -> frozenset[str]:
+        """Return the names of operators in regions of the same operators and bits on both sides, which hide what differs."""
         same = [each for each in self.regions if each.is_alike and each.comparison is not None and each.comparison.identical]
-        return [node.name for region in same for node in region.nodes if node.name in owners]
+        return frozenset(node.name for region in same for node in region.nodes)
+
+    def list_operators(self) -> frozenset[str]:
+        """Return the names of all operators of the original that are in regions."""
+        return frozenset(node.name for region in self.regions for node in region.nodes)
 
     def list_alike(self) -> frozenset[str]:
         """Return the names of operators of the original that are in a region with the same operators on both sides."""
@@ -138,16 +142,18 @@ class _Walk:
 
     def run(self, plan: RegionPlan) -> tuple[RegionPlan, list[Region]]:
         """Return the plan that was followed to its end, and what became of its regions."""
-        while changes := self._follow(plan):
-            changed = self._planner.make_plan(changes)
+        while self._planner.learn(self._follow(plan)):  # each time of a value of which nothing was known
+            changed = self._planner.make_plan()
             assert changed is not None
             plan = changed
             self._judged = {key: region for key, region in self._judged.items() if region}  # others may start elsewhere now
-        return plan, [self._judged[_key(cone.ends[0])] for cone in plan.cones]
+        unknown = "what it computes is another value in each plan"
+        keys = [(cone, _key(cone.ends[0])) for cone in plan.cones]
+        return plan, [self._judged[key] if key in self._judged else _make_region(cone, reason=unknown) for cone, key in keys]
 
-    def _follow(self, plan: RegionPlan) -> Changes:
+    def _follow(self, plan: RegionPlan) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
-        changes = Changes()
+        changes = PlanChanges()
         cones = [cone for cone in plan.cones if any(_key(end) not in self._judged for end in cone.ends)]
         targets, last_uses = self._schedule(plan, cones)
         for number, cone in enumerate(cones):
@@ -186,7 +192,7 @@ class _Walk:
                     pending += [e for e in entry.node.inputs if e.node.op]
         return targets, uses
 
-    def _judge(self, plan: RegionPlan, cone: Cone, targets: Mapping[Place, Entry], changes: Changes) -> Region | None:
+    def _judge(self, plan: RegionPlan, cone: Cone, targets: Mapping[Place, Entry], changes: PlanChanges) -> Region | None:
         """Return what became of a region; None where ``changes`` has why the plan does not hold for it.
 
         Raises:
@@ -275,8 +281,7 @@ def tolerate_region(dtype: str, atol: float, rtol: float) -> Tolerate:
     """Return what returns the tolerance of an end: by ``dtype`` if it is chosen, else by the less precise one of its values."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
-        dtypes = [str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray)]
-        coarsest = dtype or next((name for name in reversed(_FLOATS) if name in dtypes), "")
+        coarsest = dtype or find_coarsest(str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray))
         if dtype or coarsest in ("float16", "bfloat16"):
             return tolerate_dtype(coarsest, atol, rtol)
         return tolerate_other_program(atol, rtol)

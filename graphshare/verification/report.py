@@ -109,6 +109,9 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             }:
                 fate = "will drift" if any(b.training and b.training.drifting for b in self.branches) else "has copies"
                 return f"NOT TIED: {', '.join(branch for _, branch in failed)} {fate}"
+            unjudged = [each for b in self.branches for r in b.regions for each in r.regions if not each]
+            if {name for name, _ in failed} <= {"changes", "regions"} and unjudged and all(each.reason for each in unjudged):
+                return f"NOT PROVED: the values are equal, and {format_count(len(unjudged), 'region')} could not be judged"
             if {name for name, _ in failed} == {"changes"}:
                 return "NOT PROVED: the values are equal, and what differs between the models changed none of them"
             return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"

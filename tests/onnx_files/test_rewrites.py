@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,7 +12,9 @@ import pytest
 from onnx import numpy_helper
 
 import graphshare as gs
-from graphshare.verification.report import BranchReport
+from graphshare.errors import Fault, InputError
+from graphshare.verification import region_plan, regions
+from graphshare.verification.report import BranchReport, Report
 
 _RNG = np.random.default_rng(0)
 _EPSILON = 1e-3
@@ -84,12 +87,28 @@ LATER_SUMS = """sums (float[1, 4, 4] data) => (float[4] out) {
   narrow = Squeeze (sum, outer_axes)
   out = Exp (narrow)
 }"""
+SWITCH = """switch (float[2, 3] data, int64 n) => (float[2, 3] out) {
+  is_three = Equal (n, three)
+  out = If (is_three) <
+    then_branch = yes () => (float[2, 3] p) { p = Add (data, data) },
+    else_branch = no () => (float[2, 3] q) { h = Neg (data) q = Exp (h) }>
+}"""
+DOUBLED = SWITCH.replace("Add (data, data)", "Mul (data, two)")
+SWITCH_WEIGHTS = {"three": np.array(3), "two": np.array(2, np.float32)}
+WORDS = """words (string[3] data, float[3] more) => (string[3] out, float[3] sum) {
+  same = StringConcat (data, data)
+  out = StringConcat (same, suffix)
+  sum = Neg (more)
+}"""
+
 AXES = {"last_axis": np.array([2], np.int64), "outer_axes": np.array([0, 2], np.int64)}
 
 MODELS = {
     "stem": parse(STEM, NORMALIZED, 17),
     "scores": parse(SCORES, {"matrix": MATRIX}, 17),
     "sums": parse(SUMS, {}, 12),
+    "switch": parse(SWITCH, SWITCH_WEIGHTS, 17),
+    "words": parse(WORDS, {"suffix": np.array(["s"], object)}, 20),
 }
 EXACT = {
     "Identity and Dropout removed, defaults stated": ("stem", parse(SLIM_STEM, NORMALIZED, 17)),
@@ -116,13 +135,18 @@ FAULTS = {
 }  # fmt: skip
 
 
-def judge(name: str, rewrite: onnx.ModelProto, folder: Path) -> BranchReport:
+def verify(name: str, rewrite: onnx.ModelProto, folder: Path, **settings: Any) -> Report:
     """Return the report of a rewrite beside its original."""
     original, other = folder / "original.onnx", folder / "rewrite.onnx"
     onnx.save(MODELS[name], original)
     onnx.save(rewrite, other)
     onnx.checker.check_model(str(other), full_check=True)
-    (branch,) = gs.verify(original, against=other, values_only=True).branches
+    return gs.verify(original, against=other, values_only=True, **settings)
+
+
+def judge(name: str, rewrite: onnx.ModelProto, folder: Path) -> BranchReport:
+    """Return what one round of a rewrite reports."""
+    (branch,) = verify(name, rewrite, folder).branches
     return branch
 
 
@@ -152,4 +176,50 @@ def test_a_fault_is_named_with_its_region(case: str, tmp_path: Path) -> None:
     assert not branch
     (stage,) = (stage for stage in branch.stages if stage.name == "regions")
     assert stage.verdict == "fails"
+    assert "DIFFER" in stage.summary
     assert repr(node) in stage.details[1]
+
+
+def test_a_body_that_was_not_computed_is_not_proved(tmp_path: Path) -> None:
+    """Both bodies of one rewrite are right; in the other one the body that is not taken at first has a fault."""
+    rewrite = parse(DOUBLED, SWITCH_WEIGHTS, 17)
+    once = verify("switch", rewrite, tmp_path)
+    assert once.verdict.startswith("NOT PROVED"), once.verdict
+    assert once.branches[0].stages[-1].details[-1] == "'out': subgraph then_branch: 'p' and 'p': operators Add and Mul"
+    twice = verify("switch", rewrite, tmp_path, rounds=2)
+    assert twice, twice.verdict
+    assert twice.notes[-1] == "bodies computed: 2 of 2"
+    faulty = [parse(DOUBLED.replace(a, b), SWITCH_WEIGHTS, 17) for a, b in (("Exp (h)", "Tanh (h)"), ("two)", "three_more)"))]
+    faulty[1].graph.initializer.append(numpy_helper.from_array(np.array(3, np.float32), "three_more"))
+    for model in faulty:
+        assert not verify("switch", model, tmp_path)
+        assert verify("switch", model, tmp_path, rounds=2).verdict.startswith("NOT EQUAL")
+
+
+def test_texts_pass_between_regions(tmp_path: Path) -> None:
+    branch = judge("words", parse(WORDS, {"suffix": np.array(["t"], object)}, 20), tmp_path)
+    (region,) = branch.regions[0].regions
+    assert [str(node) for node in region.nodes] == ["StringConcat 'out'"]
+    assert region.comparison is not None, region.reason
+    assert not region
+
+
+def test_regions_that_are_not_judged_prove_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise InputError(Fault("onnxruntime has no kernel"))
+
+    monkeypatch.setattr(regions, "compute_part", refuse)
+    report = verify("stem", FUSED["BatchNormalization folded into Conv"][1], tmp_path)
+    assert report.verdict == "NOT PROVED: the values are equal, and 1 region could not be judged"
+    assert not report
+
+
+def test_plans_end_where_nothing_new_is_learned(tmp_path: Path) -> None:
+    path = tmp_path / "original.onnx"
+    onnx.save(MODELS["stem"], path)
+    model = gs.load(path)
+    planner = region_plan.Planner(model, model, [(head, head) for head in model.graph.heads], {"data": "data"})
+    place = region_plan.place_of(model.graph.heads[0])
+    assert planner.learn(region_plan.PlanChanges(banned={place}))
+    assert not planner.learn(region_plan.PlanChanges(banned={place}))
+    assert not planner.learn(region_plan.PlanChanges())

@@ -27,7 +27,7 @@ from graphshare.formats.onnx.write import encode_graph_file, list_as_read
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.terms import NormalForm, Place, TermTable
+from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
 from graphshare.ir.walk import Body
 
 
@@ -146,16 +146,10 @@ class OnnxFormat(ModelFormat):
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
         return find_integers(graph)
 
-    def make_normal_form(
-        self,
-        graph: Graph,
-        table: TermTable,
-        types: Mapping[Place, StaticType] = EMPTY,
-        computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY,
-    ) -> NormalForm:
+    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts) -> NormalForm:
         from graphshare.formats.onnx.identities import OnnxForm  # start-up: only models that are not alike need it
 
-        return OnnxForm(graph, table, types, computed)
+        return OnnxForm(graph, table, facts)
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]

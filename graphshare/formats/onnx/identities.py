@@ -19,11 +19,11 @@ from graphshare.formats.onnx.stored import find_stored, source_of
 from graphshare.formats.onnx.tensors import dtype_code
 from graphshare.formats.onnx.values import Content, StoredValue, read_attribute, read_sparse_tensor, read_tensor, shorten
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.terms import NormalForm, Place, TermTable
-from graphshare.ir.walk import count_inputs, post_order
+from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
+from graphshare.ir.walk import list_operands, post_order
 
-_INT, _TENSOR_VALUE, _FLOATS, _INTS, _TEXTS = 3, 5, 7, 8, 9  # fields of an AttributeProto
-_INT64, _FLOAT32, _BOOL = 7, 1, 9
+_FLOAT, _INT, _TENSOR_VALUE, _FLOATS, _INTS = 2, 3, 5, 7, 8  # fields of an AttributeProto
+_FLOAT32, _INT32, _INT64, _BOOL = 1, 6, 7, 9  # ONNX's numbers of dtypes
 _ONES, _ZEROS = ("strides", "dilations"), ("pads", "output_padding")
 _WINDOWS = frozenset(("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv"))
 _DRAWS = frozenset(
@@ -102,20 +102,11 @@ def _static_shape(types: Mapping[Place, StaticType], place: Place) -> tuple[int,
 
 
 class OnnxForm(NormalForm):
-    """The normal form of a model. ``types`` are those of its values, ``computed`` the values of constants, by place.
+    """The normal form of a model. The fewer ``facts``, the fewer nodes are found to be the same."""
 
-    Without ``types`` fewer nodes are found to be the same.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        table: TermTable,
-        types: Mapping[Place, StaticType] = EMPTY,
-        computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY,
-    ) -> None:
-        super().__init__(graph, table)
-        self._types, self._computed = types, computed
+    def __init__(self, graph: Graph, table: TermTable, facts: Facts) -> None:
+        super().__init__(table)
+        self._types, self._computed = facts.types, facts.computed
         self._opsets = source_of(graph).opsets
         self._functions = {key: function.span.read() for key, function in list_functions(graph).items()}
         self._shapes: dict[int, tuple[int, ...]] = {}
@@ -133,7 +124,10 @@ class OnnxForm(NormalForm):
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         domain, key = node.details.domain, key_of_call(node)
-        places = self._place(node, operands)
+        entries, terms = list_operands(node), iter(operands)
+        places = [None if entry is None else next(terms) for entry in entries]
+        while places and places[-1] is None:  # one that is absent at the end is one that is not there
+            places.pop()
         if domain or key in self._functions:
             own = tuple(sorted(self._functions.items())) if key in self._functions else ()
             stated = tuple(sorted(self._list_attributes(node).items()))
@@ -145,17 +139,17 @@ class OnnxForm(NormalForm):
         attributes = self._list_attributes(node)
         if node.op == "Constant" and (content := _read_constant(attributes)) is not None:
             return [self.table.number("constant", content)]
-        call_ = _Call(self, node, attributes, places)
+        operator = _Call(self, node, attributes, places)
         rule = _RULES.get(node.op)
-        same = rule(call_) if rule is not None else None
+        same = rule(operator) if rule is not None else None
         if same is not None:
-            rest = self.number_outputs(node, *call_.key(bodies)) if (node.num_outputs or 1) > 1 else [same]
+            rest = self.number_outputs(node, *operator.key(bodies)) if (node.num_outputs or 1) > 1 else [same]
             return [same, *rest[1:]]
-        terms = self.number_outputs(node, *call_.key(bodies))
+        outputs = self.number_outputs(node, *operator.key(bodies))
         shape = _static_shape(self._types, (node, 0))
         if shape is not None:
-            self._shapes.setdefault(terms[0], shape)
-        return terms
+            self._shapes.setdefault(outputs[0], shape)
+        return outputs
 
     def find_shape(self, place: Place) -> tuple[int, ...] | None:
         """Return the shape of a value where it follows from the inputs."""
@@ -175,7 +169,7 @@ class OnnxForm(NormalForm):
     def read_integers(self, term: int | None) -> list[int] | None:
         """Return the numbers of a small constant of int64 or int32."""
         key = self.table.keys[term] if term is not None else ("absent",)
-        if key[0] != "constant" or key[1][0] not in (_INT64, 6) or len(key[1][2]) != 1:
+        if key[0] != "constant" or key[1][0] not in (_INT64, _INT32) or len(key[1][2]) != 1:
             return None
         data, width = key[1][2][0], 8 if key[1][0] == _INT64 else 4
         return [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)]
@@ -198,22 +192,13 @@ class OnnxForm(NormalForm):
         values = node.details.values
         return {name: value.content for name, value in values.items() if isinstance(value, StoredValue)}
 
-    def _place(self, node: Node, operands: Sequence[int]) -> list[int | None]:
-        """Return operands by their positions, None for those that are absent."""
-        terms, absent = iter(operands), node.details.absent
-        count = count_inputs(node) + len(absent)
-        places = [None if position in absent else next(terms) for position in range(count)]
-        while places and places[-1] is None:
-            places.pop()
-        return places
-
 
 class _Call:
     """An operator of ONNX's own as a rule sees it: attributes by content, operands by position."""
 
     def __init__(self, form: OnnxForm, node: Node, attributes: dict[str, Content], operands: list[int | None]) -> None:
         self.form, self.node, self.attributes, self.operands = form, node, attributes, operands
-        self.places = _list_places(node) or [None]
+        self.places = [None if entry is None else (entry.node, entry.index) for entry in list_operands(node)] or [None]
         self.least = 0
         self._move_attributes()
         self.version, self.defaults = form.find_version(node.op, self.least)
@@ -325,18 +310,10 @@ class _Call:
             return table.number("constant", (_FLOAT32, (_count_bytes(parts[_FLOATS]) // 4,), parts[_FLOATS]))
         if self.form.find_dtype(self.places[0]) != "float32":  # type: ignore[arg-type]
             return None
-        return table.number("constant", (_FLOAT32, (), (parts.get(2, bytes(4)),)))
+        return table.number("constant", (_FLOAT32, (), (parts.get(_FLOAT, bytes(4)),)))
 
     def _number_zero(self) -> int:
         return self.form.table.number("constant", (_FLOAT32, (), (bytes(4),)))
-
-
-def _list_places(node: Node) -> list[Place | None]:
-    """Return where the operands of a node are from, by position."""
-    entries, absent = iter(node.inputs), node.details.absent
-    count = count_inputs(node) + len(absent)
-    each = (None if position in absent else next(entries) for position in range(count))
-    return [None if entry is None else (entry.node, entry.index) for entry in each]
 
 
 def _drop_identity(call: _Call) -> int | None:
@@ -449,7 +426,7 @@ def _read_constant(attributes: Mapping[str, Content]) -> Hashable | None:
         data = parts.get(_INTS, (b"",)) if name == "value_ints" else (parts.get(_INT, 0).to_bytes(8, "little", signed=True),)
         return _INT64, (_count_bytes(data) // 8,) if name == "value_ints" else (), data
     if name in ("value_float", "value_floats"):
-        data = parts.get(_FLOATS, (b"",)) if name == "value_floats" else (parts.get(2, bytes(4)),)
+        data = parts.get(_FLOATS, (b"",)) if name == "value_floats" else (parts.get(_FLOAT, bytes(4)),)
         return _FLOAT32, (_count_bytes(data) // 4,) if name == "value_floats" else (), data
     return None
 

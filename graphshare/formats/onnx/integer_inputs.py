@@ -11,6 +11,7 @@ from graphshare.formats.onnx.types import read_type
 from graphshare.formats.onnx.wire import scan
 from graphshare.formats.params.records import ITEM_SIZES
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import list_operands
 
 _PASSED_ON = frozenset(("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Tile"))
 _SELECTED = _PASSED_ON | {"Gather", "GatherElements", "Slice"}
@@ -55,7 +56,7 @@ def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapp
     graphs = [graph]
     for each in graphs:  # which grows by the bodies
         for node in (node for node in each.nodes if not node.details.domain):
-            yield node, _list_operands(node, outer), outer
+            yield node, [None if entry is None else _follow(entry, outer) for entry in list_operands(node)], outer
             captures = [variable for body in node.subgraphs for variable in body.captures]
             for variable, entry in zip(reversed(captures), reversed(node.inputs), strict=False):
                 outer[variable, 0] = _follow(entry, outer)
@@ -69,13 +70,6 @@ def _find_origins(entry: Entry | None, origins: Mapping[Key, Sequence[str]]) -> 
 def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
     """Return the value itself of what a body captures."""
     return outer.get((entry.node, entry.index), entry)
-
-
-def _list_operands(node: Node, outer: Mapping[Key, Entry]) -> list[Entry | None]:
-    """Return the inputs of a node by their positions, None for those that are absent."""
-    entries = iter(node.inputs)
-    absent = node.details.absent
-    return [None if place in absent else _follow(next(entries), outer) for place in range(len(node.inputs) + len(absent))]
 
 
 def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Key, Entry]) -> Iterator[tuple[int, Integers]]:
