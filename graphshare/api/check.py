@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable
 
 from graphshare.arguments import Natural, Positive
-from graphshare.checkpoint.arguments import Names, Shapes, as_names, as_path, as_shapes
 from graphshare.checkpoint.folder import Sieve
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Names, Shapes, StrPath, as_names, as_path, as_shapes
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.check import check as check_targets
 from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphshare.arguments import Natural
-from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, find_roles
+from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names, find_roles
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles, find_roles
 from graphshare.checkpoint.folder import Sieve, find_models
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import (
+    Model,
+    Names,
+    Shapes,
+    StrPath,
+    as_checkpoint,
+    as_names,
+    as_shapes,
+    check_roles,
+    find_roles,
+)
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from graphshare.arguments import Text
-from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
 from graphshare.checkpoint.map_file import (
     MapEntry,
     MapFile,

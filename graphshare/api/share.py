@@ -9,8 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from graphshare.arguments import Text
-from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, check_roles
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names, check_roles
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals

@@ -11,9 +11,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import find_odd_variables, implied_variables
+from graphshare.analysis.name_lists import find_odd_variables, implied_variables, resolve_targets
 from graphshare.analysis.roles import Role, implied_role
-from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite

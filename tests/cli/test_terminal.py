@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from benchmarks.sources import chain
-from graphshare.cli.app import COMMANDS, cli
 from graphshare.cli.command import examples_of
-from graphshare.cli.progress import Bar
+from graphshare.cli.console import Bar
+from graphshare.cli.main import COMMANDS, cli
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
 from tests.surroundings import mark_everyday
 

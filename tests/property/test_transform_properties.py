@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphshare.analysis.targets import resolve_targets
+from graphshare.analysis.name_lists import resolve_targets
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import check_written

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from graphshare.api.check import check_options
-from graphshare.checkpoint.arguments import Shapes
 from graphshare.checkpoint.folder import Sieve
+from graphshare.checkpoint.load import Shapes
 from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline
 from graphshare.checks.check import check as check_targets

@@ -12,8 +12,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
-from graphshare.cli.output import write_result
-from graphshare.cli.summary import say_branches
+from graphshare.cli.output import say_branches, write_result
 from graphshare.errors import DisprovedError, Fault
 from graphshare.rewrite.choices import ModeOrBatch
 

@@ -12,9 +12,8 @@ import msgspec
 from graphshare.api.foreach import foreach
 from graphshare.cli import options
 from graphshare.cli.command import Command
-from graphshare.cli.console import align, is_quiet, put, put_json_text, put_text, say
+from graphshare.cli.console import Bar, align, is_quiet, is_shown, put, put_json_text, put_text, say
 from graphshare.cli.fleet import refuse_misspelt
-from graphshare.cli.progress import Bar, is_shown
 from graphshare.cli.report import put_report
 from graphshare.files.staged_file import note_output
 from graphshare.fleet.foreach import FleetRun

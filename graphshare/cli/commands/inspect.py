@@ -9,9 +9,8 @@ import click
 import msgspec
 
 from graphshare.api.inspect import inspect
-from graphshare.checkpoint.arguments import Shapes
 from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.load import Shapes, load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.cli import options

@@ -1,8 +1,9 @@
 """What a parameter format is: how its files are recognized, indexed, read and written.
 
-A new format is one module with a subclass of :class:`ParameterFormat` and one line in
-:mod:`graphshare.formats.params.registry`. A format reads ranges of a :class:`~graphshare.files.byte_source.ByteSource` and
-never decodes an array to know its name, shape and dtype.
+A new format is one module with a subclass of :class:`ParameterFormat`, its object ``FORMAT``, and one line in
+:data:`graphshare.formats.model_names.PARAMETER_FORMATS`.
+A format reads ranges of a :class:`~graphshare.files.byte_source.ByteSource` and never decodes an array to know its name, shape
+and dtype.
 """
 
 from __future__ import annotations
@@ -44,19 +45,23 @@ class WriteOptions(msgspec.Struct, frozen=True):
 class ParameterFormat(ABC):
     """One parameter format. Instances have no state.
 
-    ``name`` is what ``--to`` takes, ``suffix`` what file names end in, ``description`` what messages call the format.
+    ``name`` is what ``--to`` takes and, after a dot, what file names end in; ``description`` is what messages call the format.
     ``starts`` are the first bytes of every such file. ``unique_names`` is False where records may share a name or have none.
     ``has_ties`` tells whether one array can have several names. ``copies_records`` tells whether records are copied
     within the format without decoding (:meth:`copy`).
     """
 
     name: ClassVar[str]
-    suffix: ClassVar[str]
     description: ClassVar[str] = ""
     starts: ClassVar[tuple[bytes, ...]] = ()
     unique_names: ClassVar[bool] = True
     has_ties: ClassVar[bool] = False
     copies_records: ClassVar[bool] = False
+
+    @property
+    def suffix(self) -> str:
+        """What the names of files end in."""
+        return f".{self.name}"
 
     def sniff(self, start: bytes) -> bool:
         """Return whether a file that starts with these 16 bytes (fewer when it is shorter) is of this format."""

@@ -42,7 +42,6 @@ class Npz(ParameterFormat):
     """Archives of numpy."""
 
     name = "npz"
-    suffix = ".npz"
     starts = (_MEMBER, b"PK\x05\x06")  # a member's header; the end record of an empty archive
 
     def may_hold_arrays(self, source: ByteSource) -> bool:
@@ -125,6 +124,9 @@ class Npz(ParameterFormat):
         except UnicodeEncodeError:
             return Fault("has a name that is not UTF-8", hint="rename it first")
         return Fault("has a name too long for a zip member") if size > 0xFFFF else None
+
+
+FORMAT = Npz()
 
 
 def _open_archive(source: ByteSource) -> zipfile.ZipFile:

@@ -18,7 +18,6 @@ class OnnxModel(ParameterFormat):
     """The initializers of an ONNX model, in the file itself or in files beside it."""
 
     name = "onnx"
-    suffix = ".onnx"
 
     def sniff(self, start: bytes) -> bool:
         return start[:1] == b"\x08"
@@ -55,3 +54,6 @@ class OnnxModel(ParameterFormat):
 
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
         return Fault("cannot be written into an ONNX model on its own", hint="write .params, .npz or .safetensors")
+
+
+FORMAT = OnnxModel()
