@@ -81,6 +81,9 @@ class LazyGroup(SuggestingGroup):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] in _COMPUTING:
             _start_sessions(args[1:])
+            # numpy's own imports need 10 KiB of the 16 KiB in which the interpreter maps its stack; below a chain of imports of
+            # modules here, each of the thousands of calls in them would map 16 KiB and unmap them.
+            import_module("numpy")
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
