@@ -19,25 +19,18 @@ from graphshare.version import __version__
 
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
-    from graphshare.api.check import check as check
-    from graphshare.api.duplicate import duplicate as duplicate
     from graphshare.api.export import export as export
     from graphshare.api.extract import extract as extract
     from graphshare.api.fold import fold as fold
     from graphshare.api.foreach import foreach as foreach
     from graphshare.api.group import group as group
     from graphshare.api.images import open_images as open_images
-    from graphshare.api.inspect import infer_shapes as infer_shapes
-    from graphshare.api.inspect import inspect as inspect
-    from graphshare.api.inspect import inspect_folder as inspect_folder
-    from graphshare.api.inspect import inspect_shared as inspect_shared
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
     from graphshare.api.params import list_params as list_params
     from graphshare.api.params import measure_params as measure_params
     from graphshare.api.params import show_params as show_params
     from graphshare.api.pool import pool as pool
-    from graphshare.api.rename import rename as rename
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
     from graphshare.api.upgrade import format as format
@@ -45,6 +38,7 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.load import load as load
     from graphshare.checkpoint.model import Checkpoint as Checkpoint
     from graphshare.checkpoint.save import save as save
+    from graphshare.checks.check import check as check
     from graphshare.differences.diff import diff as diff
     from graphshare.drawing.draw import draw as draw
     from graphshare.drawing.languages import GraphvizError as GraphvizError
@@ -65,10 +59,16 @@ if TYPE_CHECKING:
     from graphshare.execute.train.train import train as train
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
+    from graphshare.inspection.folder import inspect_folder as inspect_folder
+    from graphshare.inspection.graph import infer_shapes as infer_shapes
+    from graphshare.inspection.graph import inspect as inspect
+    from graphshare.inspection.sharing import inspect_shared as inspect_shared
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
     from graphshare.ir.graph import Rewrite as Rewrite
+    from graphshare.rewrite.duplicate import duplicate as duplicate
+    from graphshare.rewrite.rename import rename as rename
     from graphshare.rewrite.rules.explain import check_rules as check_rules
     from graphshare.rewrite.rules.explain import explain as explain
     from graphshare.rewrite.rules.load import load_rules as load_rules
@@ -93,14 +93,14 @@ _HOMES = {
     "Sgd": "execute.train.sgd",
     "UnsupportedError": "execute.plan",
     "bind": "execute.bind",
-    "check": "api.check",
+    "check": "checks.check",
     "check_rules": "rewrite.rules.explain",
     "convert": "api.params",
     "detect": "api.share",
     "diff": "differences.diff",
     "diff_params": "api.params",
     "draw": "drawing.draw",
-    "duplicate": "api.duplicate",
+    "duplicate": "rewrite.duplicate",
     "explain": "rewrite.rules.explain",
     "export": "api.export",
     "extract": "api.extract",
@@ -108,10 +108,10 @@ _HOMES = {
     "foreach": "api.foreach",
     "format": "api.upgrade",
     "group": "api.group",
-    "infer_shapes": "api.inspect",
-    "inspect": "api.inspect",
-    "inspect_folder": "api.inspect",
-    "inspect_shared": "api.inspect",
+    "infer_shapes": "inspection.graph",
+    "inspect": "inspection.graph",
+    "inspect_folder": "inspection.folder",
+    "inspect_shared": "inspection.sharing",
     "list_params": "api.params",
     "load": "checkpoint.load",
     "load_rules": "rewrite.rules.load",
@@ -120,7 +120,7 @@ _HOMES = {
     "overwriting": "files.staged_file",
     "pool": "api.pool",
     "rank_classes": "execute.classes",
-    "rename": "api.rename",
+    "rename": "rewrite.rename",
     "run": "execute.run",
     "save": "checkpoint.save",
     "share": "api.share",

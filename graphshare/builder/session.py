@@ -13,9 +13,8 @@ from graphshare.analysis.roles import Kind
 from graphshare.arguments import checked
 from graphshare.builder.apply_operator import apply
 from graphshare.builder.naming import MXNET, Counters, Naming
-from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues, TrainingState
+from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues, TrainingState, extract_graph
 from graphshare.builder.scopes import Scope, current_scope, enter, leave, register_default_scope
-from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, ReuseLike, Var, resolve_reuse
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.execute.interpreter import run_plan

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import graphshare as gs
-from graphshare.checks.registry import RULES
+from graphshare.checks.engine import RULES
 from graphshare.formats.model_names import PARAMETER_ENDINGS
 from graphshare.formats.params.registry import list_formats
 from tests.processes import ROOT, graphshare, in_process

@@ -16,10 +16,10 @@ from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import format_name_list, list_inputs, say_written, write_result
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
-from graphshare.rewrite.repeated_names import Repair
 from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
-from graphshare.rewrite.share import Sharing
+from graphshare.rewrite.share import Repair
+from graphshare.rewrite.tie import Sharing
 from graphshare.text.format import format_count
 
 _LISTED = 8

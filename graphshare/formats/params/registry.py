@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # start-up: only a file that is refused needs it
     from graphshare.formats.wrong_file import Wanted
 
 #: Formats of models that hold their own parameters: they are read, and written as models.
-MODELS = {"onnx": "graphshare.formats.params.onnx"}
+MODELS = {"onnx": "graphshare.formats.onnx.parameters"}
 _START = 16  # bytes that tell a format
 
 
