@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.measure import run_once
 from graphshare.formats.params.array_files import write_arrays
-from graphshare.formats.params.registry import find_format
+from graphshare.formats.params.format import find_format
 
 LAYERS = 8
 LARGEST = 2047  # MiB that a model may embed

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from graphshare.api.fold import fold as fold
     from graphshare.api.foreach import foreach as foreach
     from graphshare.api.group import group as group
-    from graphshare.api.images import open_images as open_images
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
     from graphshare.api.params import list_params as list_params
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from graphshare.execute.train.train import train as train
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
+    from graphshare.formats.images.images import open_images as open_images
     from graphshare.inspection.folder import inspect_folder as inspect_folder
     from graphshare.inspection.graph import infer_shapes as infer_shapes
     from graphshare.inspection.graph import inspect as inspect
@@ -116,7 +116,7 @@ _HOMES = {
     "load": "checkpoint.load",
     "load_rules": "rewrite.rules.load",
     "measure_params": "api.params",
-    "open_images": "api.images",
+    "open_images": "formats.images.images",
     "overwriting": "files.staged_file",
     "pool": "api.pool",
     "rank_classes": "execute.classes",

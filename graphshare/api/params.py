@@ -12,8 +12,8 @@ from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inp
 from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
 from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
+from graphshare.formats.params.format import choose_format, find_format, read_index
 from graphshare.formats.params.records import select_keys
-from graphshare.formats.params.registry import choose_format, find_format, read_index
 from graphshare.inspection.params import list_params as list_params
 from graphshare.inspection.params import measure_params as measure_params
 from graphshare.inspection.params import show_params as show_params

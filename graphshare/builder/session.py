@@ -27,7 +27,7 @@ from graphshare.files.paths import extend, is_directory, join
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.params.array_files import write_arrays
-from graphshare.formats.params.registry import find_format
+from graphshare.formats.params.format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean, join_key

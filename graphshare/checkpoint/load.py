@@ -74,7 +74,7 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
 
 def read_parameters(path: str) -> ParameterFile:
     """Return the index of a parameter file. Raises InputError when it cannot be read."""
-    from graphshare.formats.params.registry import read_index  # start-up: graphs alone need no parameter format
+    from graphshare.formats.params.format import read_index  # start-up: graphs alone need no parameter format
 
     return read_index(path)
 

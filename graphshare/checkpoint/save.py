@@ -336,7 +336,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
     """Write arrays as ``.npz`` beside their target; what goes to stdout is returned instead."""
     from graphshare.formats.params.array_files import write_arrays  # start-up: only this path needs it
-    from graphshare.formats.params.registry import find_format as find_parameter_format
+    from graphshare.formats.params.format import find_format as find_parameter_format
 
     if target != "-":
         write_arrays(arrays, stage.open(target), find_parameter_format("npz"))

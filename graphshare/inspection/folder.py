@@ -13,8 +13,8 @@ from graphshare.checkpoint.folder import ModelFiles, Sieve, find_models
 from graphshare.checkpoint.load import Names, StrPath, as_names, load
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
-from graphshare.formats.params.registry import read_index
 from graphshare.inspection.graph import list_facts
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key

@@ -12,7 +12,7 @@ import pytest
 import graphshare as gs
 from graphshare.checks.engine import RULES
 from graphshare.formats.model_names import PARAMETER_ENDINGS
-from graphshare.formats.params.registry import list_formats
+from graphshare.formats.params.format import list_formats
 from tests.processes import ROOT, graphshare, in_process
 from tests.unit.checks.examples import graph_bytes
 

@@ -15,7 +15,7 @@ from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_
 from graphshare.cli.parameter_lines import format_parameter_diff
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.formats.params.registry import list_formats
+from graphshare.formats.params.format import list_formats
 from graphshare.inspection.params import ParameterListing
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 

@@ -28,7 +28,7 @@ from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import has_kernels
 from graphshare.formats.model_names import ARRAY_ENDINGS
-from graphshare.formats.params.registry import choose_format
+from graphshare.formats.params.format import choose_format
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _NAMED = 12  # arrays of the file that are named

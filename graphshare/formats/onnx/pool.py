@@ -44,9 +44,8 @@ from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
-from graphshare.formats.params.format import WriteOptions
+from graphshare.formats.params.format import WriteOptions, choose_format, read_index
 from graphshare.formats.params.records import Origin, ParameterFile, Record
-from graphshare.formats.params.registry import choose_format, read_index
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import escape_surrogates, format_bytes

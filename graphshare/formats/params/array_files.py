@@ -20,10 +20,9 @@ from graphshare.formats.onnx.stored import OnnxFile, Span
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, read_elements
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
-from graphshare.formats.params.format import ParameterFormat, WriteOptions
+from graphshare.formats.params.format import ParameterFormat, WriteOptions, read_index
 from graphshare.formats.params.npz import MAGIC, read_npy_header
 from graphshare.formats.params.records import ITEM_SIZES, Record, element_count, format_record
-from graphshare.formats.params.registry import read_index
 from graphshare.text.format import format_count
 from graphshare.text.names import split_key
 

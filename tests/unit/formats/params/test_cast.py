@@ -13,8 +13,8 @@ from graphshare.errors import RefusedError, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import Cast
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import Record
-from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 FORMATS = tuple(PARAMETER_FORMATS)

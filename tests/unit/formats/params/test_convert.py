@@ -17,7 +17,7 @@ from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params import mxnet_params
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import stage_params
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.inspection.params import list_params
 from tests import params_bytes as build
 

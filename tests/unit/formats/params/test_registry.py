@@ -15,9 +15,15 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.open_source import open_source
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.array_files import read_arrays, write_arrays
-from graphshare.formats.params.format import ParameterFormat
+from graphshare.formats.params.format import (
+    ParameterFormat,
+    choose_format,
+    find_format,
+    list_formats,
+    read_index,
+    recognize_format,
+)
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.formats.params.registry import choose_format, find_format, list_formats, read_index, recognize_format
 
 
 class Plain(ParameterFormat):
