@@ -1,7 +1,5 @@
 """GS304: the value of an attribute cannot be read."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import find_attribute_faults
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule

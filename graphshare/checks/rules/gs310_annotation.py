@@ -1,7 +1,5 @@
 """GS310: an annotation that MXNet or its Python side cannot read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

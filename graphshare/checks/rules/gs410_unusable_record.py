@@ -1,7 +1,5 @@
 """GS410: a record without an array that MXNet can use."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.record_values import find_unreadable
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
