@@ -158,7 +158,7 @@ def compare(stem: str, corpus: Path, sides: tuple[Side, Side], options: argparse
     """Both sides in turn; None where ours takes less than ``--over``, or one of them does not compute the graph."""
     import numpy as np
 
-    from graphshare.formats.params.registry import read_index
+    from graphshare.formats.params.format import read_index
     from graphshare.text.names import split_key
     from tests.corpus.test_forward import seeded_feeds
 

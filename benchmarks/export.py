@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.measure import run_once
 from graphshare.formats.params.array_files import write_arrays
-from graphshare.formats.params.registry import FORMATS
+from graphshare.formats.params.format import find_format
 
 LAYERS = 8
 LARGEST = 2047  # MiB that a model may embed
@@ -44,7 +44,7 @@ def write_model(folder: Path, size: int) -> int:
     (folder / "dense-symbol.json").write_text(json.dumps(document))
     array = np.full((width, width), 0.01, np.float32)
     with open(folder / "dense-0000.params", "wb") as out:
-        write_arrays({f"arg:fc{number}_weight": array for number in range(LAYERS)}, out, FORMATS["params"])
+        write_arrays({f"arg:fc{number}_weight": array for number in range(LAYERS)}, out, find_format("params"))
     return width
 
 

@@ -45,7 +45,7 @@ _CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)")
 
 def list_commands() -> Iterator[tuple[str, click.Command]]:
     """Yield every command by its path (``params show``), those of a group after the group."""
-    from graphshare.cli.app import COMMANDS, cli
+    from graphshare.cli.main import COMMANDS, cli
 
     context = click.Context(cli)
     for name in COMMANDS:
@@ -255,7 +255,7 @@ def _escape_roff(text: str) -> str:
 def render_manual() -> str:
     """Return the manual page, for ``man graphshare``."""
     import graphshare
-    from graphshare.cli.app import cli
+    from graphshare.cli.main import cli
 
     examples = list_examples()
     lines = [f'.TH GRAPHSHARE 1 "" "graphshare {graphshare.__version__}" "User Commands"', ".SH NAME"]
@@ -300,10 +300,10 @@ def render_generated() -> dict[Path, str]:
 
 def render_format_schemas() -> dict[Path, str]:
     """Return the schemas of reports on a parameter file, with the formats that there are."""
-    from graphshare.formats.params.registry import FORMATS
+    from graphshare.formats.model_names import PARAMETER_FORMATS
 
     schemas = [ROOT / "schemas" / f"params-{report}.schema.json" for report in ("list", "show", "stats")]
-    names = f'"format": {{"enum": {json.dumps(list(FORMATS))}}}'
+    names = f'"format": {{"enum": {json.dumps(list(PARAMETER_FORMATS))}}}'
     return {path: re.sub(r'"format": \{"enum": \[.*?\]\}', names, path.read_text(encoding="utf-8")) for path in schemas}
 
 

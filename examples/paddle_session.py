@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from graphshare.builder import PADDLE_PER_KIND, Session, Sgd, Var, placeholder
 from graphshare.builder import operators as op
-from graphshare.builder.topology import operators
+from graphshare.builder.parameter_values import operators
 
 
 class Net(NamedTuple):

@@ -21,7 +21,7 @@ from graphshare.builder import (
     variable_scope,
 )
 from graphshare.builder import operators as op
-from graphshare.builder.topology import groups, operators
+from graphshare.builder.parameter_values import groups, operators
 from graphshare.errors import RefusedError
 
 SIZE = 20

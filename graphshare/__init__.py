@@ -19,25 +19,17 @@ from graphshare.version import __version__
 
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
-    from graphshare.api.check import check as check
-    from graphshare.api.duplicate import duplicate as duplicate
     from graphshare.api.export import export as export
     from graphshare.api.extract import extract as extract
     from graphshare.api.fold import fold as fold
     from graphshare.api.foreach import foreach as foreach
     from graphshare.api.group import group as group
-    from graphshare.api.images import open_images as open_images
-    from graphshare.api.inspect import infer_shapes as infer_shapes
-    from graphshare.api.inspect import inspect as inspect
-    from graphshare.api.inspect import inspect_folder as inspect_folder
-    from graphshare.api.inspect import inspect_shared as inspect_shared
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
     from graphshare.api.params import list_params as list_params
     from graphshare.api.params import measure_params as measure_params
     from graphshare.api.params import show_params as show_params
     from graphshare.api.pool import pool as pool
-    from graphshare.api.rename import rename as rename
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
     from graphshare.api.upgrade import format as format
@@ -45,6 +37,7 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.load import load as load
     from graphshare.checkpoint.model import Checkpoint as Checkpoint
     from graphshare.checkpoint.save import save as save
+    from graphshare.checks.check import check as check
     from graphshare.differences.diff import diff as diff
     from graphshare.drawing.draw import draw as draw
     from graphshare.drawing.languages import GraphvizError as GraphvizError
@@ -65,10 +58,17 @@ if TYPE_CHECKING:
     from graphshare.execute.train.train import train as train
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
+    from graphshare.formats.images.images import open_images as open_images
+    from graphshare.inspection.folder import inspect_folder as inspect_folder
+    from graphshare.inspection.graph import infer_shapes as infer_shapes
+    from graphshare.inspection.graph import inspect as inspect
+    from graphshare.inspection.sharing import inspect_shared as inspect_shared
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
     from graphshare.ir.graph import Rewrite as Rewrite
+    from graphshare.rewrite.duplicate import duplicate as duplicate
+    from graphshare.rewrite.rename import rename as rename
     from graphshare.rewrite.rules.explain import check_rules as check_rules
     from graphshare.rewrite.rules.explain import explain as explain
     from graphshare.rewrite.rules.load import load_rules as load_rules
@@ -76,59 +76,46 @@ if TYPE_CHECKING:
     from graphshare.rewrite.rules.model import Ruleset as Ruleset
     from graphshare.verification.verify import verify as verify
 
-# Public name: the module that holds it.
-_ERRORS = "DisprovedError Fault GraphshareError InputError OutputError RefusedError SelfCheckError UsageError"
-_HOMES = {
-    **dict.fromkeys(_ERRORS.split(), "errors"),
-    "Bound": "execute.bind",
-    "Checkpoint": "checkpoint.model",
-    "Entry": "ir.graph",
-    "Graph": "ir.graph",
-    "GraphvizError": "drawing.languages",
-    "Node": "ir.graph",
-    "Rewrite": "ir.graph",
-    "Rule": "rewrite.rules.model",
-    "Ruleset": "rewrite.rules.model",
-    "SchedulerError": "fleet.records",
-    "Sgd": "execute.train.sgd",
-    "UnsupportedError": "execute.plan",
-    "bind": "execute.bind",
-    "check": "api.check",
-    "check_rules": "rewrite.rules.explain",
-    "convert": "api.params",
-    "detect": "api.share",
-    "diff": "differences.diff",
-    "diff_params": "api.params",
-    "draw": "drawing.draw",
-    "duplicate": "api.duplicate",
-    "explain": "rewrite.rules.explain",
-    "export": "api.export",
-    "extract": "api.extract",
-    "fold": "api.fold",
-    "foreach": "api.foreach",
-    "format": "api.upgrade",
-    "group": "api.group",
-    "infer_shapes": "api.inspect",
-    "inspect": "api.inspect",
-    "inspect_folder": "api.inspect",
-    "inspect_shared": "api.inspect",
-    "list_params": "api.params",
-    "load": "checkpoint.load",
-    "load_rules": "rewrite.rules.load",
-    "measure_params": "api.params",
-    "open_images": "api.images",
-    "overwriting": "files.staged_file",
-    "pool": "api.pool",
-    "rank_classes": "execute.classes",
-    "rename": "api.rename",
-    "run": "execute.run",
-    "save": "checkpoint.save",
-    "share": "api.share",
-    "show_params": "api.params",
-    "train": "execute.train.train",
-    "upgrade": "api.upgrade",
-    "verify": "verification.verify",
+# The public names of each module that has some.
+_NAMES = {
+    "api.export": "export",
+    "api.extract": "extract",
+    "api.fold": "fold",
+    "api.foreach": "foreach",
+    "api.group": "group",
+    "api.params": "convert diff_params list_params measure_params show_params",
+    "api.pool": "pool",
+    "api.share": "detect share",
+    "api.upgrade": "format upgrade",
+    "checkpoint.load": "load",
+    "checkpoint.model": "Checkpoint",
+    "checkpoint.save": "save",
+    "checks.check": "check",
+    "differences.diff": "diff",
+    "drawing.draw": "draw",
+    "drawing.languages": "GraphvizError",
+    "errors": "DisprovedError Fault GraphshareError InputError OutputError RefusedError SelfCheckError UsageError",
+    "execute.bind": "Bound bind",
+    "execute.classes": "rank_classes",
+    "execute.plan": "UnsupportedError",
+    "execute.run": "run",
+    "execute.train.sgd": "Sgd",
+    "execute.train.train": "train",
+    "files.staged_file": "overwriting",
+    "fleet.records": "SchedulerError",
+    "formats.images.images": "open_images",
+    "inspection.folder": "inspect_folder",
+    "inspection.graph": "infer_shapes inspect",
+    "inspection.sharing": "inspect_shared",
+    "ir.graph": "Entry Graph Node Rewrite",
+    "rewrite.duplicate": "duplicate",
+    "rewrite.rename": "rename",
+    "rewrite.rules.explain": "check_rules explain",
+    "rewrite.rules.load": "load_rules",
+    "rewrite.rules.model": "Rule Ruleset",
+    "verification.verify": "verify",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", *_HOMES]
 

@@ -13,9 +13,8 @@ from typing import TypeVar
 
 import msgspec
 
-from graphshare.analysis.name_lists import internals, output_name
+from graphshare.analysis.name_lists import internals, output_name, resolve_targets
 from graphshare.analysis.roles import assign_roles
-from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node

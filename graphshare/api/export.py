@@ -24,8 +24,7 @@ from graphshare.api.onnx_translation import (
     translate_sizes,
 )
 from graphshare.arguments import Natural, NotNegative, Seconds
-from graphshare.checkpoint.arguments import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes, check_roles
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, Names, Shape, Shapes, StrPath, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError, locate_refusals

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import locate_refusals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.arguments import Natural, NotNegative, Seconds
-from graphshare.checkpoint.arguments import Model, as_checkpoint
+from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import (

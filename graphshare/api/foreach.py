@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from graphshare.arguments import Natural, Positive, Seconds
-from graphshare.checkpoint.arguments import Names, as_names
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Names, StrPath, as_names
 from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
 

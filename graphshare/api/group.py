@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.arguments import Text
-from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.model import Checkpoint, follow_group
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError

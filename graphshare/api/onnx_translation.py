@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.analysis.batch_axis import follow_batch
 from graphshare.analysis.roles import Kind, Role
-from graphshare.checkpoint.arguments import Shape
+from graphshare.checkpoint.load import Shape
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import MEMORY
 from graphshare.errors import Fault, RefusedError, UsageError

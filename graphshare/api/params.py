@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 
 from graphshare.arguments import Natural, NotNegative
-from graphshare.checkpoint.arguments import Names, as_names
-from graphshare.checkpoint.load import StrPath, find_both_params, find_params
+from graphshare.checkpoint.load import Names, StrPath, as_names, find_both_params, find_params
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
-from graphshare.formats.model_names import name_of_file
+from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
 from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
-from graphshare.formats.params.registry import FORMATS, choose_format, read_index
-from graphshare.formats.params.select import select_keys
+from graphshare.formats.params.format import choose_format, find_format, read_index
+from graphshare.formats.params.records import select_keys
 from graphshare.inspection.params import list_params as list_params
 from graphshare.inspection.params import measure_params as measure_params
 from graphshare.inspection.params import show_params as show_params
@@ -56,10 +55,10 @@ def convert(
         OutputError: the target cannot be written; it is then as it was.
     """
     path, target = local_path(find_params(source, epoch=epoch)), local_path(os.fspath(target))
-    if to not in (None, *FORMATS):
-        raise UsageError(Fault(f"there is no format {to!r}", hint=f"the formats are {', '.join(FORMATS)}"))
-    target = place_output(target, base_name(path) if to is None else name_of_file(path) + FORMATS[to].suffix)
-    format_ = choose_format(target) if to is None else FORMATS[to]
+    if to not in (None, *PARAMETER_FORMATS):
+        raise UsageError(Fault(f"there is no format {to!r}", hint=f"the formats are {', '.join(PARAMETER_FORMATS)}"))
+    target = place_output(target, base_name(path) if to is None else f"{name_of_file(path)}.{to}")
+    format_ = choose_format(target) if to is None else find_format(to)
     refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place)
     file = read_index(path)
     plan = plan_conversion(file, format_, as_names(select), tie)

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from graphshare.arguments import Text
-from graphshare.checkpoint.arguments import Model, as_checkpoint
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals

@@ -9,19 +9,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from graphshare.arguments import Text
-from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names, check_roles
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names, check_roles
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
-from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_doctor
 from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
-from graphshare.rewrite.share import Sharing, Tied, Ties, plan_share
-from graphshare.rewrite.untie import plan_untie
+from graphshare.rewrite.share import Repair, find_repeated_names, plan_doctor, plan_share
+from graphshare.rewrite.tie import Sharing, Tied, Ties, plan_untie
 from graphshare.text.format import format_count
 
 PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `untie`, `doctor`, `transposed`"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from graphshare.checkpoint.arguments import Model, as_checkpoint
+import re
+
+from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import locate_refusals
+from graphshare.errors import Fault, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, require
-from graphshare.formats.mxnet.relayout import relayout
-from graphshare.ir.graph import Branch, Kept, Rewrite
+from graphshare.formats.mxnet.source import restyle
+from graphshare.ir.graph import Branch, Graph, Kept, Rewrite
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.rewrite.upgrade import upgrade as upgrade_graph
 
 
@@ -40,3 +43,43 @@ def format(model: Model, layout: str | None = None) -> Checkpoint:
     require(source.graph, Capability.LAYOUT, where=source.where)
     graph = relayout(source.graph, layout)
     return follow_rewrite(source, Rewrite(graph, (Branch("", source.graph, Kept(source.graph)),)))
+
+
+_RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
+
+_INDENT = re.compile(r"indent:(\d{1,2})")
+
+
+def relayout(graph: Graph, layout: str | None) -> Graph:
+    """Return ``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
+
+    A layout that is asked for starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
+    strings that MXNet can read.
+
+    Raises:
+        UsageError: there is no such layout.
+    """
+    if layout is None:
+        return restyle(graph)
+    indent = _INDENT.fullmatch(layout)
+    if layout not in ("mxnet", "compact") and indent is None:
+        hint = "layouts are mxnet, compact and indent:N, as in indent:2"
+        raise UsageError(Fault(f"there is no layout {layout!r}", hint=hint))
+    return restyle(
+        graph,
+        layout="indent" if indent else layout,
+        indent=int(indent[1]) if indent else 2,
+        newline="\n",
+        tail="\n" if indent else "",
+        escapes="mxnet",
+    )
+
+
+def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:
+    """Return the result of ``format --check``, for the report formats."""
+    again = f"graphshare format{f' --layout {layout}' if layout else ''} {where} -o {where}"
+    message = f"is not laid out as {layout}" if layout else "does not keep the rules of its own layout"
+    finding = Finding(
+        code=_RULE.code, level=_RULE.level, message=message, where=where, line=1, column=1, hint=again, fixable=True
+    )
+    return FindingsReport(command="format --check", files=(where,), findings=(finding,) if changes else (), rules=(_RULE,))

@@ -1,4 +1,7 @@
-"""The values of a session's parameters: the shapes and dtypes of the runs that use them, and their updates in training."""
+"""The values of a session's parameters: the shapes and dtypes of the runs that use them, and their updates in training.
+
+Runs and training compute the minimal subgraph of their targets.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import ExecutionPlan
@@ -22,7 +24,9 @@ from graphshare.execute.train.trainer import (
     first_data,
     node_streams,
 )
-from graphshare.ir.graph import Node
+from graphshare.formats.mxnet.source import VERSION, MxnetSource
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Array
 
@@ -219,3 +223,31 @@ class TrainingState:
         for var in gradients:
             self._values.get(var)  # the initial value determines the shape of the gradient
         return {var: self._values.convert(var, array) for var, array in gradients.items()}
+
+
+MXNET_VERSION = ("int", 10901)
+
+
+def list_needed(targets: Iterable[Var]) -> list[Node]:
+    """Return the variables and operators that ``targets`` need, inputs before consumers."""
+    return post_order(target.node for target in targets)
+
+
+def operators(targets: Iterable[Var]) -> list[Node]:
+    """Return the operators that run when ``targets`` are computed, in that order."""
+    return [node for node in list_needed(targets) if not node.is_variable]
+
+
+def extract_graph(targets: Sequence[Var]) -> Graph:
+    """Return the minimal graph with ``targets`` as its heads, as MXNet 1.9.1 would write it."""
+    heads = tuple(target.entry for target in targets)
+    return Graph(tuple(list_needed(targets)), heads, {VERSION: list(MXNET_VERSION)}, MxnetSource())
+
+
+def groups(nodes: Iterable[Node]) -> dict[str, list[Node]]:
+    """Group operators by the scope in their names (empty for none), in order, for drawing."""
+    by_scope: dict[str, list[Node]] = {}
+    for node in nodes:
+        if not node.is_variable:
+            by_scope.setdefault(node.name.rpartition("/")[0], []).append(node)
+    return by_scope

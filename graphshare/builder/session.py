@@ -13,9 +13,8 @@ from graphshare.analysis.roles import Kind
 from graphshare.arguments import checked
 from graphshare.builder.apply_operator import apply
 from graphshare.builder.naming import MXNET, Counters, Naming
-from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues, TrainingState
+from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues, TrainingState, extract_graph
 from graphshare.builder.scopes import Scope, current_scope, enter, leave, register_default_scope
-from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, ReuseLike, Var, resolve_reuse
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.execute.interpreter import run_plan
@@ -28,7 +27,7 @@ from graphshare.files.paths import extend, is_directory, join
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.params.array_files import write_arrays
-from graphshare.formats.params.registry import FORMATS
+from graphshare.formats.params.format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean, join_key
@@ -340,6 +339,6 @@ def save(session: Session, targets: _Target | Sequence[_Target], stem: str, *, e
     paths = extend(stem, "-symbol.json"), extend(stem, f"-{epoch:04d}.params")
     with OutputTransaction() as stage:
         stage.open(paths[0], last=True).write(text)
-        write_arrays(arrays, stage.open(paths[1]), FORMATS["params"])
+        write_arrays(arrays, stage.open(paths[1]), find_format("params"))
         stage.commit()
     return paths

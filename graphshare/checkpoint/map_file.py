@@ -17,7 +17,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import hash_pieces
 from graphshare.files.open_source import read_file
 from graphshare.formats.model_format import find_format
-from graphshare.formats.mxnet.json_writer import SPECIAL
+from graphshare.formats.mxnet.source import SPECIAL
 from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import encode_json, format_count

@@ -42,7 +42,7 @@ from graphshare.formats.model_format import (
     load_format,
     require,
 )
-from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, name_of_file, params_path, stem_of
+from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, STEM_END, name_of_file, params_path, stem_of
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.resources import end_time_limit
@@ -325,27 +325,24 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
         raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`"))
     parts = split_by_origin(file)
     from graphshare.formats.params.convert import stage_params  # start-up: graphs alone need no parameter format
-    from graphshare.formats.params.registry import SUFFIXES
 
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
     np_shape = (len(parts) > 1 or in_memory) and any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
-    format_ = next(
-        (format_.name for suffix, format_ in SUFFIXES.items() if base_name(target).lower().endswith(suffix)), file.format
-    )
+    format_ = next((name for name in PARAMETER_FORMATS if base_name(target).lower().endswith(f".{name}")), file.format)
     stage_params(parts, stage, target, to=format_, densify=in_memory, np_shape=np_shape, verify_bytes=verify_bytes)
 
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
     """Write arrays as ``.npz`` beside their target; what goes to stdout is returned instead."""
     from graphshare.formats.params.array_files import write_arrays  # start-up: only this path needs it
-    from graphshare.formats.params.registry import FORMATS
+    from graphshare.formats.params.format import find_format as find_parameter_format
 
     if target != "-":
-        write_arrays(arrays, stage.open(target), FORMATS["npz"])
+        write_arrays(arrays, stage.open(target), find_parameter_format("npz"))
         return []
     buffer = io.BytesIO()
-    write_arrays(arrays, buffer, FORMATS["npz"])
+    write_arrays(arrays, buffer, find_parameter_format("npz"))
     return [buffer.getvalue()]
 
 

@@ -1,22 +1,25 @@
-"""``check``: run rules on files, in one process or several; the entry is :func:`check`."""
+"""``check``: run rules on models and files, in one process or several."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
 
+from graphshare.arguments import Natural, Positive
+from graphshare.checkpoint.folder import Sieve
+from graphshare.checkpoint.load import Names, Shapes, StrPath, as_names, as_path, as_shapes
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.baseline import drop_known, read_baseline
-from graphshare.checks.config import CheckOptions
+from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import Reading
-from graphshare.checks.engine import run_rules
+from graphshare.checks.engine import RULES, run_rules, select_codes
 from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
-from graphshare.checks.registry import RULES, select_codes
-from graphshare.checks.targets import Target, read_context
-from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.checks.targets import Target, find_targets, read_context
+from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import STDIN
 from graphshare.formats.model_format import find_format
@@ -122,7 +125,7 @@ def _merge_findings(results: Sequence[TargetResult]) -> list[Finding]:
     return findings
 
 
-def check(
+def check_files(
     targets: Sequence[Target],
     options: CheckOptions,
     *,
@@ -164,3 +167,56 @@ def check(
         known=known,
         fixed=fixed,
     )
+
+
+Checkable = Checkpoint | StrPath
+
+
+def check(
+    models: Checkable | Iterable[Checkable],
+    *,
+    epoch: Natural | None = None,
+    params: StrPath | None = None,
+    shapes: Shapes | None = None,
+    select: Names = (),
+    ignore: Names = (),
+    config: StrPath | None = None,
+    isolated: bool = False,
+    exclude: Names = (),
+    fix: bool = False,
+    baseline: StrPath | None = None,
+    jobs: Positive = 1,
+) -> FindingsReport:
+    """Check models, or the files that paths, stems, folders and globs name, and report every finding with its place.
+
+    ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``, else the
+    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``epoch`` and ``params`` are those of one model, as for
+    :func:`load`. ``exclude`` are globs of what is left out of folders. ``fix`` first fixes in place what is safe to fix.
+    Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a time. ``report.findings`` is empty, and
+    ``report.exit_code()`` 0, where nothing is wrong.
+
+    Raises:
+        InputError: files that cannot be read; all are listed.
+        UsageError: there is no such rule; ``params`` or ``epoch`` with several graphs.
+    """
+    items = [models] if isinstance(models, Checkpoint | str | os.PathLike) else list(models)
+    if not items:
+        raise UsageError(Fault("`models` is empty", hint="give models, paths, stems, folders or globs"))
+    paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
+    options = check_options(config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes)
+    return check_files(
+        find_targets(paths, params=as_path(params), epoch=epoch, sieve=Sieve(as_names(exclude))),
+        options,
+        models=[item for item in items if isinstance(item, Checkpoint)],
+        jobs=jobs,
+        fix=fix,
+        baseline=as_path(baseline) or options.config.baseline or None,
+    )
+
+
+def check_options(
+    *, config: str | None, isolated: bool, select: Names = (), ignore: Names = (), shapes: Shapes | None = None
+) -> CheckOptions:
+    """Return what holds for every file that is checked. Raises InputError for a configuration that cannot be read."""
+    configuration = CheckConfig() if isolated else read_config(config) if config else find_config()
+    return CheckOptions(as_names(select), as_names(ignore), configuration, as_shapes(shapes))

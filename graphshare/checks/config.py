@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from graphshare.checks.registry import select_codes
+from graphshare.checks.engine import select_codes
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.open_source import read_file
 from graphshare.files.paths import relative_path

@@ -13,8 +13,8 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import HeldFile
 from graphshare.formats.model_format import ModelFormat, recognize_format
 from graphshare.formats.mxnet.places import LineIndex
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile, Record, format_record
-from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
 from graphshare.ops.registry import lookup
@@ -77,7 +77,7 @@ class CheckContext:
             self.reading = reading
         self.where, self.data, self.params_path, self._given_shapes = where, data, params_path, given_shapes or {}
         self._params = params
-        self._facts: dict[tuple[str, int], Facts] = {}
+        self._facts: dict[tuple[str, int], OperatorFacts] = {}
         self._findings: dict[Callable[[CheckContext], Any], Any] = {}
 
     @cached_property
@@ -302,7 +302,7 @@ class CheckContext:
         """The parameters with several consumers."""
         return [node for node, role in self.roles.items() if role.is_parameter and len(self.consumers.get(node, ())) > 1]
 
-    def facts(self, node: Node) -> Facts:
+    def facts(self, node: Node) -> OperatorFacts:
         """Return what the signature of an operator node tells of it."""
         # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity stands for content.
         key = (node.op, id(node.attrs))
@@ -324,7 +324,7 @@ class CheckContext:
         return result
 
 
-class Facts(NamedTuple):
+class OperatorFacts(NamedTuple):
     """What a signature tells of one node.
 
     ``faults`` are the attributes that MXNet refuses; ``formals`` (inputs) and ``outputs`` are None where only code outside the
@@ -340,21 +340,21 @@ class Facts(NamedTuple):
     outputs: OutputList | None
 
 
-_UNKNOWN = Facts(False, False, (), None, False, (), None)
+_UNKNOWN = OperatorFacts(False, False, (), None, False, (), None)
 
 
-def read_facts(node: Node) -> Facts:
+def read_facts(node: Node) -> OperatorFacts:
     """Return what the signature of an operator node tells of it; equal operators with equal attributes are read once."""
     items = tuple(node.attrs.items())
     return _read_facts(node.op, items, node.subgraphs) if node.subgraphs else _read_facts_once(node.op, items)
 
 
 @lru_cache(maxsize=1 << 14)
-def _read_facts_once(op: str, attrs: tuple[tuple[str, str], ...]) -> Facts:
+def _read_facts_once(op: str, attrs: tuple[tuple[str, str], ...]) -> OperatorFacts:
     return _read_facts(op, attrs, ())
 
 
-def _read_facts(op: str, items: tuple[tuple[str, str], ...], subgraphs: tuple[Graph, ...]) -> Facts:
+def _read_facts(op: str, items: tuple[tuple[str, str], ...], subgraphs: tuple[Graph, ...]) -> OperatorFacts:
     signature = lookup(op)
     if signature is None:
         return _UNKNOWN
@@ -362,6 +362,6 @@ def _read_facts(op: str, items: tuple[tuple[str, str], ...], subgraphs: tuple[Gr
     faults = tuple(signature.parse(attrs)[1])
     formals = signature.formal_inputs(attrs, subgraphs=subgraphs) if signature.inputs_known else None
     slots = signature.auxiliary_slots(attrs, len(formals) if formals is not None else 0, subgraphs=subgraphs)
-    return Facts(
+    return OperatorFacts(
         True, signature.registered, faults, formals, signature.registers_inputs, tuple(slots), signature.outputs(attrs)
     )

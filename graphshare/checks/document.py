@@ -16,9 +16,8 @@ from graphshare.errors import Fault, InputError
 from graphshare.files.schema import explain
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat
-from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.source import recognize_style, restyle
-from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import building_order, check_ids, read_symbol
 from graphshare.formats.wrong_file import refuse_json
 from graphshare.ir.graph import VARIABLE_OP, Graph
 from graphshare.reports.model import Steps, format_path, parse_path

@@ -1,21 +1,56 @@
-"""Run rules on one context, and give each violation its place in the file."""
+"""All rules by code, and a run of them on one context, which gives each violation its place in the file."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import BOM
-from graphshare.checks.registry import RULES
+from graphshare.checks.graph_facts import KEY, is_suppressed
 from graphshare.checks.rule import CheckRule, Violation
-from graphshare.checks.suppression import KEY, is_suppressed
+from graphshare.checks.rules import rule_modules
+from graphshare.errors import Fault, UsageError
 from graphshare.formats.mxnet.places import find_places
 from graphshare.ir.graph import Node
 from graphshare.reports.model import Finding, Level, Steps, format_path
+from graphshare.text.names import did_you_mean
 
 _EXCERPT = 100  # characters of a line that an excerpt has at most
+
+
+RULES: Mapping[str, CheckRule] = MappingProxyType({code: import_module(module).find for code, module in rule_modules().items()})
+
+
+def select_codes(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:
+    """Return the codes that ``select`` names (all, if it is empty) and ``ignore`` does not.
+
+    A text is a code, the beginning of one (``GS2``), a rule's name, or ``ALL``.
+
+    Raises:
+        UsageError: texts that match no rule; all are listed.
+    """
+    faults: list[Fault] = []
+    selected = _match_codes(select, faults) or set(RULES)
+    ignored = _match_codes(ignore, faults)
+    if faults:
+        raise UsageError(faults)
+    return frozenset(selected - ignored)
+
+
+def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
+    matches: set[str] = set()
+    for text in texts:
+        codes = {code for code, rule in RULES.items() if text == "ALL" or (text and code.startswith(text)) or rule.name == text}
+        if not codes:
+            known = [*RULES, *(rule.name for rule in RULES.values())]
+            hint = did_you_mean(text, known) or "see `graphshare check --list`"
+            faults.append(Fault(f"there is no rule {text!r}", hint=hint))
+        matches |= codes
+    return matches
 
 
 def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:

@@ -22,8 +22,8 @@ from graphshare.files.paths import real_path
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import MxnetSource, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import Record
-from graphshare.formats.params.registry import read_index
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.rebuild import rebuild_graph

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphshare.analysis.roles import Kind
 from graphshare.checks.context import CheckContext, NamedRecord, PartialShape
-from graphshare.checks.operators import (
+from graphshare.checks.graph_facts import (
     find_attribute_faults,
     find_missing_outputs,
     find_reshapes_without_shape,

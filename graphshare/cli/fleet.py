@@ -18,9 +18,8 @@ from typing import Any, Literal
 
 import click
 
-from graphshare.cli.app import CONTEXT, cli
 from graphshare.cli.console import choose_color, choose_quiet
-from graphshare.cli.main import Terminated, run
+from graphshare.cli.main import CONTEXT, Terminated, cli, run
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors
 from graphshare.fleet.records import Captured

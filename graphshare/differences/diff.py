@@ -10,8 +10,7 @@ import msgspec
 
 from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.arguments import NotNegative
-from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
 from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, compare

@@ -12,8 +12,7 @@ from graphshare.analysis.branches import find_prefixes
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.arguments import Natural, Text
-from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.map_file import MapFile, Place, read_map
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.drawing.languages import IMAGES, MAX_LINES, format_dot, format_mermaid, render_image

@@ -15,15 +15,13 @@ from weakref import WeakValueDictionary
 import msgspec
 import numpy as np
 
-from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.name_lists import output_name, resolve_targets
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.analysis.targets import resolve_targets
 from graphshare.arguments import Natural
-from graphshare.checkpoint.arguments import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.program import Program
+from graphshare.execute.engines.executor import Executor, Program
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan

@@ -15,10 +15,9 @@ import numpy as np
 
 from graphshare.analysis.batch_axis import follow_batch
 from graphshare.analysis.branches import spread_inputs
-from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.targets import resolve_targets
+from graphshare.analysis.name_lists import output_name, resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
-from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.engines.executor import Executor

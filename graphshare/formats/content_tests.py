@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 
-from graphshare.formats.onnx.wire import BYTES, VARINT, WireError, read_varint
+from graphshare.formats.onnx.protobuf import BYTES, VARINT, WireError, read_varint
 
 _PROLOGUE = 1 << 12  # bytes
 _AFTER_TAG = (b" ", b"\t", b"\r", b"\n", b">", b"/")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from enum import Enum
 from importlib import import_module
 from itertools import islice
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -23,8 +23,10 @@ from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
 from graphshare.ir.walk import Body
+
+if TYPE_CHECKING:  # start-up: few commands make terms
+    from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
 
 _REPORTED = 20
 

@@ -16,7 +16,16 @@ from graphshare.files.paths import STDIN, base_name, exists, extend, join, list_
 from graphshare.text.urls import is_url, split_url
 
 STEM_END = "-symbol.json"
-PARAMETER_ENDINGS = (".params", ".npz", ".safetensors")
+
+#: The formats of parameter files, with the module of each (``FORMAT``). The names of their files end in a dot and the key.
+PARAMETER_FORMATS = {
+    "params": "graphshare.formats.params.mxnet_params",
+    "npz": "graphshare.formats.params.npz",
+    "safetensors": "graphshare.formats.params.safetensors",
+}
+PARAMETER_ENDINGS = tuple(f".{name}" for name in PARAMETER_FORMATS)
+#: What the names of files with arrays end in; an ``.npy`` file holds one array without a name.
+ARRAY_ENDINGS = (*PARAMETER_ENDINGS, ".npy")
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
 

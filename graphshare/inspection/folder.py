@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from math import prod
 
 import msgspec
 
 from graphshare.analysis.roles import assign_roles
-from graphshare.checkpoint.folder import ModelFiles
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.folder import ModelFiles, Sieve, find_models
+from graphshare.checkpoint.load import Names, StrPath, as_names, load
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
-from graphshare.formats.params.registry import read_index
-from graphshare.inspection.graph import inspect
+from graphshare.inspection.graph import list_facts
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
@@ -42,6 +43,17 @@ class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
 
+def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
+    """Inspect every model below ``folder`` with its newest parameters, one model in memory at a time.
+
+    A model that cannot be read is among the results, with its faults. ``exclude`` are globs of what is left out.
+
+    Raises:
+        InputError: there is no model; folders cannot be read.
+    """
+    return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude))))
+
+
 def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
     """Yield the facts of each model, in order. A model that cannot be read has faults and stops nothing."""
     for files in item_progress(models, "inspecting", "models"):
@@ -53,7 +65,7 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
     facts = ModelFacts(redact(files.graph), params and redact(params), tuple(files.params))
     try:
         model = load(files.graph, params=params)
-        found = inspect(model.graph, assign_roles(model.graph, held=model.held))
+        found = list_facts(model.graph, assign_roles(model.graph, held=model.held))
         remarks = notes_on(model.parameter_file, model.graph)
         for path in files.params.values():
             if path != params:

@@ -11,10 +11,9 @@ from graphshare.arguments import Natural
 from graphshare.checkpoint.load import StrPath, find_params
 from graphshare.errors import Fault
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
-from graphshare.formats.params.records import ParameterFile, Record, format_record
-from graphshare.formats.params.registry import read_index
-from graphshare.formats.params.select import select_keys
+from graphshare.formats.params.format import read_index
+from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
+from graphshare.formats.params.records import ParameterFile, Record, format_record, select_keys
 from graphshare.progress import task
 from graphshare.text.format import format_bytes, format_count, format_dims, format_number
 from graphshare.text.names import split_key

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import msgspec
 
-from graphshare.checkpoint.folder import ModelFiles
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.folder import ModelFiles, Sieve, find_models
+from graphshare.checkpoint.load import Names, StrPath, as_names, load
 from graphshare.errors import GraphshareError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.onnx.pool import Content, PoolMember, hash_members
@@ -35,6 +36,17 @@ class SharedWeights(ShortRepr, msgspec.Struct, frozen=True):
     weights: int
     distinct: int
     left: tuple[str, ...]
+
+
+def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
+    """Find arrays of equal bytes in the ONNX models below ``folder``, and what a pool of these models would save.
+
+    All weights are read. ``exclude`` are globs of what is left out.
+
+    Raises:
+        InputError: there is no model; folders cannot be read.
+    """
+    return find_shared(find_models(os.fspath(folder), Sieve(as_names(exclude))))
 
 
 def find_shared(models: list[ModelFiles]) -> SharedWeights:

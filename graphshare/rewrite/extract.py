@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
-from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.targets import resolve_targets
+from graphshare.analysis.name_lists import output_name, resolve_targets
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite

@@ -1,14 +1,55 @@
-"""Tying: several variables become one node of all their consumers, which is all that MXNet trains as one."""
+"""Tying and untying: several variables become one node of all their consumers, or one becomes a node for each of them.
+
+One node is all that MXNet trains as one parameter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
 
 from graphshare.analysis.name_lists import implied_name, implied_variables
+from graphshare.analysis.roles import Role, assign_roles
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
-from graphshare.ir.rebuild import rebuild, relink, rename_node
-from graphshare.ir.walk import topological
+from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
+from graphshare.ir.walk import consumers, topological
+from graphshare.ops.registry import name_inputs
+from graphshare.text.names import did_you_mean
+from graphshare.text.patterns import compile_pattern
+from graphshare.text.summary import ShortRepr
+
+
+class Tied(msgspec.Struct, frozen=True):
+    """The parameter ``name`` became ``to`` by ``rule``."""
+
+    name: str
+    to: str
+    rule: str
+
+
+class Ties(ShortRepr, msgspec.Struct, frozen=True):
+    """The report of a sharing: parameters that were tied, renamed or copied, and those that stay as they are."""
+
+    tied: list[Tied]
+    renamed: list[Tied]
+    copied: list[Tied]
+    separate: list[str]
+
+
+class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite of parameters, with the roles before it and the report.
+
+    ``reshaping`` goes on from it where parameters of two shapes are tied: it adds operators, and a run must prove it.
+    """
+
+    roles: Mapping[Node, Role]
+    ties: Ties
+    reshaping: Rewrite | None = None
 
 
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
@@ -71,3 +112,97 @@ def _count_mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]
             raised[node] = counted[ties[node]]
             counted[ties[node]] += last.get(node, 0)
     return raised
+
+
+def plan_untie(
+    graph: Graph,
+    patterns: Sequence[str],
+    *,
+    params: ParameterFile | None = None,
+    as_input: Collection[str] = (),
+    as_parameter: Collection[str] = (),
+) -> Sharing:
+    """Copy every parameter that ``patterns`` match for each operator that uses it.
+
+    Raises:
+        RefusedError: a pattern matches no parameter that several operators use.
+    """
+    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    uses = consumers(graph.nodes)
+    plain = [n for n, role in roles.items() if role.is_parameter and n.name and not n.inputs and not n.control_deps]
+    shared = [node for node in plain if len({user for user, _ in uses.get(node, ())}) > 1]
+    chosen: dict[Node, str] = {}
+    faults = []
+    for pattern in patterns:
+        matches = compile_pattern(pattern)
+        hit = [node for node in shared if matches(node.name)]
+        if not hit:
+            known = [node.name for node in shared]
+            hint = did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
+            faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
+        chosen.update((node, f"--untie {pattern}") for node in hit)
+    if faults:
+        raise RefusedError(faults)
+    rewrite = untie(graph, chosen)
+    copies = {copy: rewrite.branches[0].images[node] for b in rewrite.branches[1:] for node, copy in b.images.items()}
+    check_isomorphic(Rewrite(rewrite.graph, rewrite.branches[:1]), copies=copies)
+    copied = [Tied(n.name, copy.name, chosen[n]) for b in rewrite.branches[1:] for n, copy in b.images.items()]
+    report = Ties([], [], copied, [n.name for n, role in roles.items() if role.is_parameter and n not in chosen])
+    return Sharing(rewrite.graph, rewrite.branches, roles=roles, ties=report)
+
+
+def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
+    """Copy each of ``variables`` for every operator but the first, in file order, that uses it.
+
+    A copy has the name that MXNet gives to that operator's own input (``fc2_weight``), or where that name is taken, the name of
+    the variable and a number. It follows the original. The rewrite has one more branch for each further copy, with the copies
+    alone: the record of the original in a parameter file is written for them too.
+
+    Raises:
+        RefusedError: something other than a variable without inputs is to be untied; all are listed.
+    """
+    faults = [
+        Fault("cannot be untied: only variables without inputs can", node=node.name)
+        for node in variables
+        if not node.is_variable or node.inputs or node.control_deps
+    ]
+    if faults:
+        raise RefusedError(faults)
+    users: dict[Node, dict[Node, int]] = {node: {} for node in variables}
+    for node in graph.nodes:
+        for slot, entry in enumerate(node.inputs):
+            if entry.node in users:
+                users[entry.node].setdefault(node, slot)
+    taken = {node.name for node in graph.nodes} | {found.name for found in implied_variables(graph)}
+    copies: dict[Node, dict[Node, Node]] = {}
+    for variable, found in users.items():
+        rest = list(found.items())[1:]
+        copies[variable] = {user: _copy_for(variable, user, slot, taken) for user, slot in rest}
+
+    images = rebuild(topological(graph), redirect=lambda entry, user: _enter_copy(entry, copies.get(entry.node, {}).get(user)))
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        nodes.append(images[node])
+        nodes.extend(copies.get(node, {}).values())
+    result = Graph(tuple(nodes), relink_all(graph.heads, images), graph.attrs, graph.source.after_rewrite(images), graph.extra)
+    branches = [Branch("", graph, {node: images[node] for node in graph.nodes})]
+    for number in range(max((len(found) for found in copies.values()), default=0)):
+        held = {variable: list(found.values())[number] for variable, found in copies.items() if len(found) > number}
+        branches.append(Branch(f"copy {number + 1}", graph, held))
+    return Rewrite(result, tuple(branches))
+
+
+def _copy_for(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
+    formals = name_inputs(user)
+    name = implied_name(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
+    number = 0
+    while not name or name in taken:
+        number += 1
+        name = f"{variable.name}_{number}"
+    taken.add(name)
+    return rename_node(variable, name)
+
+
+def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
+    """Return the entry to the user's own ``copy``, which only this user mutates."""
+    return None if copy is None else Entry(copy, entry.index, min(entry.version, 1) if entry.version else entry.version)

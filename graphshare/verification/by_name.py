@@ -11,9 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from graphshare.analysis.branches import find_twins
-from graphshare.analysis.name_lists import implied_variables, internals, output_name
+from graphshare.analysis.name_lists import implied_variables, internals, output_name, resolve_targets
 from graphshare.analysis.roles import Kind
-from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError

@@ -10,8 +10,7 @@ import msgspec
 
 from graphshare.analysis.branches import pair_all
 from graphshare.arguments import Natural, NotNegative, Positive, Seconds
-from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from graphshare.checks.document import BOM
-from graphshare.checks.engine import run_rules
-from graphshare.checks.registry import RULES
+from graphshare.checks.engine import RULES, run_rules
 from graphshare.checks.rule import Example, ExampleRecord
 from graphshare.files.schema import explain
 from graphshare.formats.mxnet.symbol import read_symbol

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from graphshare.cli.app import COMMANDS, cli
+from graphshare.cli.main import COMMANDS, cli
 from tests import params_bytes
 from tests.processes import (
     COMMAND,

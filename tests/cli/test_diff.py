@@ -89,7 +89,7 @@ def test_renamed_files_of_2015_with_implied_states(folder: Path) -> None:
 
 def test_parameters_that_moved(folder: Path) -> None:
     from graphshare.formats.params.arrays import read_array
-    from graphshare.formats.params.registry import read_index
+    from graphshare.formats.params.format import read_index
 
     file = read_index(folder / "lenet-0000.params")
     arrays = {record.key: np.array(read_array(file, record)) for record in file.records}

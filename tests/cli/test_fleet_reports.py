@@ -161,7 +161,7 @@ def test_progress_on_a_terminal_and_elsewhere(monkeypatch: pytest.MonkeyPatch) -
     clock = [0.0]
     messages: list[str] = []
     monkeypatch.setattr(foreach_command, "monotonic", lambda: clock[0])
-    monkeypatch.setattr("graphshare.cli.progress.monotonic", lambda: clock[0])
+    monkeypatch.setattr("graphshare.cli.console.monotonic", lambda: clock[0])
     monkeypatch.setattr(foreach_command, "say", messages.append)
     monkeypatch.setattr(foreach_command, "is_shown", lambda: False)
     progress = foreach_command.FleetProgress(1010)

@@ -11,7 +11,7 @@ import pytest
 
 from graphshare.files.schema import explain
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused, write_json, write_params
 from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from graphshare.cli.app import COMMANDS, CONTEXT, cli
 from graphshare.cli.command import DOES, IMAGES, RARE, READS, SECTIONS, TRAINING, WRITES, Command, list_sections
+from graphshare.cli.main import COMMANDS, CONTEXT, cli
 from tests.processes import ROOT, done, graphshare
 
 LENET = ROOT / "fixtures" / "lenet"

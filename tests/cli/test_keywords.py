@@ -11,8 +11,8 @@ import click
 import pytest
 
 import graphshare as gs
-from graphshare.cli.app import COMMANDS, cli
 from graphshare.cli.console import OPTIONS, name_options
+from graphshare.cli.main import COMMANDS, cli
 from tests.surroundings import ROOT
 
 PACKAGE = ROOT / "graphshare"

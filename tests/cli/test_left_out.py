@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 import graphshare as gs
-from graphshare.checks.registry import RULES
+from graphshare.checks.engine import RULES
 from graphshare.formats.model_names import PARAMETER_ENDINGS
-from graphshare.formats.params.registry import SUFFIXES
+from graphshare.formats.params.format import list_formats
 from tests.processes import ROOT, graphshare, in_process
 from tests.unit.checks.examples import graph_bytes
 
@@ -84,7 +84,7 @@ def test_without_a_folder_nothing_is_excluded(words: list[str], cwd: Path) -> No
 
 
 def test_the_endings_of_parameter_files_are_those_of_their_formats() -> None:
-    assert tuple(SUFFIXES) == PARAMETER_ENDINGS
+    assert tuple(format_.suffix for format_ in list_formats()) == PARAMETER_ENDINGS
 
 
 def test_a_parameter_file_is_checked_with_its_graph(tmp_path: Path) -> None:

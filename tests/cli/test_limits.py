@@ -15,7 +15,7 @@ import pytest
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
 from graphshare.execute.prepare.variable_values import draw_input, draw_parameter
-from graphshare.formats.params.npy import encode_npy_header
+from graphshare.formats.params.npz import encode_npy_header
 from graphshare.ir.graph import Node
 from graphshare.resources import available_memory, parse_size
 from tests import params_bytes

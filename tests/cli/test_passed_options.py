@@ -11,8 +11,8 @@ import pytest
 
 import graphshare
 from graphshare.cli import image_options, options
-from graphshare.cli.app import cli
 from graphshare.cli.commands import run
+from graphshare.cli.main import cli
 
 _API = {"params convert": graphshare.convert, "params diff": graphshare.diff_params}
 _GATHERED = {

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from benchmarks.sources import chain
-from graphshare.cli.app import COMMANDS, cli
 from graphshare.cli.command import examples_of
-from graphshare.cli.progress import Bar
+from graphshare.cli.console import Bar
+from graphshare.cli.main import COMMANDS, cli
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
 from tests.surroundings import mark_everyday
 
@@ -191,7 +191,7 @@ def test_a_bar_is_for_terminals_that_move_their_cursor(folder: Path) -> None:
 
 def test_the_bar_waits_for_a_second_and_shows_no_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 0.5, 0.95, 0.96, 1.2])
-    monkeypatch.setattr("graphshare.cli.progress.monotonic", lambda: next(clock))
+    monkeypatch.setattr("graphshare.cli.console.monotonic", lambda: next(clock))
     out = io.StringIO()
     bar = Bar(out)
     bar.begin("reading", 10, "B")

@@ -16,7 +16,7 @@ import pytest
 
 from graphshare.files.schema import explain
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from tests.processes import ROOT, done, graphshare, refused
 
 FIXTURES = ROOT / "fixtures"

@@ -258,7 +258,7 @@ def test_the_report_lists_the_parameters_by_name(tmp_path: Path) -> None:
 def changed(path: Path, name: str, *, without: str) -> dict[str, Any]:
     """The arrays of a parameter file, one of them larger by one, without another."""
     from graphshare.formats.params.arrays import ArrayReader
-    from graphshare.formats.params.registry import read_index
+    from graphshare.formats.params.format import read_index
 
     with ArrayReader(file := read_index(path)) as reader:
         arrays = {str(record.key): np.array(reader.read(record)) for record in file.records}

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import graphshare as gs
-from graphshare.cli.app import cli
+from graphshare.cli.main import cli
 from graphshare.execute.engines import confined_session
 from graphshare.files.schema import explain
 from graphshare.ir.graph import Entry, Graph

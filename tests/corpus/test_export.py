@@ -22,7 +22,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnxruntime_engine import OnnxPart, OnnxRuntime, translate_part
 from graphshare.execute.prepare.prepare import prepare
 from graphshare.execute.run import run
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.text.names import split_key
 from tests.corpus.test_forward import (
     STEMS,

@@ -11,7 +11,7 @@ import pytest
 import graphshare as gs
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.ops.registry import canonical, find_kernel
 from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets

@@ -18,7 +18,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.execute.plan import UnsupportedError, missing_kernels
 from graphshare.execute.run import run
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import infer

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.text.names import split_key
 from tests import params_bytes
 from tests.corpus.encoder import encoder

@@ -11,8 +11,8 @@ import pytest
 
 from graphshare.api.params import convert as convert_params
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.mxnet_params import copy_records
-from graphshare.formats.params.registry import read_index
 from tests.surroundings import corpus_names
 
 pytestmark = pytest.mark.corpus

@@ -24,7 +24,7 @@ from graphshare.builder import (
     variable,
     variable_scope,
 )
-from graphshare.builder.topology import groups, operators
+from graphshare.builder.parameter_values import groups, operators
 from graphshare.errors import RefusedError
 
 

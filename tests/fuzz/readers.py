@@ -32,7 +32,7 @@ from graphshare.formats.onnx.parameters import index_parameters
 from graphshare.formats.onnx.write import encode_model, list_as_read
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.rewrite.rules.load import read_rules
 from tests import params_bytes
 from tests.surroundings import ROOT

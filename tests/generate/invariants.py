@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
@@ -17,8 +16,9 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph
 from graphshare.ops.inference import infer
 from graphshare.ops.normalization.signature import BARRIER_KEYS
+from graphshare.rewrite.duplicate import duplicate
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.rename import rename
+from graphshare.rewrite.rename import plan_rename
 from graphshare.rewrite.upgrade import upgrade
 from tests.generate.grow import Model
 from tests.validate import validate
@@ -38,8 +38,8 @@ def check_file(model: Model) -> str | None:
 def check_rename(model: Model) -> str | None:
     """A prefix that is added and removed again leaves the file as it was, and the values as they were."""
     graph = upgrade(model.graph, keep_amp_cast=True).graph  # without its casts a graph computes something else
-    renamed = rename(graph, prefix=PREFIX).graph
-    if _text(rename(renamed, strip_prefix=PREFIX).graph) != _text(graph):
+    renamed = plan_rename(graph, prefix=PREFIX).graph
+    if _text(plan_rename(renamed, strip_prefix=PREFIX).graph) != _text(graph):
         return "a prefix added and removed changes the file"
     return _differ(_run(renamed, model, prefixes=(PREFIX,)), _run(graph, model))
 

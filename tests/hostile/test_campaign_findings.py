@@ -12,7 +12,7 @@ import pytest
 from graphshare.checks.config import read_config
 from graphshare.errors import GraphshareError
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from tests import params_bytes
 from tests.fuzz.graphs import call, judge
 from tests.surroundings import ROOT

@@ -20,7 +20,7 @@ CUT = """
 import os, sys
 from graphshare.errors import GraphshareError
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 
 path = sys.argv[1]
 file = read_index(path)

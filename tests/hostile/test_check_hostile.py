@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.engine import run_rules
-from graphshare.checks.registry import RULES
+from graphshare.checks.engine import RULES, run_rules
 from graphshare.reports.formats import FORMATS, render
 from graphshare.reports.model import FindingsReport, Level
 from tests.surroundings import size_of_day

@@ -15,7 +15,7 @@ import pytest
 from graphshare.api.params import convert as convert_params
 from graphshare.errors import GraphshareError, InputError
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from tests import params_bytes as build
 from tests.surroundings import size_of_day
 
@@ -129,7 +129,7 @@ def test_hostile_files_are_refused_with_little_memory_to_allocate(tmp_path: Path
     code = (
         "import resource, sys\n"
         "from graphshare.errors import InputError\n"
-        "from graphshare.formats.params.registry import read_index\n"
+        "from graphshare.formats.params.format import read_index\n"
         "import graphshare.formats.params.convert, zipfile\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.checks.registry import RULES
+from graphshare.checks.engine import RULES
 from graphshare.files.schema import explain
 from graphshare.files.toml import read_toml
 from tests.surroundings import ROOT, missing

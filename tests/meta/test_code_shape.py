@@ -32,7 +32,7 @@ def test_imports_only_go_down() -> None:
 UPWARD = {
     "ir/walk.py": "import graphshare.formats.mxnet.layout",
     "files/paths.py": "import graphshare.formats.model_names",
-    "formats/mxnet/links.py": "import graphshare.analysis.roles",
+    "formats/mxnet/symbol.py": "import graphshare.analysis.roles",
     "rewrite/extract.py": "import graphshare.cli.console",
     "analysis/roles.py": "import click",
     "rewrite/rename.py": "import numpy",

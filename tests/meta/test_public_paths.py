@@ -28,7 +28,7 @@ placeholder reset_default_session save unique_names variable variable_scope
 MODULES = {
     "graphshare": LIBRARY,
     "graphshare.builder": BUILDER,
-    "graphshare.builder.topology": ["groups", "operators"],
+    "graphshare.builder.parameter_values": ["groups", "operators"],
     "graphshare.errors": ["DisprovedError", "InputError", "OutputError", "RefusedError", "SelfCheckError", "UsageError"],
     "graphshare.progress": ["progress_listener"],
     # what the objects behind the entry points graphshare.kernels, .gradients, .to_onnx and .engines are made of

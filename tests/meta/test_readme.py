@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from graphshare.cli.app import COMMANDS
+from graphshare.cli.main import COMMANDS
 from graphshare.errors import install_command
 from tests.processes import ROOT
 

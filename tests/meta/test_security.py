@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.cli.app import cli
+from graphshare.cli.main import cli
 from graphshare.drawing.languages import LIMIT
 from graphshare.files.open_source import MAX_UNPACKED
 from graphshare.formats.images.header import FORMATS, MAX_PIXELS

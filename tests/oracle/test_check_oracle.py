@@ -10,8 +10,7 @@ from random import Random
 import pytest
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.engine import run_rules
-from graphshare.checks.registry import RULES
+from graphshare.checks.engine import RULES, run_rules
 from graphshare.reports.model import Level
 from tests.oracle.conversation import CrashError, Oracle
 from tests.surroundings import NONE, corpus_stems, recorded

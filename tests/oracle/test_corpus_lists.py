@@ -18,7 +18,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import stage_params
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Graph
 from tests.oracle.commands import in_process
 from tests.oracle.conversation import Oracle

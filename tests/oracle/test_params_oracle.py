@@ -14,7 +14,7 @@ from graphshare.api.params import convert as convert_params
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import stage_params
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from tests import params_bytes as build
 from tests.surroundings import run_oracle
 

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphshare.api.duplicate import duplicate
-from graphshare.api.inspect import inspect
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.inspection.graph import list_module_names
+from graphshare.inspection.graph import inspect, list_module_names
 from graphshare.ir.graph import Graph
 from graphshare.ops.registry import registered_signatures
+from graphshare.rewrite.duplicate import duplicate
 from graphshare.rewrite.extract import extract
-from graphshare.rewrite.rename import rename
+from graphshare.rewrite.rename import plan_rename
 from graphshare.rewrite.upgrade import upgrade
 from tests.symbols import LAYOUTS, Document, document, operator, variable
 
@@ -49,7 +48,7 @@ COMMANDS: dict[str, Callable[[Graph], Any]] = {
     "tie": lambda graph: duplicate(graph, ["x-", "y-"], mode="tie"),
     "upto": lambda graph: duplicate(graph, ["x-"], upto=["n0"]),
     "extract": lambda graph: extract(graph, ["n0"], cuts=["v0"]),
-    "rename": lambda graph: rename(graph, prefix="x-"),
+    "rename": lambda graph: plan_rename(graph, prefix="x-"),
     "upgrade": upgrade,
 }
 

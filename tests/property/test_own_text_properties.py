@@ -19,9 +19,8 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Kept
 from graphshare.rewrite.duplicate import add_branches
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.rename import rename
-from graphshare.rewrite.tie import tie
-from graphshare.rewrite.untie import untie
+from graphshare.rewrite.rename import plan_rename
+from graphshare.rewrite.tie import tie, untie
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document, document, mxnet_text, operator, two_layers, variable
 
@@ -75,14 +74,14 @@ def test_a_prefix_that_comes_and_goes_leaves_every_byte(found: Document, layout:
     assert written(graph) == data
     if not any(node.name for node in graph.nodes):
         return
-    there = read_symbol(written(rename(graph, prefix="x~~").graph))
+    there = read_symbol(written(plan_rename(graph, prefix="x~~").graph))
     assert [n.name for n in there.nodes] == [n.name and "x~~" + n.name for n in graph.nodes]
     if layout.startswith("mxnet"):  # what a program has written with its own escapes is given those that MXNet reads
-        assert written(rename(there, strip_prefix="x~~").graph) == data
-    rewrite = rename(graph, prefix="x~~")
+        assert written(plan_rename(there, strip_prefix="x~~").graph) == data
+    rewrite = plan_rename(graph, prefix="x~~")
     model = Checkpoint(rewrite.graph, data=data, rewrite=rewrite, sources=(Checkpoint(graph, data=data),))
     names = names_from_map(parse_map(map_text(model).encode(), where="map"), there, inverse=True)
-    back = rename(there, names=names, repeats=True).graph
+    back = plan_rename(there, names=names, repeats=True).graph
     if layout.startswith("mxnet"):
         assert written(back) == data
 
@@ -134,10 +133,10 @@ BY_HAND: dict[str, Callable[[], str]] = {
 def test_what_a_hand_has_touched_comes_back(case: str) -> None:
     data = BY_HAND[case]().encode()
     graph = read_symbol(data)
-    there = read_symbol(written(rename(graph, prefix="sha-").graph))
+    there = read_symbol(written(plan_rename(graph, prefix="sha-").graph))
     assert written(graph) == data
     assert all(node.name.startswith("sha-") for node in there.nodes)
-    assert written(rename(there, strip_prefix="sha-").graph) == data
+    assert written(plan_rename(there, strip_prefix="sha-").graph) == data
     assert written(extract_entries(graph, graph.heads).graph) == data
 
 
@@ -146,7 +145,7 @@ def test_names_that_change_wholly_and_ids_that_move_leave_the_rest() -> None:
     text = text.replace("[[8, 0, 0], [9, 0, 0]]", "[[8,0,0], [9 ,0,0]]").replace('"fc1"', '"f\\u00631"')
     graph = read_symbol(text.encode())
     named = {node.name: node for node in graph.nodes}
-    wholly = written(rename(graph, names={named["fc2"]: "dense", named["fc1"]: "fc10"}).graph).decode()
+    wholly = written(plan_rename(graph, names={named["fc2"]: "dense", named["fc1"]: "fc10"}).graph).decode()
     assert wholly == text.replace('"name": "fc2"', '"name": "dense"').replace('"f\\u00631"', '"f\\u006310"')
     label = named["softmax_label"]
     cut = extract_entries(graph, [next(e for e in named["softmax"].inputs if e.node is not label)]).graph

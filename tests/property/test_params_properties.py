@@ -17,9 +17,9 @@ from graphshare.errors import InputError
 from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import coalesce
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.mxnet_params import copy_records, verify_records
 from graphshare.formats.params.records import decode_key, encode_key
-from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 DTYPES = st.sampled_from(sorted(build.FLAGS))

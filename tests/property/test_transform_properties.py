@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphshare.analysis.targets import resolve_targets
+from graphshare.analysis.name_lists import resolve_targets
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import check_written
@@ -17,7 +17,7 @@ from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.rewrite.duplicate import add_branches
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.rename import rename
+from graphshare.rewrite.rename import plan_rename
 from tests.property.documents import documents
 from tests.symbols import Document, mxnet_text
 from tests.validate import validate
@@ -46,12 +46,12 @@ def sound(rewrite: Rewrite) -> None:
 def test_a_rename_and_its_inverse_give_the_same_bytes(found: Document, prefix: str) -> None:
     graph = read(found)
     assume(any(node.name for node in graph.nodes))
-    there = rename(graph, prefix=prefix)
+    there = plan_rename(graph, prefix=prefix)
     sound(there)
     assert [node["name"] for node in written(there.graph)["nodes"]] == [
         prefix + node["name"] if node["name"] else "" for node in found["nodes"]
     ]
-    back = rename(there.graph, strip_prefix=prefix)
+    back = plan_rename(there.graph, strip_prefix=prefix)
     assert b"".join(write_symbol(back.graph)) == mxnet_text(found).encode()
     both = there.then(back)
     assert [both.images(graph, node) for node in graph.nodes] == [[("", node)] for node in back.graph.nodes]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.text.names import split_key
 from tests import params_bytes
 from tests.corpus.values import repeated_parameter

@@ -18,7 +18,7 @@ from graphshare.checkpoint.load import sibling_params
 from graphshare.cli import main
 from graphshare.errors import InputError, OutputError
 from graphshare.files.path_matches import match_paths
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from tests.processes import ROOT
 from tests.remote.s3_server import Request, S3Server, serve_s3
 

@@ -22,7 +22,7 @@ from graphshare.cli import main
 from graphshare.errors import InputError
 from graphshare.files.remote import patience, ranges
 from graphshare.files.remote.listing import find_files, find_links
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from tests import params_bytes as build
 from tests.effort import ends
 from tests.onnx_files.made import MADE

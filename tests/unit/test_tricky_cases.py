@@ -58,7 +58,7 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.duplicate import add_branches
-from graphshare.rewrite.rename import rename, set_names
+from graphshare.rewrite.rename import plan_rename, set_names
 from tests.processes import files_in
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable
 
@@ -82,7 +82,7 @@ DIAMOND = document(
 
 
 def test_1_a_variable_of_several_consumers_is_renamed_once() -> None:
-    assert names(rename(read(DIAMOND), prefix="p-").graph) == ["p-x", "p-a", "p-b", "p-c"]
+    assert names(plan_rename(read(DIAMOND), prefix="p-").graph) == ["p-x", "p-a", "p-b", "p-c"]
 
 
 def test_2_and_3_equal_names_stay_apart() -> None:
@@ -115,7 +115,7 @@ def test_7_unnamed_nodes_stay_unnamed() -> None:
     graph = read(document([variable(""), operator("relu", "", [0]), operator("relu", "", [1])], [2]))
     assert names(add_branches(graph, ["b-"]).graph) == [""] * 6
     with pytest.raises(RefusedError, match="no name would change"):
-        rename(graph, prefix="b-")
+        plan_rename(graph, prefix="b-")
 
 
 def test_8_and_9_heads_of_every_kind() -> None:
@@ -198,7 +198,7 @@ def test_37_the_source_stays_as_it_was() -> None:
     graph = read(two_layers())
     before = b"".join(write_symbol(graph))
     add_branches(graph, ["b-"], shared={graph.nodes[1], graph.nodes[6]})
-    rename(graph, prefix="p-")
+    plan_rename(graph, prefix="p-")
     assert b"".join(write_symbol(graph)) == before
 
 

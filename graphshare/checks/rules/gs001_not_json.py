@@ -1,7 +1,5 @@
 """GS001: the file is not JSON."""
 
-from __future__ import annotations
-
 import re
 
 from graphshare.checks.examples import dense

@@ -1,7 +1,5 @@
 """GS003: a byte order mark before the first brace."""
 
-from __future__ import annotations
-
 from graphshare.checks.document import BOM
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule

@@ -1,7 +1,5 @@
 """GS004: escapes that JSON allows and MXNet does not read."""
 
-from __future__ import annotations
-
 import re
 
 from graphshare.checks.examples import dense

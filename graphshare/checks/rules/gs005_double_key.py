@@ -1,7 +1,5 @@
 """GS005: a key that occurs twice in one object."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

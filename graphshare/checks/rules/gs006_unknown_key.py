@@ -1,7 +1,5 @@
 """GS006: keys that MXNet does not know."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.formats.mxnet.document import GRAPH_KEYS, NODE_KEYS

@@ -1,7 +1,5 @@
 """GS007: graph attributes that are not a pair of a type and a value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from graphshare.checks.examples import dense

@@ -1,7 +1,5 @@
 """GS008: a file newer than the first format generation that has no version."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

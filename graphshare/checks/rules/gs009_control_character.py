@@ -1,7 +1,5 @@
 """GS009: characters that MXNet cannot read inside strings."""
 
-from __future__ import annotations
-
 import re
 
 from graphshare.checks.examples import dense

@@ -1,10 +1,8 @@
 """GS010: a suppression that names no rule."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
+from graphshare.checks.graph_facts import KEY, is_known_code, read_suppressed_codes
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
-from graphshare.checks.suppression import KEY, is_known_code, read_suppressed_codes
 
 
 @check_rule(

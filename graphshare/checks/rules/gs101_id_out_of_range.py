@@ -1,7 +1,5 @@
 """GS101: an id that refers to no node."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS102: nodes in a cycle."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS103: an input that comes later in the file."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.graph import Node

@@ -1,7 +1,5 @@
 """GS104: nodes that no output needs."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.walk import reachable

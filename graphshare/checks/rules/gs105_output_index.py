@@ -1,9 +1,7 @@
 """GS105: an output that its node does not have."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
-from graphshare.checks.operators import find_missing_outputs
+from graphshare.checks.graph_facts import find_missing_outputs
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count
 

@@ -1,7 +1,5 @@
 """GS106: a variable that has inputs."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count

@@ -1,7 +1,5 @@
 """GS108: ``arg_nodes`` that does not list the variables."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.graph import VARIABLE_OP

@@ -1,7 +1,5 @@
 """GS109: ``node_row_ptr`` that is not the running sum of output counts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from graphshare.checks.examples import dense

@@ -1,7 +1,5 @@
 """GS111: an output that has no name."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

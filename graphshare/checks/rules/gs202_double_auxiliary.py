@@ -1,9 +1,7 @@
 """GS202: one name for two auxiliary states."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import batch_norm
-from graphshare.checks.names import find_repeats
+from graphshare.checks.graph_facts import find_repeats
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 

@@ -1,7 +1,5 @@
 """GS203: one name for an argument and an auxiliary state."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import batch_norm
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

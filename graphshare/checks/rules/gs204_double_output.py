@@ -1,10 +1,8 @@
 """GS204: one name for two outputs."""
 
-from __future__ import annotations
-
 from graphshare.analysis.name_lists import output_name
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.names import find_repeats
+from graphshare.checks.graph_facts import find_repeats
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 

@@ -1,7 +1,5 @@
 """GS207: a node without a name."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,10 +1,8 @@
 """GS208: a parameter that is not named like the others of its operator."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
+from graphshare.checks.graph_facts import find_parameters
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
-from graphshare.checks.sharing import find_parameters
 
 
 @check_rule(

@@ -1,7 +1,5 @@
 """GS301: an operator that MXNet does not register."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from graphshare.checks.examples import operator, symbol, variable

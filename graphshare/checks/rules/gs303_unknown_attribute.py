@@ -1,9 +1,7 @@
 """GS303: an attribute that the operator does not take."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
-from graphshare.checks.operators import find_attribute_faults, find_refused_hidden_keys
+from graphshare.checks.graph_facts import find_attribute_faults, find_refused_hidden_keys
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ops.registry import signature_of
 from graphshare.text.names import did_you_mean

@@ -1,9 +1,7 @@
 """GS304: the value of an attribute cannot be read."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
-from graphshare.checks.operators import find_attribute_faults
+from graphshare.checks.graph_facts import find_attribute_faults
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 

@@ -1,9 +1,7 @@
 """GS305: a required attribute is missing."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
-from graphshare.checks.operators import find_attribute_faults, find_reshapes_without_shape
+from graphshare.checks.graph_facts import find_attribute_faults, find_reshapes_without_shape
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 

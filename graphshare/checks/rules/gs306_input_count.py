@@ -1,9 +1,7 @@
 """GS306: too few or too many inputs."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
-from graphshare.checks.operators import find_wrong_input_counts
+from graphshare.checks.graph_facts import find_wrong_input_counts
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count
 

@@ -1,7 +1,5 @@
 """GS307: shapes that contradict each other."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense, operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.checks.shapes import find_shapes

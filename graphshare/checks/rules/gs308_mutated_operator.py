@@ -1,7 +1,5 @@
 """GS308: an operator's output in place of an auxiliary state."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import batch_norm, operator, symbol, variable
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS309: a shape for a variable that does not exist."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.names import did_you_mean

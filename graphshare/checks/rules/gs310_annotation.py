@@ -1,13 +1,11 @@
 """GS310: an annotation that MXNet or its Python side cannot read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
 
 from graphshare.checks.examples import dense
-from graphshare.checks.operators import HIDDEN
+from graphshare.checks.graph_facts import HIDDEN
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ops.attributes import read_value
 

@@ -1,7 +1,5 @@
 """GS311: one operator that, unlike all others of its kind, lacks an attribute or has another value."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from graphshare.checks.examples import operator, symbol, variable

@@ -1,7 +1,5 @@
 """GS401: the parameter file cannot be read."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS402: a parameter that the parameter file does not contain."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.names import did_you_mean

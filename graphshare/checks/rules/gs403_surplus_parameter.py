@@ -1,7 +1,5 @@
 """GS403: a record without a variable."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.text.names import did_you_mean

@@ -1,7 +1,5 @@
 """GS404: ``arg:`` in place of ``aux:``, or vice versa."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import batch_norm
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 

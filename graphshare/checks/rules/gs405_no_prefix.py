@@ -1,7 +1,5 @@
 """GS405: keys without ``arg:`` and ``aux:``."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 

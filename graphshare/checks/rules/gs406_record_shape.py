@@ -1,7 +1,5 @@
 """GS406: the shape of a record differs from the graph's."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.checks.shapes import find_shapes

@@ -1,12 +1,10 @@
 """GS407: the dtype of a record does not fit the graph."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
-from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
+from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import DTYPES
 
 _FLAGS = {str(codes.mxnet): dtype for dtype, codes in DTYPES.items() if dtype not in UNLOADABLE_DTYPES}

@@ -1,7 +1,5 @@
 """GS408: NaN or infinity among the parameters."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.record_values import find_non_finite
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule

@@ -1,9 +1,7 @@
 """GS409: two records with one key."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.names import find_repeats
+from graphshare.checks.graph_facts import find_repeats
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 

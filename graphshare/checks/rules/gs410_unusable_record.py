@@ -1,11 +1,9 @@
 """GS410: a record without an array that MXNet can use."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.record_values import find_unreadable
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
-from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
+from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
 
 
 @check_rule(

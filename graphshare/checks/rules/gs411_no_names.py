@@ -1,7 +1,5 @@
 """GS411: a parameter file without names."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

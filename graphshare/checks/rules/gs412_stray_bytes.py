@@ -1,7 +1,5 @@
 """GS412: bytes after the last name of a parameter file, or a header that MXNet does not write."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count

@@ -1,7 +1,5 @@
 """GS413: graph and parameter file of different shape semantics."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS414: a variance below zero."""
 
-from __future__ import annotations
-
 from graphshare.analysis.name_lists import implied_variables
 from graphshare.checks.examples import batch_norm
 from graphshare.checks.record_values import find_negative

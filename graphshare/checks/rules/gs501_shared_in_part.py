@@ -1,10 +1,8 @@
 """GS501: an operator that shares only some of its parameters with another."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import operator, symbol, variable
+from graphshare.checks.graph_facts import find_sharing_pairs
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
-from graphshare.checks.sharing import find_sharing_pairs
 
 _ATTRS = {"num_hidden": "2"}
 

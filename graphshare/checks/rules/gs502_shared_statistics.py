@@ -1,10 +1,8 @@
 """GS502: normalizations that share only scale or only moving statistics."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import operator, symbol, variable
+from graphshare.checks.graph_facts import find_sharing_pairs
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
-from graphshare.checks.sharing import find_sharing_pairs
 
 _SCALE, _STATISTICS = ("gamma", "beta"), ("moving_mean", "moving_var")
 

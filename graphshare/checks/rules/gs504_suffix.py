@@ -1,10 +1,8 @@
 """GS504: a suffix after the ending that MXNet looks for."""
 
-from __future__ import annotations
-
 from graphshare.analysis.roles import SUFFIXES
 from graphshare.checks.examples import dense
-from graphshare.checks.names import INNER_FORMAL
+from graphshare.checks.graph_facts import INNER_FORMAL
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 
 

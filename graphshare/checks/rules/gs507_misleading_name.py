@@ -1,7 +1,5 @@
 """GS507: a parameter whose name tells another use."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import batch_norm
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS601: an ONNX model that cannot be read."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import relu
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS602: an operator set that is not imported."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import relu
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.graph import Node

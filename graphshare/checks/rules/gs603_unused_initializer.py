@@ -1,7 +1,5 @@
 """GS603: initializers that nothing reads."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import apply, initializer, model, relu, value
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS604: operators of an ONNX model that no output needs."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import apply, relu
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

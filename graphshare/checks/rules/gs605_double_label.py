@@ -1,7 +1,5 @@
 """GS605: two operators of an ONNX model with one name."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import apply, model, value
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.ir.graph import Node

@@ -1,7 +1,5 @@
 """GS607: external data that is not there."""
 
-from __future__ import annotations
-
 import os
 
 from graphshare.checks.examples import apply, initializer, model, value

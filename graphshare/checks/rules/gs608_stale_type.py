@@ -1,7 +1,5 @@
 """GS608: types stated of values that do not exist."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import relu, value
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS609: functions that are defined twice, damaged, or called with more than they take."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import field, function, relu
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 from graphshare.text.format import format_count

@@ -1,7 +1,5 @@
 """GS610: a name of a body that is also a name around it."""
 
-from __future__ import annotations
-
 from graphshare.checks.examples import apply, branch, model, value
 from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
 

@@ -1,7 +1,5 @@
 """GS611: what ONNX's own checker refuses."""
 
-from __future__ import annotations
-
 import re
 
 from graphshare.checks.examples import apply, model, value

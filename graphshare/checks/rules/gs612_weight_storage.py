@@ -1,7 +1,5 @@
 """GS612: weights that are in a model twice, or in Constants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from graphshare.checks.examples import apply, initializer, model, value

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 import msgspec
 
-from graphshare.api.check import check_options
-from graphshare.checkpoint.arguments import Shapes
 from graphshare.checkpoint.folder import Sieve
+from graphshare.checkpoint.load import Shapes
 from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline
-from graphshare.checks.check import check as check_targets
+from graphshare.checks.check import check_files, check_options
 from graphshare.checks.config import CheckOptions
+from graphshare.checks.engine import RULES
 from graphshare.checks.fix import format_fix, plan_fixes
-from graphshare.checks.registry import RULES
 from graphshare.checks.rule import CheckRule, Example, ExampleRecord
 from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
@@ -107,7 +106,7 @@ def command(
     inputs = _list_inputs(targets, baseline)
     known = None if write_baseline else baseline or checked.config.baseline or None
     with OutputTransaction() as stage:  # the fixed files and the report or baseline are one act
-        report = check_targets(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
+        report = check_files(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
         if write_baseline is not None:
             return _write_baseline(report.findings, write_baseline, inputs, stage)
         report = msgspec.structs.replace(report, strict=strict or checked.config.strict)

@@ -192,7 +192,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         given = [*(ctx.params.get(name) for name in ("graph", "file", "source", "left")), *ctx.args]
         path = next((text for text in given if isinstance(text, str)), None)
         if "--select" in self._flags:
-            from graphshare.formats.params.registry import read_index  # start-up: only this path needs it
+            from graphshare.formats.params.format import read_index  # start-up: only this path needs it
 
             yield from (split_key(r.key)[1] for r in (read_index(path).records if path else ()) if r.key)
             return

@@ -19,7 +19,7 @@ from graphshare.differences.changes import GraphDiff, NodeRef, format_change, fo
 from graphshare.differences.diff import Difference, diff
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.open_source import open_source
-from graphshare.formats.params.registry import recognize_format
+from graphshare.formats.params.format import recognize_format
 from graphshare.reports.formats import default_format
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 

@@ -7,15 +7,14 @@ from typing import Any, get_args
 
 import click
 
-from graphshare.api.duplicate import duplicate
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
-from graphshare.cli.output import write_result
-from graphshare.cli.summary import say_branches
+from graphshare.cli.output import say_branches, write_result
 from graphshare.errors import DisprovedError, Fault
 from graphshare.rewrite.choices import ModeOrBatch
+from graphshare.rewrite.duplicate import duplicate
 
 
 class _KeepsOrder(Command):

@@ -13,8 +13,7 @@ from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
 from graphshare.cli.console import put_json, say
-from graphshare.cli.output import warn
-from graphshare.cli.summary import format_name_list
+from graphshare.cli.output import format_name_list, warn
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.images.settings import ImageSettings

@@ -12,15 +12,13 @@ import msgspec
 from graphshare.api.foreach import foreach
 from graphshare.cli import options
 from graphshare.cli.command import Command
-from graphshare.cli.console import align, is_quiet, put, put_json_text, put_text, say
+from graphshare.cli.console import Bar, align, is_quiet, is_shown, put, put_json_text, put_text, say
 from graphshare.cli.fleet import refuse_misspelt
-from graphshare.cli.progress import Bar, is_shown
 from graphshare.cli.report import put_report
 from graphshare.files.staged_file import note_output
 from graphshare.fleet.foreach import FleetRun
-from graphshare.fleet.page import describe_counts, write_page
 from graphshare.fleet.records import Result
-from graphshare.fleet.summary import RunSummary, Spool
+from graphshare.fleet.summary import RunSummary, Spool, describe_counts, write_page
 from graphshare.fleet.tasks import Template
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import encode_json, escape_control, format_count, format_number
@@ -217,7 +215,7 @@ def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
         is_strict |= result.result == "no" and all(finding.level is not Level.ERROR for finding in of_model)
     rules: tuple[RuleInfo, ...] = ()
     if command == "check":
-        from graphshare.checks.registry import RULES  # one command needs them
+        from graphshare.checks.engine import RULES  # one command needs them
 
         rules = tuple(rule.info for rule in RULES.values())
     return FindingsReport(

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from graphshare.api.upgrade import format as lay_out
+from graphshare.api.upgrade import layout_report
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.save import find_stale, resolve_outputs, write_outputs
 from graphshare.cli import options
@@ -15,7 +16,6 @@ from graphshare.cli.output import refuse_terminal, say_written, warn
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import locate_refusals
 from graphshare.formats.mxnet.layout import write_symbol
-from graphshare.formats.mxnet.relayout import layout_report
 from graphshare.reports.formats import default_format
 
 EXAMPLES = {

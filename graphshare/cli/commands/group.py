@@ -14,8 +14,7 @@ from graphshare.checkpoint.load import load
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
-from graphshare.cli.output import say_written, write_result
-from graphshare.cli.summary import format_name_list
+from graphshare.cli.output import format_name_list, say_written, write_result
 from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import is_file
 from graphshare.rewrite.group.connections import name_output

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from graphshare.api.inspect import inspect
-from graphshare.checkpoint.arguments import Shapes
 from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.load import Shapes, load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.cli import options
@@ -22,7 +20,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.model_names import stem_of
 from graphshare.inspection.folder import ModelFacts, inspect_models
-from graphshare.inspection.graph import Inspection, list_module_names
+from graphshare.inspection.graph import Inspection, inspect, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ from graphshare.cli import options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
 from graphshare.cli.parameter_lines import format_parameter_diff
+from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.formats.params.registry import FORMATS
+from graphshare.formats.params.format import list_formats
 from graphshare.inspection.params import ParameterListing
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
-_TIED = ", ".join(format_.suffix for format_ in FORMATS.values() if format_.has_ties)
+_TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
 
 
@@ -164,7 +165,7 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @options.epoch
-@click.option("--to", type=click.Choice(list(FORMATS)), help="The target's format [by its suffix].")
+@click.option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="The target's format [by its suffix].")
 @click.option("--densify", is_flag=True, help="Write sparse arrays in dense form where the target has no sparse one.")
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
 @click.option("--tie", is_flag=True, help=f"Write equal arrays once, under several names ({_TIED}).")

@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import click
 
-from graphshare.api.rename import rename
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
+from graphshare.rewrite.rename import rename
 from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Only, matches_of_options
 from graphshare.text.format import format_count

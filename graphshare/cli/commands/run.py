@@ -15,9 +15,8 @@ from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import Outputs, resolve_run_outputs, write_outputs
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
-from graphshare.cli.console import align, is_colored, is_quiet, name_options, put, put_json, put_table, say
+from graphshare.cli.console import align, is_colored, is_quiet, is_shown, name_options, put, put_json, put_table, say
 from graphshare.cli.output import list_inputs, warn
-from graphshare.cli.progress import is_shown
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
@@ -28,7 +27,8 @@ from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import has_kernels
-from graphshare.formats.params.registry import ARRAY_ENDINGS, choose_format
+from graphshare.formats.model_names import ARRAY_ENDINGS
+from graphshare.formats.params.format import choose_format
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _NAMED = 12  # arrays of the file that are named

@@ -13,14 +13,13 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import put, put_json, say
-from graphshare.cli.output import list_inputs, say_written, write_result
-from graphshare.cli.summary import format_name_list
+from graphshare.cli.output import format_name_list, list_inputs, say_written, write_result
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
-from graphshare.rewrite.repeated_names import Repair
 from graphshare.rewrite.rules.load import ruleset_of
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
-from graphshare.rewrite.share import Sharing
+from graphshare.rewrite.share import Repair
+from graphshare.rewrite.tie import Sharing
 from graphshare.text.format import format_count
 
 _LISTED = 8

@@ -1,22 +1,30 @@
-"""What computes graphs for ``run``, ``bind`` and ``verify``: numpy's plans, or programs of an engine, each compiled once."""
+"""What computes graphs for ``run``, ``bind`` and ``verify``: numpy's plans, or programs of an engine, each compiled once.
+
+An engine computes a graph as a whole, or in few convex parts between which numpy computes the other nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Role
-from graphshare.execute.engines.engine import Engine, Part, Selective
-from graphshare.execute.engines.program import Program, compile_program
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.engines.engine import Compiled, Engine, NodesRefusedError, Part, Selective
 from graphshare.execute.interpreter import Run, run_plan
-from graphshare.execute.plan import make_plan
+from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.rebuild import rebuild
 from graphshare.ir.walk import post_order
-from graphshare.ops.inference import Inference
+from graphshare.ops.bodies import draws_numbers
+from graphshare.ops.inference import Inference, ShapeTable
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
+from graphshare.text.format import format_count, format_names
 
 _MANY = 6
 """The number of forward passes from which on an engine's own work at compilation pays."""
@@ -117,3 +125,201 @@ class Executor:
             self.notes[f"auto: {self.engine.name} computes"] = None
         self.notes.update(dict.fromkeys(filter(None, [program.note()])))
         return program
+
+
+_Output = tuple[Node, int]
+
+_NAMED = 6
+_RANDOM = "it draws random numbers, which are to be the same in every engine"
+
+
+class _Step(msgspec.Struct, frozen=True, eq=False):
+    """One part: what computes it, and the values that are not needed after it."""
+
+    cut: _Cut
+    run: Compiled | ExecutionPlan
+    last: Sequence[_Output]
+
+
+class Segment(msgspec.Struct, frozen=True, eq=False):
+    """Operators that are computed together, in topological order; ``apart`` with numpy, else by the engine."""
+
+    nodes: tuple[Node, ...]
+    apart: bool
+
+
+class _Cut(msgspec.Struct, frozen=True, eq=False):
+    """A segment as a graph of its own: ``inputs`` are the outputs of other segments by the variables that stand for them.
+
+    ``outputs`` are the values that the heads of ``graph`` compute, ``images`` what each node became.
+    """
+
+    graph: Graph
+    inference: Inference
+    inputs: Mapping[Node, _Output]
+    outputs: tuple[_Output, ...]
+    images: Mapping[Node, Node]
+
+
+class Program:
+    """What computes the heads of a graph with an engine. ``in_numpy`` are the nodes that the engine did not take, by reason."""
+
+    def __init__(self, engine: Engine, part: Part, steps: Sequence[_Step], in_numpy: Mapping[Node, str]) -> None:
+        self.engine, self.in_numpy = engine, in_numpy
+        self._part, self._steps = part, steps
+        self.parts = sum(1 for step in steps if not isinstance(step.run, ExecutionPlan))
+
+    def note(self) -> str:
+        """Return what is computed with numpy, in one line; empty where the engine computes all."""
+        if not self.in_numpy:
+            return ""
+        names = format_names([f"{node.name} ({node.op})" for node in self.in_numpy], _NAMED)
+        reason = next(iter(self.in_numpy.values()))
+        count = format_count(len(self.in_numpy), "node")
+        rest = f"; {self.engine.name} computes the rest in {format_count(self.parts, 'part')}" if self.parts else ""
+        return f"numpy computes {count} that {self.engine.name} does not take: {names} (of the first: {reason}){rest}"
+
+    def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
+        """Return the heads for values of the variables. The peak is that of arrays of numpy: engines do not tell theirs."""
+        known: dict[_Output, Array] = {}
+        peak = 0
+        for step in self._steps:
+            feeds = {**values, **{variable: known[output] for variable, output in step.cut.inputs.items()}}
+            before = sum(array.nbytes for array in known.values())
+            if isinstance(step.run, ExecutionPlan):
+                done = run_plan(step.run, feeds, shapes=step.cut.inference.shapes, rng=rng)
+                outputs: Sequence[Array] = done.outputs
+                peak = max(peak, before + done.peak_bytes)
+            else:
+                outputs = step.run(feeds)
+                peak = max(peak, before + sum(array.nbytes for array in outputs))
+            known.update(zip(step.cut.outputs, outputs, strict=True))
+            for output in step.last:
+                del known[output]
+        heads = [(entry.node, entry.index) for entry in self._part.graph.heads]
+        return Run([values[node] if node.is_variable else known[node, index] for node, index in heads], {}, peak, [])
+
+
+def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Program:
+    """Compile a graph in as few parts as its engine allows. With ``strict`` there is one part only.
+
+    Raises:
+        RefusedError: with ``strict`` nodes that the engine cannot take; all that are known are listed.
+    """
+    operators = [node for node in part.inference.nodes if not node.is_variable]
+    random = {node for node in operators if draws_numbers(node)}
+    refused = dict.fromkeys(random, _RANDOM)
+    made: dict[tuple[tuple[Node, ...], tuple[_Output, ...]], Compiled] = {}
+    while True:
+        segments = partition(operators, refused, random)
+        cuts = _cut_all(segments, part)
+        reasons: dict[Node, str] = {}
+        for segment, of in zip(segments, cuts, strict=True):
+            if not segment.apart and (segment.nodes, of.outputs) not in made:
+                alone = part.alone and len(segments) == 1
+                try:
+                    made[segment.nodes, of.outputs] = engine.compile(
+                        Part(of.graph, of.inference, part.constants, repeated=part.repeated, alone=alone)
+                    )
+                except NodesRefusedError as error:
+                    sources = {image: node for node, image in of.images.items()}
+                    reasons.update((sources[image], reason) for image, reason in error.reasons.items())
+        refused.update(reasons)
+        if strict and refused:
+            raise RefusedError(_list_refusals(engine, refused, operators))
+        if not reasons:
+            break
+    steps = [
+        _Step(of, make_plan(of.graph.heads) if segment.apart else made[segment.nodes, of.outputs], last)
+        for segment, of, last in zip(segments, cuts, _last_uses(cuts, part), strict=True)
+    ]
+    return Program(engine, part, steps, {node: refused[node] for node in operators if node in refused})
+
+
+def _list_refusals(engine: Engine, refused: Mapping[Node, str], operators: Sequence[Node]) -> list[Fault]:
+    hint = "leave `strict_engine` out: numpy computes it then"
+    return [
+        Fault(f"{engine.name} does not take operator {node.op}: {refused[node]}", node=node.name, hint=hint)
+        for node in operators
+        if node in refused
+    ]
+
+
+def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
+    """Return each segment as a graph of its own; its heads are what later segments or the heads of the part read."""
+    owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
+    wanted: list[dict[_Output, None]] = [{} for _ in segments]
+    for number, segment in enumerate(segments):
+        for node in segment.nodes:
+            for entry in node.inputs:
+                if entry.node in owner and owner[entry.node] != number:
+                    wanted[owner[entry.node]][entry.node, entry.index] = None
+    for entry in part.graph.heads:
+        if entry.node in owner:
+            wanted[owner[entry.node]][entry.node, entry.index] = None
+    return [cut(segment, tuple(of), part.inference, part.graph) for segment, of in zip(segments, wanted, strict=True)]
+
+
+def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
+    """Return for each cut the values whose last use it is."""
+    kept = {(entry.node, entry.index) for entry in part.graph.heads}
+    last: list[list[_Output]] = []
+    for of in reversed(cuts):
+        last.append([output for output in of.inputs.values() if output not in kept])
+        kept.update(of.inputs.values())
+    return last[::-1]
+
+
+def partition(nodes: Sequence[Node], apart: Collection[Node], in_turn: Collection[Node] = ()) -> list[Segment]:
+    """Return the segments of ``nodes`` (topologically sorted) in the order in which they can be computed.
+
+    A node joins the first segment of its kind that none of the later segments comes before: the engine computes what needs
+    nothing of ``apart``, then numpy what of ``apart`` follows from it, and so on. So a segment never waits for another that
+    waits for it, and no other division has fewer segments. Nodes of ``in_turn`` (which draw random numbers) keep their order.
+    """
+    levels: dict[Node, int] = {}  # even: the engine, odd: numpy
+    turn = 0
+    members: dict[int, list[Node]] = {}
+    for node in nodes:
+        if node.is_variable:
+            continue
+        before = [levels[x] for x in (*(entry.node for entry in node.inputs), *node.control_deps) if not x.is_variable]
+        level = max([*before, turn if node in in_turn else 0])
+        level += level % 2 != (node in apart)
+        levels[node] = level
+        turn = level if node in in_turn else turn
+        members.setdefault(level, []).append(node)
+    return [Segment(tuple(members[level]), level % 2 == 1) for level in sorted(members)]
+
+
+def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, graph: Graph) -> _Cut:
+    """Return ``segment`` as a graph of its own whose heads are ``outputs``. Variables of ``graph`` stay the nodes they are."""
+    members = set(segment.nodes)
+    stand_ins: dict[_Output, Node] = {}
+    images: dict[Node, Node] = {}
+    for node in segment.nodes:
+        for entry in node.inputs:
+            if entry.node.is_variable:
+                images[entry.node] = entry.node
+            elif entry.node not in members:
+                key = (entry.node, entry.index)
+                stand_ins.setdefault(key, Node("", output_name(entry)))
+
+    def redirect(entry: Entry, _: Node) -> Entry | None:
+        variable = stand_ins.get((entry.node, entry.index))
+        return Entry(variable) if variable is not None else None
+
+    def detach(node: Node) -> Node:
+        return msgspec.structs.replace(node, control_deps=()) if node.control_deps else node
+
+    variables = [*images]
+    rebuild(segment.nodes, detach, redirect=redirect, images=images)
+    heads = tuple(Entry(images[node], index) for node, index in outputs)
+    nodes = (*variables, *stand_ins.values(), *(images[node] for node in segment.nodes))
+    found = Inference(list(nodes), ShapeTable(getattr(inference.shapes, "np_shape", False)), {})
+    for node in (*variables, *segment.nodes):
+        found.shapes[images[node]], found.types[images[node]] = inference.shapes[node], inference.types[node]
+    for (node, index), variable in stand_ins.items():
+        found.shapes[variable], found.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
+    inputs = {variable: key for key, variable in stand_ins.items()}
+    return _Cut(Graph(nodes, heads, graph.attrs, graph.source), found, inputs, tuple(outputs), images)

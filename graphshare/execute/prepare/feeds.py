@@ -19,11 +19,11 @@ from graphshare.formats.images.header import ENDINGS as IMAGE_ENDINGS
 from graphshare.formats.images.header import read_start
 from graphshare.formats.images.images import Images, open_image_files
 from graphshare.formats.images.settings import ImageSettings
+from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
-from graphshare.formats.params.registry import ARRAY_ENDINGS
 from graphshare.ir.graph import Node
 from graphshare.text.names import did_you_mean, split_pair
 from graphshare.text.urls import is_url

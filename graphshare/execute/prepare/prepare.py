@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_variables, output_name
+from graphshare.analysis.name_lists import implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.session_model import SessionPart

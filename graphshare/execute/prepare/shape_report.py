@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.cost import Totals, totals
-from graphshare.analysis.name_lists import internals
+from graphshare.analysis.name_lists import internals, resolve_targets
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.engines.session_model import infer_by_format

@@ -12,7 +12,7 @@ import msgspec
 from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.roles import Kind, Role
 from graphshare.arguments import Natural, Seconds
-from graphshare.checkpoint.arguments import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.errors import Fault, RefusedError, locate_refusals
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import Prepared, prepare

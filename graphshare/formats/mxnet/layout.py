@@ -15,8 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.mxnet.json_writer import CHUNK, SPECIAL, JsonWriter
-from graphshare.formats.mxnet.source import FileText, NodesText, source_of
+from graphshare.formats.mxnet.source import CHUNK, SPECIAL, FileText, JsonWriter, NodesText, source_of
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 from graphshare.progress import Advance, noop_progress
 from graphshare.text.format import escape_surrogates

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 
-from graphshare.formats.mxnet.json_writer import JsonWriter
 from graphshare.formats.mxnet.places import ValueSpan, find_elements, find_members, skip_blanks
-from graphshare.formats.mxnet.source import FileText
+from graphshare.formats.mxnet.source import FileText, JsonWriter
 from graphshare.ir.graph import Node
 
 Pairs = Mapping[str, str]

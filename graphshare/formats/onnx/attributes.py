@@ -6,10 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
-from graphshare.formats.onnx.tensors import dtype_name, is_weight, locate_sparse, locate_tensor
-from graphshare.formats.onnx.values import StoredValue, read_attribute
-from graphshare.formats.onnx.wire import (
+from graphshare.formats.onnx.protobuf import (
     BYTES,
     Field,
     WireError,
@@ -21,6 +18,9 @@ from graphshare.formats.onnx.wire import (
     scan,
     text_at,
 )
+from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
+from graphshare.formats.onnx.tensors import dtype_name, is_weight, locate_sparse, locate_tensor
+from graphshare.formats.onnx.values import StoredValue, read_attribute
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.text.format import shorten
 

@@ -21,7 +21,7 @@ from graphshare.formats.onnx.messages import (
     keep_field,
     keep_message,
 )
-from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.protobuf import Message, scan
 from graphshare.formats.onnx.stored import (
     FIRST_CONSTANTS,
     METADATA,
@@ -42,7 +42,6 @@ from graphshare.formats.onnx.stored import (
 from graphshare.formats.onnx.tensors import locate_tensor
 from graphshare.formats.onnx.types import TensorType, is_complete
 from graphshare.formats.onnx.values import describe_variable
-from graphshare.formats.onnx.wire import scan
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
 from graphshare.ir.rebuild import rebuild, relink

@@ -30,6 +30,7 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
+from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.formats.onnx.stored import (
     METADATA,
     NamedMessage,
@@ -44,7 +45,6 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
-from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
 from graphshare.ir.rebuild import rebuild, relink_all
 

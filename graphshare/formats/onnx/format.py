@@ -16,10 +16,9 @@ from graphshare.formats.model_format import Capability, Integers, ModelFormat, S
 from graphshare.formats.onnx.compose import find_switch, make_input, make_parameter, make_switch, open_input, take_outputs
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
-from graphshare.formats.onnx.functions import separate_functions
 from graphshare.formats.onnx.integer_inputs import find_integers
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
-from graphshare.formats.onnx.statements import find_changes
+from graphshare.formats.onnx.statements import find_changes, separate_functions
 from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, source_of
 from graphshare.formats.onnx.types import list_replaceable, list_types
 from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs

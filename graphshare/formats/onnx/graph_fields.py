@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, once, scan, text_at
 from graphshare.formats.onnx.stored import NO_MESSAGES, NamedMessage, OnnxFile, Span, ValueMessages
 from graphshare.formats.onnx.tensors import locate_sparse
-from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, once, scan, text_at
 from graphshare.ir.graph import EMPTY
 
 NODE, GRAPH_NAME, INITIALIZER, INPUT, OUTPUT, VALUE_INFO, ANNOTATION, SPARSE = 1, 2, 5, 11, 12, 13, 14, 15

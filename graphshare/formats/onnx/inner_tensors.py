@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.messages import ExternalRange, keep_field, keep_message, replace_data, rewrite_message
-from graphshare.formats.onnx.protobuf import Blob, Message
+from graphshare.formats.onnx.protobuf import Blob, Message, WireError, scan, text_at
 from graphshare.formats.onnx.stored import (
     FUNCTION,
     TRAINING,
@@ -22,7 +22,6 @@ from graphshare.formats.onnx.stored import (
     source_of,
 )
 from graphshare.formats.onnx.tensors import locate_sparse, locate_tensor
-from graphshare.formats.onnx.wire import WireError, scan, text_at
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
 from graphshare.ir.walk import iter_graphs

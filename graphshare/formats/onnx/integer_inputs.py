@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphshare.formats.model_format import Integers
+from graphshare.formats.onnx.protobuf import scan
 from graphshare.formats.onnx.stored import MemoryFile, Span, find_stored
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, locate_tensor, read_elements
 from graphshare.formats.onnx.types import read_type
-from graphshare.formats.onnx.wire import scan
 from graphshare.formats.params.records import ITEM_SIZES
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_operands

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
-from graphshare.formats.onnx.protobuf import Blob, Message
+from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, scan, text_at
 from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
 from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, RAW, dtype_code
-from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
 

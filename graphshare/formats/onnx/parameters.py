@@ -1,17 +1,23 @@
-"""The initializers of a graph as an index of parameters, and their bytes where these are not stored as they are."""
+"""The initializers of a graph as parameters, in the model itself or in files beside it, read where they are.
+
+Models are written by :mod:`graphshare.formats.onnx.write`.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ByteSource
-from graphshare.files.open_source import open_source
+from graphshare.files.open_source import open_source, reopen_source
+from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.integer_inputs import walk_operands
+from graphshare.formats.onnx.protobuf import BYTES, WireError, scan
 from graphshare.formats.onnx.statements import list_function_weights
 from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPlace, find_stored, source_of
 from graphshare.formats.onnx.tensors import (
@@ -25,12 +31,12 @@ from graphshare.formats.onnx.tensors import (
     pack_integers,
     read_elements,
 )
-from graphshare.formats.onnx.wire import BYTES, WireError, scan
+from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_shape
 
-FORMAT = "onnx"
+_NAME = "onnx"
 SPARSE = "onnx sparse"
 _FLOATS, _DOUBLES = 4, 10
 _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
@@ -56,13 +62,13 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
             path = "" if place is None else place.path
             (outer.setdefault(path, []) if path else inner).append(record)
             order.append((path, record))
-    own = ParameterFile(file.path, file.size, FORMAT, tuple(inner), named=True, identity=file.identity, held=file.held)
+    own = ParameterFile(file.path, file.size, _NAME, tuple(inner), named=True, identity=file.identity, held=file.held)
     if not outer:
         return own
     files = {"": own}
     for path, found in outer.items():
         with open_source(path) as data:
-            files[path] = ParameterFile(path, data.size, FORMAT, tuple(found), named=True, identity=data.identity)
+            files[path] = ParameterFile(path, data.size, _NAME, tuple(found), named=True, identity=data.identity)
     records = tuple(msgspec.structs.replace(record, origin=Origin(record.key, files[path])) for path, record in order)
     return msgspec.structs.replace(own, records=records)
 
@@ -99,16 +105,16 @@ def _make_record(name: str, node: Node) -> Record | None:
         kind = f"sparse {dtype_name(values.code)}" if values is not None else ""
         return Record(name, (size,), "uint8", SPARSE, span.start, span.end - span.start, None, size, stated=kind)
     stated = ""
-    shape, dtype, layout, known = place.shape, DTYPE_NAMES.get(place.code), FORMAT, data_size(place)
+    shape, dtype, layout, known = place.shape, DTYPE_NAMES.get(place.code), _NAME, data_size(place)
     size = place.end - place.start if known is None else known
     if dtype is None:
         stated = f"{dtype_name(place.code)} {format_shape(place.shape)}"
-        shape, dtype, layout = (size,), "uint8", f"{FORMAT} {dtype_name(place.code)}"
+        shape, dtype, layout = (size,), "uint8", f"{_NAME} {dtype_name(place.code)}"
     if place.data == EXTERNAL or known is None:
         return Record(name, shape, dtype, layout, place.start, size, place.start, size, stated=stated)
     start, end = tensor.span.start, tensor.span.end
     if size and not place.pieces:
-        return Record(name, None, None, FORMAT, start, end - start, None, 0)
+        return Record(name, None, None, _NAME, start, end - start, None, 0)
     in_place = not size or (place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype))
     return Record(name, shape, dtype, layout, start, end - start, place.start if in_place else None, size, stated=stated)
 
@@ -155,3 +161,43 @@ def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
     if count != record.data_size:
         message = f"has {count:,} bytes of data; its shape and dtype need {record.data_size:,}"
         raise InputError(Fault(message, where=source.name, path=format_record(record.key, None)))
+
+
+_SAMPLE = 1 << 12  # bytes by which a model is told from other messages
+
+
+class OnnxModel(ParameterFormat):
+    """The initializers of an ONNX model, in the file itself or in files beside it."""
+
+    name = "onnx"
+
+    def sniff(self, start: bytes) -> bool:
+        return start[:1] == b"\x08"
+
+    def may_hold_arrays(self, source: ByteSource) -> bool:
+        return is_onnx(source.read_at(0, min(source.size, _SAMPLE)))
+
+    def index(self, source: ByteSource) -> ParameterFile:
+        return index_source(source)
+
+    def find_float32(self, file: ParameterFile) -> set[str]:
+        with reopen_source(file.path, file.identity, file.held) as source:
+            return find_float32(source)
+
+    def read(self, source: ByteSource) -> Chunks:
+        """Return a function that yields a record's elements; single numbers are decoded, raw data is read as it is."""
+        in_place = super().read(source)
+
+        def chunks(record: Record) -> Iterable[bytes | memoryview]:
+            return in_place(record) if record.data_offset is not None else decode_values(source, record)
+
+        return chunks
+
+    def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
+        raise NotImplementedError
+
+    def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
+        return Fault("cannot be written into an ONNX model on its own", hint="write .params, .npz or .safetensors")
+
+
+FORMAT = OnnxModel()

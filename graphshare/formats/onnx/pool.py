@@ -21,6 +21,7 @@ from graphshare.files.leftovers import list_temporaries, remove_leftovers
 from graphshare.files.open_source import open_source, reopen_source
 from graphshare.files.paths import base_name, find_identity, join, list_names
 from graphshare.files.staged_file import StagedFile
+from graphshare.formats.model_names import PARAMETER_ENDINGS
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model, read_model
 from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside
@@ -43,9 +44,8 @@ from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
-from graphshare.formats.params.format import WriteOptions
+from graphshare.formats.params.format import WriteOptions, choose_format, read_index
 from graphshare.formats.params.records import Origin, ParameterFile, Record
-from graphshare.formats.params.registry import SUFFIXES, choose_format, read_index
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import escape_surrogates, format_bytes
@@ -269,15 +269,15 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
     suffix = os.path.splitext(location)[1].lower()
     remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # that of a killed run may be a hard link of the file
     if not os.path.lexists(path):
-        if suffix in SUFFIXES and suffix != _WRITTEN:
+        if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
             hint = f"models point into such a file where it is there; name {location.removesuffix(suffix)}{_WRITTEN}, or .data"
             raise RefusedError(Fault(f"does not exist, and no weights are written as {suffix}", where=path, hint=hint))
-        return WeightPool(path, location, is_indexed=suffix in SUFFIXES)
+        return WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS)
     if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
         raise RefusedError(
             Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another with `data`")
         )
-    if suffix in SUFFIXES:
+    if suffix in PARAMETER_ENDINGS:
         old = read_index(path)
         plain = [r for r in old.records if r.data_offset is not None and r.storage == "default"]
         ranges = [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
@@ -286,7 +286,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
     sizes = {content.size for member in members for content in member.contents.values()}
     with open_source(path) as source:
         old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
-        pool = WeightPool(path, location, is_indexed=suffix in SUFFIXES, old=old)
+        pool = WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS, old=old)
         pool.used = max((start + size for start, size in ranges), default=0)
         for start, size in ranges:
             if size in sizes and start + size <= source.size:
@@ -451,7 +451,7 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
 def list_orphans(path: str) -> int:
     """Return how many bytes of a raw file of weights no model beside it points into; 0 where this cannot be known."""
     end, orphans = 0, 0
-    if path.lower().endswith(tuple(SUFFIXES)):
+    if path.lower().endswith(PARAMETER_ENDINGS):
         return 0
     try:
         ranges = list_ranges(path)

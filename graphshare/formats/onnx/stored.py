@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from graphshare.files.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
-from graphshare.formats.onnx.wire import Data, scan, text_at
+from graphshare.formats.onnx.protobuf import Data, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20

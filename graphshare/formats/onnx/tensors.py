@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from graphshare.files.open_source import describe_file, open_source
 from graphshare.files.paths import is_inside, join
+from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
-from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
 from graphshare.formats.params.records import MAX_RANK, element_count
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.text.format import format_count

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integer_at, scan, text_at
 from graphshare.formats.onnx.stored import FIRST_CONSTANTS, NamedMessage, OnnxSource, find_stored
 from graphshare.formats.onnx.tensors import dtype_name
-from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, enum_at, expect, integer_at, scan, text_at
 from graphshare.ir.graph import Graph, Node
 
 Dimension = int | str | None

@@ -18,7 +18,7 @@ from graphshare.errors import Fault, InputError, RefusedError, install_command
 from graphshare.formats.onnx.compose import make_typed_input
 from graphshare.formats.onnx.inner_tensors import change_inner_tensors
 from graphshare.formats.onnx.messages import add_external, describe_type
-from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan
 from graphshare.formats.onnx.stored import (
     FUNCTION,
     NO_MESSAGES,
@@ -39,7 +39,6 @@ from graphshare.formats.onnx.types import (
     read_any_type,
     read_type,
 )
-from graphshare.formats.onnx.wire import WireError, encode_text, scan
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.rebuild import rebuild_graph

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
+from graphshare.formats.onnx.protobuf import BYTES, FIXED32, Field, WireError, enum_at, expect, integer_at, integers_at, scan
 from graphshare.formats.onnx.stored import OnnxFile, Span, Stored, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, pack_integers, read_elements
 from graphshare.formats.onnx.types import decode_type
-from graphshare.formats.onnx.wire import BYTES, FIXED32, Field, WireError, enum_at, expect, integer_at, integers_at, scan
 
 Content = tuple[Hashable, ...]
 

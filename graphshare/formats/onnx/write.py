@@ -20,7 +20,7 @@ from graphshare.formats.onnx.messages import (
     rename_sparse,
     rewrite_message,
 )
-from graphshare.formats.onnx.protobuf import Blob, Message
+from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, scan
 from graphshare.formats.onnx.stored import (
     FIRST_CONSTANTS,
     OnnxSource,
@@ -31,7 +31,6 @@ from graphshare.formats.onnx.stored import (
     outputs_of,
     source_of,
 )
-from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_bodies
 

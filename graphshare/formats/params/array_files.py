@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.files.byte_source import ByteSource, SourceFile
+from graphshare.files.byte_source import DAMAGED, ByteSource, SourceFile
 from graphshare.files.open_source import open_source
+from graphshare.formats.model_names import ARRAY_ENDINGS
+from graphshare.formats.onnx.protobuf import WireError, scan, text_at
 from graphshare.formats.onnx.stored import OnnxFile, Span
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, read_elements
-from graphshare.formats.onnx.wire import WireError, scan, text_at
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
-from graphshare.formats.params.cursor import DAMAGED
-from graphshare.formats.params.format import ParameterFormat, WriteOptions
-from graphshare.formats.params.npy import MAGIC, read_npy_header
+from graphshare.formats.params.format import ParameterFormat, WriteOptions, read_index
+from graphshare.formats.params.npz import MAGIC, read_npy_header
 from graphshare.formats.params.records import ITEM_SIZES, Record, element_count, format_record
-from graphshare.formats.params.registry import ARRAY_ENDINGS, read_index
 from graphshare.text.format import format_count
 from graphshare.text.names import split_key
 

@@ -99,7 +99,7 @@ class ArrayReader:
     def __enter__(self) -> ArrayReader:
         if any(record.origin is not None for record in self.file.records):
             return self  # each file that the records are from is opened when it is first read
-        from graphshare.formats.params.registry import find_format  # start-up: graphs alone need no parameter format
+        from graphshare.formats.params.format import find_format  # start-up: graphs alone need no parameter format
 
         self._source: ByteSource = reopen_source(self.file.path, self.file.identity, self.file.held)
         try:

@@ -19,10 +19,8 @@ from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, U
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
-from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
-from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
-from graphshare.formats.params.registry import MODELS, find_format, read_index
-from graphshare.formats.params.select import select_keys
+from graphshare.formats.params.format import MODELS, ParameterFormat, Parts, Plan, WriteOptions, find_format, read_index
+from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record, select_keys
 from graphshare.progress import task
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr

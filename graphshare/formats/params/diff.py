@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.format import MODELS
 from graphshare.formats.params.records import PRECISIONS, ParameterFile, Record, find_coarsest
-from graphshare.formats.params.registry import MODELS
 from graphshare.progress import task
 from graphshare.text.format import format_dims
 from graphshare.text.names import join_key, split_key

@@ -5,14 +5,16 @@ A parameter file is read as an index: names, shapes, dtypes and where the bytes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from graphshare.errors import RefusedError
+from graphshare.errors import Fault, RefusedError
 from graphshare.files.byte_source import Identity
 from graphshare.text.format import escape_surrogates, format_count, shorten
+from graphshare.text.names import split_key, suggest
+from graphshare.text.patterns import compile_pattern
 from graphshare.text.summary import ShortRepr, quote_name
 from graphshare.text.urls import redact
 
@@ -209,3 +211,31 @@ def format_record(key: str | None, number: int | None) -> str:
     if key is None:
         return place
     return f'{place} "{escape_surrogates(shorten(key, 200))}"'
+
+
+def select_keys(
+    file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = (), option: str = "`select`"
+) -> set[str]:
+    """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
+
+    ``others`` are keys of another file, in which a pattern may find its match instead. ``option`` gave the patterns.
+
+    Raises:
+        RefusedError: a pattern matches nothing; all such are listed.
+        UsageError: a pattern is malformed.
+    """
+    keys = [record.key for record in file.records if record.key is not None]
+    if not patterns:
+        return set(keys)
+    selected: set[str] = set()
+    faults = []
+    for pattern in patterns:
+        matches = compile_pattern(pattern)
+        hits = {key for key in keys if matches(key) or matches(split_key(key)[1])}
+        if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
+            near = suggest(pattern, [split_key(key)[1] for key in keys], "parameters")
+            faults.append(Fault(f"{option} {pattern!r} matches no parameter", where=file.path, hint=near))
+        selected |= hits
+    if faults:
+        raise RefusedError(faults)
+    return selected

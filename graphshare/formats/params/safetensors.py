@@ -22,9 +22,8 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.files.byte_source import ByteSource
+from graphshare.files.byte_source import DAMAGED, ByteSource, Cursor
 from graphshare.formats.params.byte_ranges import write_all
-from graphshare.formats.params.cursor import DAMAGED, Cursor
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.records import DTYPES, ITEM_SIZES, MAX_RANK, ParameterFile, Record, element_count, format_record
 from graphshare.text.format import format_count
@@ -46,7 +45,6 @@ class Safetensors(ParameterFormat):
     """Files of the ``safetensors`` package. A tie is a key of the metadata whose text is the key of an array."""
 
     name = "safetensors"
-    suffix = ".safetensors"
     has_ties = True
 
     def sniff(self, start: bytes) -> bool:
@@ -108,6 +106,9 @@ class Safetensors(ParameterFormat):
         except UnicodeEncodeError:
             return Fault("has a name that is not UTF-8", hint="rename it first")
         return None
+
+
+FORMAT = Safetensors()
 
 
 def _read_header(source: ByteSource) -> bytes:

@@ -9,8 +9,7 @@ import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.arguments import Text
-from graphshare.checkpoint.arguments import Model, as_checkpoint
-from graphshare.checkpoint.load import StrPath
+from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, locate_refusals
 from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.rules.load import read_file, read_rules, ruleset_of

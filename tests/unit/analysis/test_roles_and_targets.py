@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.analysis.name_lists import NameLists, implied_variables, output_name
+from graphshare.analysis.name_lists import NameLists, implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph

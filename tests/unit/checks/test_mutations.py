@@ -20,7 +20,7 @@ from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import run_rules
 from graphshare.errors import InputError
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import topological

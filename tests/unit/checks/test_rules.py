@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import graphshare.checks.rules
-from graphshare.checks.engine import run_rules
-from graphshare.checks.registry import RULES, select_codes
+from graphshare.checks.engine import RULES, run_rules, select_codes
 from graphshare.errors import UsageError
 from graphshare.reports.model import Level
 from tests.unit.checks.examples import read_context

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import graphshare
-from graphshare.api.duplicate import duplicate
 from graphshare.checkpoint.map_file import parse_map
 from graphshare.drawing.draw import Drawing, draw
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
 from graphshare.drawing.picture import Picture
 from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Graph
+from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
 from tests.surroundings import pick_everyday
 from tests.symbols import Document, document, operator, variable

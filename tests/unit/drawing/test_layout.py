@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import graphshare
-from graphshare.api.duplicate import duplicate
 from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
 from graphshare.drawing.layout.levels import Layout, build_levels
 from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
 from graphshare.drawing.picture import Picture
 from graphshare.ir.graph import Graph
+from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
 from tests.surroundings import pick_everyday
 from tests.symbols import Document, document, operator, variable

@@ -13,8 +13,8 @@ from graphshare.errors import InputError
 from graphshare.files.byte_source import SourceBytes, SourceFile
 from graphshare.files.open_source import open_source, read_file, reopen_source
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.mxnet_params import copy_records
-from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 

@@ -18,8 +18,8 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.files.open_source import open_source
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.convert import stage_params
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.mxnet_params import copy_records, verify_records
-from graphshare.formats.params.registry import read_index
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite import batch as batch_rewrite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphshare.errors import RefusedError
-from graphshare.rewrite.rename import rename, rename_by_rules, set_names
+from graphshare.rewrite.rename import plan_rename, rename_by_rules, set_names
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
 from tests.symbols import old_batch_norm, siamese
 from tests.unit.rewrite.graphs import named, read, wiring
@@ -24,7 +24,7 @@ def test_what_does_not_need_a_renamed_node_keeps_its_identity() -> None:
 
 
 def test_a_prefix_is_stripped_before_another_is_added() -> None:
-    renamed = rename(rename(read(siamese()), prefix="a-").graph, strip_prefix="a-", prefix="b-").graph
+    renamed = plan_rename(plan_rename(read(siamese()), prefix="a-").graph, strip_prefix="a-", prefix="b-").graph
     assert list(wiring(renamed)) == ["b-data", "b-conv_weight", "b-conv", "b-loss"]
 
 
@@ -38,12 +38,12 @@ def test_a_prefix_is_stripped_before_another_is_added() -> None:
     ],
 )
 def test_a_rename_may_be_limited_to_a_kind(only: Only, names: list[str]) -> None:
-    assert list(wiring(rename(read(siamese()), prefix="a-", only=[only]).graph)) == names
+    assert list(wiring(plan_rename(read(siamese()), prefix="a-", only=[only]).graph)) == names
 
 
 def test_implied_states_follow_their_operator() -> None:
     graph = read(old_batch_norm())
-    rewrite = rename(graph, prefix="a-")
+    rewrite = plan_rename(graph, prefix="a-")
     assert [(change.old, change.new) for change in rewrite.renames] == [
         ("bn_moving_mean", "a-bn_moving_mean"),
         ("bn_moving_var", "a-bn_moving_var"),
@@ -63,7 +63,7 @@ def test_rules_give_names() -> None:
 )
 def test_a_rename_that_changes_nothing_or_loses_a_name_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(RefusedError):
-        rename(read(siamese()), **options)  # type: ignore[arg-type]
+        plan_rename(read(siamese()), **options)  # type: ignore[arg-type]
 
 
 def test_all_collisions_are_listed() -> None:

@@ -11,11 +11,9 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Graph, Rewrite
 from graphshare.rewrite.detect import detect
-from graphshare.rewrite.repeated_names import plan_doctor
 from graphshare.rewrite.rules.model import Rule, Ruleset
-from graphshare.rewrite.share import plan_share
-from graphshare.rewrite.tie import tie
-from graphshare.rewrite.untie import plan_untie, untie
+from graphshare.rewrite.share import plan_doctor, plan_share
+from graphshare.rewrite.tie import plan_untie, tie, untie
 from tests.symbols import Record, document, mxnet_text, operator, variable
 from tests.unit.rewrite.rules.test_scopes import BREW, CASES, DOCUMENTED
 from tests.validate import validate

@@ -6,8 +6,7 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.tie import tie
-from graphshare.rewrite.untie import untie
+from graphshare.rewrite.tie import tie, untie
 from tests.symbols import document, operator, variable
 from tests.unit.rewrite.graphs import named, read, wiring
 from tests.validate import validate

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphshare.execute.engines.program import Segment, cut, partition
+from graphshare.execute.engines.executor import Segment, cut, partition
 from graphshare.execute.interpreter import run_graph
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.inference import infer

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from benchmarks import sources
-from graphshare.api.duplicate import duplicate
+from graphshare.api.upgrade import relayout
 from graphshare.errors import InputError
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.layout import NodeTexts, reuse_text, write_symbol
-from graphshare.formats.mxnet.relayout import relayout
 from graphshare.formats.mxnet.source import restyle, source_of
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.rename import rename
+from graphshare.rewrite.duplicate import duplicate
+from graphshare.rewrite.rename import plan_rename
 from tests import symbols
 
 
@@ -84,9 +84,9 @@ def test_escapes_that_mxnet_cannot_read_stay_until_the_file_is_formatted(large: 
     assert source_of(graph).nodes_text is None
     assert written(graph) == escaped
     assert written(relayout(graph, None)) == large
-    there = read_symbol(written(rename(graph, prefix="sha-").graph))
+    there = read_symbol(written(plan_rename(graph, prefix="sha-").graph))
     assert there.nodes[escaped[: escaped.index(b"f\\u00637")].count(b'"name"') - 1].name == "sha-fc7"
-    assert written(rename(there, strip_prefix="sha-").graph) == escaped
+    assert written(plan_rename(there, strip_prefix="sha-").graph) == escaped
 
 
 def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
@@ -96,8 +96,8 @@ def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
     text = written(both)
     assert text.startswith(odd[: odd.index(b'  "arg_nodes"') - 8])
     assert not list(find_differences(text, both))
-    there = read_symbol(written(rename(read_symbol(odd), prefix="sha-").graph))
-    assert written(rename(there, strip_prefix="sha-").graph) == odd
+    there = read_symbol(written(plan_rename(read_symbol(odd), prefix="sha-").graph))
+    assert written(plan_rename(there, strip_prefix="sha-").graph) == odd
 
 
 @pytest.mark.parametrize("layout", symbols.LAYOUTS)

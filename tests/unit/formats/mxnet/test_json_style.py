@@ -8,9 +8,8 @@ import pytest
 
 from graphshare.errors import InputError
 from graphshare.formats.mxnet.layout import write_symbol
-from graphshare.formats.mxnet.links import building_order
 from graphshare.formats.mxnet.source import recognize_style
-from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import building_order, read_symbol
 from tests.symbols import LAYOUTS, document, mxnet_text, operator, siamese, two_layers, variable
 
 QUOTED = document([variable("x", attrs={"__init__": '["one", {"a": 1}]'})], [0])

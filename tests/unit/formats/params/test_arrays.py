@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphshare.errors import InputError
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes, read_array
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from tests import params_bytes as build
 
 

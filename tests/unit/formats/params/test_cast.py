@@ -10,14 +10,14 @@ import pytest
 
 from graphshare.api.params import convert as convert_params
 from graphshare.errors import RefusedError, UsageError
-from graphshare.formats.params import registry
+from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import Cast
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import Record
-from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
-FORMATS = tuple(registry.FORMATS)
+FORMATS = tuple(PARAMETER_FORMATS)
 RANDOM = np.random.default_rng(0)
 ARRAYS = {
     "arg:w": RANDOM.standard_normal((3, 5)).astype("f4"),

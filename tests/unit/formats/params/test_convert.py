@@ -13,14 +13,15 @@ import pytest
 from graphshare.api.params import convert as convert_params
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.formats.params import mxnet_params, registry
+from graphshare.formats.model_names import PARAMETER_FORMATS
+from graphshare.formats.params import mxnet_params
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import stage_params
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.inspection.params import list_params
 from tests import params_bytes as build
 
-FORMATS = tuple(registry.FORMATS)
+FORMATS = tuple(PARAMETER_FORMATS)
 PLAIN = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from graphshare.errors import InputError
 from graphshare.files.open_source import open_source
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.mxnet_params import MxnetParams
-from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 
@@ -221,7 +221,7 @@ def test_a_directory_a_missing_file_and_a_device_are_input_errors(tmp_path: Path
 def test_importing_the_index_side_does_not_import_numpy() -> None:
     code = (
         "import sys; before = set(sys.modules); "  # an environment may load some of them at its start
-        "import graphshare.formats.params.registry, graphshare.formats.params.mxnet_params, graphshare.files.atomic, "
+        "import graphshare.formats.params.format, graphshare.formats.params.mxnet_params, graphshare.files.atomic, "
         "graphshare.formats.params.convert; new = set(sys.modules) - before; "
         "print([m for m in ('numpy', 'zipfile', 'dataclasses') if m in new])"
     )

@@ -12,8 +12,8 @@ import pytest
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.files.open_source import open_source
 from graphshare.formats.params import byte_ranges
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.mxnet_params import copy_records, encode_dense_header, verify_records
-from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 

@@ -13,11 +13,9 @@ import pytest
 
 from graphshare.errors import InputError
 from graphshare.formats.params.arrays import ArrayReader, read_array
-from graphshare.formats.params.format import WriteOptions
-from graphshare.formats.params.npy import encode_npy_header
-from graphshare.formats.params.npz import Npz
+from graphshare.formats.params.format import WriteOptions, read_index
+from graphshare.formats.params.npz import Npz, encode_npy_header
 from graphshare.formats.params.records import Record
-from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +13,23 @@ from graphshare.api.params import convert as convert_params
 from graphshare.api.params import diff_params
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.open_source import open_source
-from graphshare.formats.params import registry
+from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.array_files import read_arrays, write_arrays
-from graphshare.formats.params.format import ParameterFormat
+from graphshare.formats.params.format import (
+    ParameterFormat,
+    choose_format,
+    find_format,
+    list_formats,
+    read_index,
+    recognize_format,
+)
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.formats.params.registry import FORMATS, choose_format, read_index, recognize_format
 
 
 class Plain(ParameterFormat):
     """Float32 vectors: ``PLAIN`` and three bytes, then per vector its name, its length and its bytes."""
 
     name = "plain"
-    suffix = ".plain"
     starts = (b"PLAIN\0\0\0",)
 
     def index(self, source) -> ParameterFile:
@@ -48,11 +52,12 @@ class Plain(ParameterFormat):
         return None if record.dtype == "float32" and len(record.shape) == 1 else Fault("is not a float32 vector")
 
 
+FORMAT = Plain()
+
+
 @pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    format_ = Plain()
-    monkeypatch.setitem(registry.FORMATS, format_.name, format_)
-    monkeypatch.setitem(registry.SUFFIXES, format_.suffix, format_)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PARAMETER_FORMATS, Plain.name, __name__)
 
 
 @pytest.mark.usefixtures("plain")
@@ -88,28 +93,27 @@ def test_a_new_format_refuses_and_is_named_in_messages(tmp_path: Path) -> None:
 
 
 def test_no_two_formats_have_the_same_start_or_suffix() -> None:
-    assert len({format_.suffix for format_ in FORMATS.values()}) == len(FORMATS)
-    for format_ in FORMATS.values():
+    assert [format_.name for format_ in list_formats()] == list(PARAMETER_FORMATS)
+    for format_ in list_formats():
         for start in format_.starts:
-            assert [other.name for other in FORMATS.values() if other.sniff(start.ljust(16, b"\0"))] == [format_.name]
+            assert [other.name for other in list_formats() if other.sniff(start.ljust(16, b"\0"))] == [format_.name]
 
 
+@pytest.mark.usefixtures("plain")
 def test_a_magic_number_decides_before_a_format_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"PLAI\x20\0\0\0{" + b" " * 40)  # safetensors would read a header length and a brace
-    plain = Plain()
-    monkeypatch.setattr(plain, "starts", (b"PLAI",), raising=False)
-    monkeypatch.setitem(FORMATS, plain.name, plain)
+    monkeypatch.setattr(Plain, "starts", (b"PLAI",))
     with open_source(path, endings=()) as source:
-        assert FORMATS["safetensors"].sniff(source.read_at(0, 16))
-        assert recognize_format(source).name == plain.name
+        assert find_format("safetensors").sniff(source.read_at(0, 16))
+        assert recognize_format(source).name == Plain.name
 
 
 def test_the_command_line_offers_every_format() -> None:
     help_text = subprocess.run(
         [sys.executable, "-m", "graphshare", "params", "convert", "--help"], capture_output=True, text=True
     )
-    assert f"[{'|'.join(FORMATS)}]" in help_text.stdout
+    assert f"[{'|'.join(PARAMETER_FORMATS)}]" in help_text.stdout
 
 
 def test_a_near_suffix_is_suggested() -> None:

@@ -13,9 +13,8 @@ import pytest
 from graphshare.errors import InputError
 from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.format import WriteOptions
+from graphshare.formats.params.format import WriteOptions, read_index
 from graphshare.formats.params.records import Record
-from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.safetensors import Safetensors
 from tests import params_bytes as build
 

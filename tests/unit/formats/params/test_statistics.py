@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.format import read_index
 from graphshare.formats.params.statistics import Statistics, measure_array
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")

@@ -1,11 +1,18 @@
-"""The faults of operators that other checks rely on not to be there."""
+"""What several rules look at in a graph: faults of operators, shared parameters, repeated names, and what nodes suppress.
+
+The node attribute ``__graphshare_ignore__`` lists codes, or ``*`` for all of them. MXNet accepts any key that begins and ends
+with two underscores, so a file that passes through MXNet keeps its suppressions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 from graphshare.analysis.name_lists import implies_variables
 from graphshare.checks.context import CheckContext
+from graphshare.checks.rules import rule_modules
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import canonical, signature_of
 from graphshare.ops.signature import AttributeFault
@@ -100,3 +107,73 @@ def _is_older_than_mxnet(context: CheckContext) -> bool:
 
 def _has_hidden_keys(graph: Graph) -> bool:
     return any(is_hidden_key(key) for node in graph.nodes if not node.is_variable for key in node.attrs)
+
+
+class SharingPair(NamedTuple):
+    """Two operators of one kind, the formal inputs at which they share a variable, and those at which each has its own."""
+
+    first: Node
+    second: Node
+    shared: list[str]
+    separate: list[str]
+
+
+def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Iterator[SharingPair]:
+    """Yield each operator with the first of its kind that has the same variable at the same one of ``formals``."""
+    if not context.shared_parameters:
+        return
+    owner: dict[tuple[str, str, Node], Node] = {}
+    for node in context.reachable:
+        if node.is_variable:
+            continue
+        mine = find_parameters(context, node, formals)
+        op = canonical(node.op)
+        met = (owner.get((op, formal, variable)) for formal, variable in mine.items())
+        first = next((other for other in met if other is not None), None)
+        if first is not None:
+            theirs = find_parameters(context, first, formals)
+            both = [formal for formal in mine if formal in theirs]
+            shared = [formal for formal in both if mine[formal] is theirs[formal]]
+            yield SharingPair(first, node, shared, [formal for formal in both if mine[formal] is not theirs[formal]])
+        for formal, variable in mine.items():
+            owner.setdefault((op, formal, variable), node)
+
+
+def find_parameters(context: CheckContext, node: Node, formals: Collection[str]) -> dict[str, Node]:
+    """Return the variables at the inputs of ``node`` that are among ``formals``, by formal name."""
+    inputs = context.named_inputs(node)
+    return {formal: entry.node for formal, entry in inputs if formal in formals and entry.node.is_variable}
+
+
+T = TypeVar("T")
+
+#: The formal name inside a parameter's name, where more text follows it.
+INNER_FORMAL = re.compile(r"(?:^|_)(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)(?=[^a-z])")
+
+
+def find_repeats(named: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T, T]]:
+    """Yield each item whose name an earlier item has: the name, the first item, this item. Empty names are skipped."""
+    first: dict[str, T] = {}
+    for name, item in named:
+        if name and first.setdefault(name, item) is not item:
+            yield name, first[name], item
+
+
+KEY = "__graphshare_ignore__"
+_CODE = re.compile(r"[^\s,;]+")
+
+
+def read_suppressed_codes(node: Node) -> tuple[str, ...]:
+    """Return the codes that a node suppresses; ``*`` stands for all."""
+    text = node.attrs.get(KEY)
+    return tuple(_CODE.findall(text)) if text is not None else ()
+
+
+def is_suppressed(node: Node, code: str) -> bool:
+    """Whether ``node`` suppresses findings of ``code``; ``GS2`` stands for all codes that begin so."""
+    return any(part == "*" or code.startswith(part) for part in read_suppressed_codes(node))
+
+
+def is_known_code(code: str) -> bool:
+    """Whether ``code`` is ``*``, a rule's code or the beginning of one."""
+    return code == "*" or any(known.startswith(code) for known in rule_modules())
