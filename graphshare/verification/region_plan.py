@@ -66,7 +66,9 @@ class Side:
         self.model = model
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
-        self.names = {output_name(e): e for node in self.nodes if node.op for e in visible_outputs(node)}
+        read = {place_of(e) for e in (*heads, *(e for node in self.nodes for e in node.inputs))}
+        outputs = (e for node in self.nodes if node.op for e in visible_outputs(node))
+        self.names = {output_name(e): e for e in outputs if place_of(e) in read}
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}

@@ -220,6 +220,13 @@ EXACT = {
         13,
     ),
     "Split into halves": Pair(_OPEN, "y, b = Split <axis = 1> (x)", "y, b = Split <axis = -1> (x)", 11, 13),
+    "Split 13 and 18": Pair(_OPEN, "y, b = Split <axis = 1> (x)", "y, b = Split <axis = 1, num_outputs = 2> (x)", 13, 18),
+    "If of a constant": Pair(
+        _X,
+        "y = Relu(x)",
+        "<bool f = {1}> {y = If(f) <then_branch = t () => (float[N,4] p) {p = Relu(x)}, else_branch = e () => (float[N,4] q) "
+        "{q = Neg(x)}>}",
+    ),
     "Squeeze 11 and 13": Pair(
         "(float[N,1] x) => (float[N] y)", "y = Squeeze <axes = [1]> (x)", f"<{_ints('k', 1)}> {{y = Squeeze(x, k)}}", 11, 13
     ),
@@ -394,6 +401,12 @@ UNLIKE = {
     ),
     "Split's other part": Pair(_OPEN, "y, b = Split <axis = 1> (x)", "b, y = Split <axis = 1> (x)", 11, 13),
     "Split into more": Pair(_OPEN, "y, b = Split <axis = 1> (x)", "y, b, c, d = Split <axis = 1> (x)", 11, 13),
+    "If of the other constant": Pair(
+        _X,
+        "y = Relu(x)",
+        "<bool f = {0}> {y = If(f) <then_branch = t () => (float[N,4] p) {p = Relu(x)}, else_branch = e () => (float[N,4] q) "
+        "{q = Neg(x)}>}",
+    ),
     "TopK's k": Pair(_OPEN, "y, i = TopK <k = 2> (x)", f"<{_ints('k', 3)}> {{y, i = TopK(x, k)}}", 9, 11),
     "TopK's smallest": Pair(_OPEN, "y, i = TopK <k = 2> (x)", f"<{_ints('k', 2)}> {{y, i = TopK <largest = 0> (x, k)}}", 9, 11),
     "Upsample's scales": Pair(

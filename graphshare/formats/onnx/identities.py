@@ -139,6 +139,9 @@ class OnnxForm(NormalForm):
         attributes = self._list_attributes(node)
         if node.op == "Constant" and (content := _read_constant(attributes)) is not None:
             return [self.table.number("constant", content)]
+        if node.op == "If" and (chosen := self._choose_body(places[0], bodies)) is not None:
+            self.used["If of a constant"] += 1
+            return list(chosen)
         operator = _Call(self, node, attributes, places)
         rule = _RULES.get(node.op)
         same = rule(operator) if rule is not None else None
@@ -150,6 +153,14 @@ class OnnxForm(NormalForm):
         if shape is not None:
             self._shapes.setdefault(outputs[0], shape)
         return outputs
+
+    def _choose_body(self, condition: int | None, bodies: Any) -> tuple[int, ...] | None:
+        """Return the terms of the body that an If computes, the condition of which is a constant."""
+        key = ("absent",) if condition is None else self.table.keys[condition]
+        if key[0] != "constant" or key[1][0] != _BOOL or key[1][2] not in ((b"\0",), (b"\1",)):
+            return None
+        terms: tuple[int, ...] | None = dict(bodies).get("then_branch" if key[1][2] == (b"\1",) else "else_branch")
+        return terms
 
     def find_shape(self, place: Place) -> tuple[int, ...] | None:
         """Return the shape of a value where it follows from the inputs."""
@@ -241,6 +252,8 @@ class _Call:
         if op in _BY_AXIS:
             version = self._count_axis(attributes)
         count = len(self.node.details.outputs) if op == "Split" else _count_outputs(self.node) if op in _COUNTED else 0
+        if op == "Split" and self.read_integer("num_outputs") == count:
+            del attributes["num_outputs"]  # before version 18 the outputs alone say it
         if op == "BatchNormalization" and count == 1:
             attributes.pop("momentum", None)  # of statistics that nothing reads
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
