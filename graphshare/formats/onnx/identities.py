@@ -106,7 +106,7 @@ class OnnxForm(NormalForm):
 
     def __init__(self, graph: Graph, table: TermTable, facts: Facts) -> None:
         super().__init__(table)
-        self._types, self._computed = facts.types, facts.computed
+        self._types, self._computed, self._ranks = facts.types, facts.computed, facts.ranks
         self._opsets = source_of(graph).opsets
         self._functions = {key: function.span.read() for key, function in list_functions(graph).items()}
         self._shapes: dict[int, tuple[int, ...]] = {}
@@ -162,15 +162,18 @@ class OnnxForm(NormalForm):
         terms: tuple[int, ...] | None = dict(bodies).get("then_branch" if key[1][2] == (b"\1",) else "else_branch")
         return terms
 
+    def is_call(self, node: Node) -> bool:
+        return key_of_call(node) in self._functions
+
     def find_shape(self, place: Place) -> tuple[int, ...] | None:
         """Return the shape of a value where it follows from the inputs."""
         return _static_shape(self._types, place)
 
     def find_rank(self, place: Place) -> int | None:
-        """Return the rank of a value where it follows from the inputs."""
+        """Return the rank of a value where it follows from the inputs, or was seen."""
         kind = self._types.get(place)
         shape = None if kind is None else kind.parts[1]
-        return None if shape is None else len(shape)
+        return self._ranks.get(place) if shape is None else len(shape)
 
     def find_dtype(self, place: Place) -> str | None:
         """Return the dtype of a value where it follows from the inputs."""
