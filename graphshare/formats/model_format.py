@@ -244,10 +244,11 @@ class ModelFormat(ABC):
         """Return what an operator switches on, and its bodies: where that is true, and where not; None for other operators."""
         return None
 
-    def start_body(self, node: Node, operands: Sequence[Any]) -> list[Any] | None:
+    def start_body(self, node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
         """Return the values that the bodies of an operator are given in their first pass; None where that is not known.
 
-        ``operands`` are the values of its own inputs by position, None for those that are absent.
+        ``operands`` are the values of its own inputs by position, None for those that are absent, ``counters`` are the number
+        of the first pass and that there is one.
         """
         return None
 
@@ -321,7 +322,7 @@ class ModelFormat(ABC):
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
-    ) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
+    ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
         """Return the outputs that follow from constants alone and are read by other operators, and sizes that are known."""
         return [], {}
 

@@ -20,7 +20,7 @@ from graphshare.verification.region_plan import Cone, Pair, RegionPlan, Side, na
 
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
-_COUNTS = 2  # arguments of a Loop's body that are scalars: the number of the pass, and whether to go on
+_COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pass, and whether there is one
 
 
 class BodyPair(msgspec.Struct, eq=False):
@@ -75,12 +75,12 @@ def open_bodies(
 
     node = owners[0]
     operands = [None if entry is None else read(entry) for entry in list_operands(node)]
-    arguments = find_format(sides[0].model.graph).start_body(node, operands)
+    arguments = find_format(sides[0].model.graph).start_body(node, operands, _COUNTERS)
     others = list_bodies(owners[1])
     pairs = []
     for key, body in list_bodies(node).items() if arguments is not None else ():
         feeds = {f"argument {number}": value for number, value in enumerate(arguments or ())}
-        scalars = list(feeds)[:_COUNTS] if node.op == "Loop" else []
+        scalars = list(feeds)[: len(_COUNTERS)] if node.op == "Loop" else []
         left = _open_body(sides[0], plan, plan.left, body, scalars, feeds, read)
         right = _open_body(sides[1], plan, plan.right, others[key], scalars, feeds, read_source)
         if left is None or right is None:

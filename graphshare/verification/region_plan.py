@@ -104,7 +104,7 @@ class Side:
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self._heads)
         found, sizes = format_.find_computable(part, types)
-        fed = {place: np.array(value[0] if place[0].op == "Size" else value, np.int64) for place, value in sizes.items()}
+        fed = {place: np.array(value, np.int64) for place, value in sizes.items()}
         wanted = [entry for entry in found if self._count_bytes(entry) <= _COMPUTED_BYTES]
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []

@@ -161,11 +161,15 @@ class _Walk:
             plan = changed
             self._judged = {key: region for key, region in self._judged.items() if region}  # others may start elsewhere now
         unknown = "what it computes is another value in each plan"
-        keys = [(cone, _key(cone.ends[0])) for cone in plan.cones]
-        regions = [self._judged[key] if key in self._judged else _make_region(cone, reason=unknown) for cone, key in keys]
-        inside = {node for cone in plan.cones for node in cone.left}
-        inner = [report for (node, _, _), report in self._inner.items() if node in inside]
-        return plan, [*regions, *(region for report in inner for region in report.regions)], inner
+        regions: list[Region] = []
+        inner: dict[tuple[Node, Node, str], RegionReport] = {}
+        for cone in plan.cones:
+            bodies = {key: report for key, report in self._inner.items() if key[0] in cone.left and key not in inner}
+            inner |= bodies
+            regions += [region for report in bodies.values() for region in report.regions]  # they say where in it
+            judged = self._judged.get(_key(cone.ends[0]))
+            regions.append(_make_region(cone, reason=unknown) if judged is None else judged)
+        return plan, regions, list(inner.values())
 
     def _follow(self, plan: RegionPlan) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
@@ -275,10 +279,9 @@ class _Walk:
                 judge = self._bodies.setdefault((a, b, pair.place), Judge(*pair.models, pair.heads, names))
                 report = judge.judge(pair.feeds, self._tolerate)
                 assert report is not None
-                regions = [
-                    msgspec.structs.replace(r, place=f"{r.place} in {pair.place}" if r.place else pair.place)
-                    for r in report.regions
-                ]
+                places = [f"{region.place} in {pair.place}" if region.place else pair.place for region in report.regions]
+                named = zip(report.regions, places, strict=True)
+                regions = [msgspec.structs.replace(region, place=place) for region, place in named]
                 self._inner[a, b, pair.place] = msgspec.structs.replace(report, regions=tuple(regions))
             if pairs:
                 entered |= {a, b}

@@ -226,11 +226,10 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
 
 def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tuple[Stage, ...]:
     """Return the stages of a proof with those of the regions of all runs: before the values, and after all what values hide."""
-    names = [stage.name for stage in stages]
     if not any(each.regions for each in rounds):
         return tuple(stages)
-    place = names.index("values") if "values" in names else len(names)
     own = [stage for stage in stages if stage.name not in ("regions", "changes")]
+    place = next((number for number, stage in enumerate(own) if stage.name == "values"), len(own))
     result = [*own[:place], region_stage(rounds), *own[place:]]
     hidden = _merge_rounds(rounds).hidden
     if hidden and all(stage.verdict != "fails" for stage in result):

@@ -279,6 +279,11 @@ EXACT = {
         "s = Shape <start = 1, end = -1> (x) y = Expand(v, s)",
         f"<{_ints('s', 4)}> {{y = Expand(v, s)}}",
     ),
+    "a size of a Shape": Pair(
+        "(float[N,4] x, float[1] v) => (float[A] y)",
+        f"<{_ints('k', 1)}> {{s = Shape(x) n = Gather(s, k) y = Expand(v, n)}}",
+        f"<{_ints('n', 4)}> {{y = Expand(v, n)}}",
+    ),
     "BatchNormalization's momentum": Pair(
         _IMAGE,
         _NORM + " {y = BatchNormalization <momentum = 0.5> (x, s, b, m, v)}",
@@ -435,6 +440,11 @@ UNLIKE = {
         "(float[N,4] x, float[1] v) => (float[A,B] y)",
         "s = Shape(x) y = Expand(v, s)",
         f"<{_ints('s', 1, 4)}> {{y = Expand(v, s)}}",
+    ),
+    "a free size of a Shape": Pair(
+        "(float[N,4] x, float[1] v) => (float[A] y)",
+        f"<{_ints('k', 0)}> {{s = Shape(x) n = Gather(s, k) y = Expand(v, n)}}",
+        f"<{_ints('n', 4)}> {{y = Expand(v, n)}}",
     ),
     "an empty part of a Shape": Pair("(float[2,4] x) => (int64[A] y)", "y = Shape(x)", "y = Shape <start = 0, end = 0> (x)"),
     "BatchNormalization in training": Pair(

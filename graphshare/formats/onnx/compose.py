@@ -315,14 +315,12 @@ def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
     return node.inputs[0], (bodies[THEN], bodies[ELSE])
 
 
-def start_body(node: Node, operands: Sequence[Any]) -> list[Any] | None:
+def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
     """Return the arguments of the first pass of a body, as :meth:`ModelFormat.start_body` says."""
-    import numpy as np  # start-up: few commands compute bodies
-
     if node.op == "If":
         return []
     if node.op == "Loop":
-        return [np.array(0, np.int64), np.array(True), *operands[2:]]
+        return [*counters, *operands[2:]]
     if node.op != "Scan" or node.details.absent:
         return None
     count = int(node.attrs.get("num_scan_inputs", "0"))

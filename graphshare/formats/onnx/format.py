@@ -117,8 +117,8 @@ class OnnxFormat(ModelFormat):
     def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
         return find_switch(node)
 
-    def start_body(self, node: Node, operands: Sequence[Any]) -> list[Any] | None:
-        return start_body(node, operands)
+    def start_body(self, node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
+        return start_body(node, operands, counters)
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
         return list_replaceable(graph)
@@ -164,7 +164,7 @@ class OnnxFormat(ModelFormat):
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
-    ) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
+    ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
         from graphshare.formats.onnx.identities import find_computable  # start-up: as above
 
         return find_computable(graph, types)

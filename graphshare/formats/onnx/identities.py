@@ -10,9 +10,11 @@ import json
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from graphshare.formats.model_format import StaticType
+from graphshare.formats.onnx.integer_inputs import read_numbers
 from graphshare.formats.onnx.messages import encode_attribute, keep_message
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, source_of
@@ -50,17 +52,19 @@ _MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
     for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 }
 """The version from which on attributes of an operator are inputs, and the places of these."""
+_SIZES = frozenset(("Gather", "Shape", "Size"))
+"""Operators whose value may follow from shapes."""
 _FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 """Operators that change nothing but the shape."""
 
 
-def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
-    """Return which outputs of operators on constants alone are read by others, and the sizes that a Shape or Size returns.
+def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
+    """Return which outputs of operators on constants alone are read by others, and the sizes that operators return.
 
     Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
     """
     constant: set[Node] = set()
-    sizes: dict[Place, tuple[int, ...]] = {}
+    sizes: dict[Place, int | tuple[int, ...]] = {}
     functions = list_functions(graph)
     read: dict[Place, Entry] = {}
     nodes = post_order(head.node for head in graph.heads)
@@ -69,7 +73,7 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
         if not node.op:
             if node.details.holds_value:
                 constant.add(node)
-        elif is_plain and node.op in ("Shape", "Size") and (sized := _read_sizes(node, types)) is not None:
+        elif is_plain and node.op in _SIZES and (sized := _read_sizes(node, types)) is not None:
             sizes[node, 0] = sized
             constant.add(node)
         elif is_plain and node.op not in _DRAWS and all(entry.node in constant for entry in node.inputs):
@@ -81,16 +85,23 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
     return list(plain), sizes
 
 
-def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> tuple[int, ...] | None:
-    """Return the whole answer of a Shape or Size where that follows from the types."""
+def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
+    """Return what a Shape or a Size is, or a Gather of one size of a Shape, where that follows from the types."""
+    if node.op == "Gather":
+        source, numbers, kind = node.inputs[0].node, read_numbers(node.inputs[1]), types.get((node, 0))
+        shaped = types.get((source.inputs[0].node, source.inputs[0].index)) if source.op == "Shape" and source.inputs else None
+        sizes = shaped.parts[1] if shaped is not None and not source.attrs else None
+        if sizes is None or kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
+            return None
+        size = sizes[numbers[0]]
+        if not isinstance(size, int) or kind.parts[1] not in ((), (1,)):
+            return None
+        return (size,) if kind.parts[1] else size
     shape = _static_shape(types, (node.inputs[0].node, node.inputs[0].index)) if node.inputs else None
     if shape is None:
         return None
     if node.op == "Size":
-        count = 1
-        for size in shape:
-            count *= size
-        return (count,)
+        return prod(shape)
     start, end = int(node.attrs.get("start") or 0), int(node.attrs.get("end") or len(shape))
     return shape[start:end]
 
