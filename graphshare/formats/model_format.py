@@ -217,8 +217,8 @@ class ModelFormat(ABC):
         """
         return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
 
-    def make_input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
-        """Return a new variable that takes values of this type."""
+    def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
+        """Return a new variable that takes values of this type; of any rank, if ``shape`` is None."""
         return Node("", name, num_outputs=1)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
@@ -244,6 +244,14 @@ class ModelFormat(ABC):
 
     def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
         """Return what an operator switches on, and its bodies: where that is true, and where not; None for other operators."""
+        return None
+
+    def start_body(self, node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
+        """Return the values that the bodies of an operator are given in their first pass; None where that is not known.
+
+        ``operands`` are the values of its own inputs by position, None for those that are absent, ``counters`` are the number
+        of the first pass and that there is one.
+        """
         return None
 
     # Facts
@@ -316,7 +324,7 @@ class ModelFormat(ABC):
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
-    ) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
+    ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
         """Return the outputs that follow from constants alone and are read by other operators, and sizes that are known."""
         return [], {}
 

@@ -38,10 +38,14 @@ class TermTable:
 
 
 class Facts(Struct, frozen=True):
-    """What follows of a graph's values from its inputs alone, by place: ``types``, and as constants dtype, shape and bytes."""
+    """What follows of a graph's values from its inputs alone, by place: ``types``, and as constants dtype, shape and bytes.
+
+    ``ranks`` are those of values that were computed.
+    """
 
     types: Mapping[Place, Any] = EMPTY
     computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY
+    ranks: Mapping[Place, int] = EMPTY
 
 
 class NormalForm(ABC):
@@ -59,6 +63,10 @@ class NormalForm(ABC):
     @abstractmethod
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         """Return the terms of the outputs of an operator, whose own inputs are ``operands``, with those of its ``bodies``."""
+
+    def is_call(self, node: Node) -> bool:
+        """Whether a function of the file says what an operator computes."""
+        return False
 
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
         """Return the terms of all outputs of an operator with a key."""

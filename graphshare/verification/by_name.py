@@ -25,7 +25,7 @@ from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
 from graphshare.execute.run import is_recordable
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.records import find_coarsest
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
@@ -47,8 +47,10 @@ from graphshare.verification.report import (
     BranchReport,
     Report,
     Stage,
+    add_regions,
+    exact_stage,
     layer_stage,
-    region_stage,
+    structure_stage,
     value_stage,
 )
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, Runner, SessionRunner
@@ -100,13 +102,23 @@ def _compare_sessions(side: Checkpoint, other: Checkpoint, options: VerifyOption
     """Compare two models in onnxruntime, with ``layers`` by the names of all outputs, and report what else differs."""
     if options.layers and len(side.graph.heads) != len(other.graph.heads):
         return compare_graphs(other, side, options, name="the other graph")
-    changes = find_changes(side, other, across_dtypes=bool(options.dtype))
+    pairing, changes = find_changes(side, other, across_dtypes=bool(options.dtype))
+    report = compare_models(side, other, options, judge=make_judge(side, other) if changes else None)
+    (branch,) = report.branches
+    regions = branch.regions
     if options.layers:
-        return changes.add_to(compare_graphs(other, side, options, name="the other graph"), options.coverage)
-    is_same = changes.pairing and not changes.everything
-    judge = None if is_same else make_judge(side, other)
-    report = compare_models(side, other, options, inner=changes.pairing.pairs if changes.bodies else (), judge=judge)
-    return changes.add_to(report, options.coverage)
+        report = compare_graphs(other, side, options, name="the other graph")
+        (branch,) = report.branches
+    structure = structure_stage(pairing)
+    if regions and not any(each.regions for each in regions):
+        structure = exact_stage(regions[0])
+    elif changes:
+        summary = f"{format_count(len(changes), 'difference')}, so values alone are compared"
+        structure = Stage("structure", "skipped", summary, changes)
+    stages = add_regions((structure, *branch.stages), regions)
+    hints = ["`feeds` gives inputs that show the other changes"] if stages[-1].name == "changes" else []
+    branch = msgspec.structs.replace(branch, stages=stages, regions=regions)
+    return msgspec.structs.replace(report, branches=(branch,), notes=(*report.notes, *hints))
 
 
 def make_judge(side: Checkpoint, other: Checkpoint) -> Judge:
@@ -219,13 +231,12 @@ def compare_models(
     other: Checkpoint,
     options: VerifyOptions,
     *,
-    inner: Sequence[tuple[Node, Node]] = (),
     judge: Judge | None = None,
 ) -> Report:
     """Run two models in onnxruntime on equal inputs, and compare their outputs.
 
-    Inputs and outputs are paired by name, or in their order where the names differ; ``inner`` are nodes whose outputs are
-    compared too, and ``judge`` compares the regions in which the models differ.
+    Inputs and outputs are paired by name, or in their order where the names differ; ``judge`` compares the regions in which
+    the models differ.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -248,22 +259,20 @@ def compare_models(
         drawn = draw_values(left, options.feeds, options.shapes, options.seed + number)
         if not number:
             add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
-        options.coverage.look(left, drawn.values)
+        taken = options.coverage.look(left, drawn.values)
         reference = SessionRunner(left, drawn.values, drawn.outputs)
         own = {inputs.get(name, name): value for name, value in drawn.values.items()}
         runner = SessionRunner(right, convert_inputs(right.session, own))
-        values = compare_runs(list(outputs.items()), reference, runner, tolerance, nodes=inner, layers=bool(inner))
+        values = compare_runs(list(outputs.items()), reference, runner, tolerance)
         if not values and not options.dtype:
             values, spread = allow_spread(values, left, drawn.values, (reference.run(), runner.run()), tolerance)
             add_notes(notes, spread)
         rounds.append(values)
         if judge is not None:
             judged = judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol))
-            regions += [judged] if judged is not None else []
-    stages = [region_stage(regions)] if regions and regions[0].regions else []
-    branch = BranchReport(
-        "", OTHER_MODEL, (*stages, value_stage(rounds)), tuple(rounds), tolerance=tolerance, regions=tuple(regions)
-    )
+            regions += [msgspec.structs.replace(judged, taken=taken)] if judged is not None else []
+    stages, compared = (value_stage(rounds),), tuple(rounds)
+    branch = BranchReport("", OTHER_MODEL, stages, compared, tolerance=tolerance, regions=tuple(regions))
     return Report((branch,), tuple(notes))
 
 

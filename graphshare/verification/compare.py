@@ -22,6 +22,8 @@ from graphshare.verification.runners import ABSENT, Runner
 
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 _STEP = ("int8", "uint8")
+_BELOW_ONE = ("Sigmoid", "Softmax")
+"""Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
 _ARRAYS = (np.ndarray, np.generic)
 _APART = float("inf")
 _SAME = Comparison(True, True, 0.0, 0.0)
@@ -299,7 +301,7 @@ def _measure_spread(part: SessionPart, feeds: Mapping[str, Array], wanted: Seque
     """Return how far each output of a model is from ``wanted`` in sessions that compute it in another way.
 
     These do without optimizations, with one thread and with two, and without packing weights. At most 1e-5 of the range of an
-    output's numbers is returned.
+    output's numbers is returned, or two steps of a float at 1 of what is a share of 1.
     """
     spreads = [0.0] * len(wanted)
     for options in ({"optimize": False}, {"threads": 1}, {"threads": 2}, {"prepack": False}):
@@ -309,6 +311,8 @@ def _measure_spread(part: SessionPart, feeds: Mapping[str, Array], wanted: Seque
                 apart = compare_values(value, first, EXACT).max_abs
                 numbers = first[np.isfinite(first)].astype(np.float64)
                 most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
+                if part.graph.heads[number].node.op in _BELOW_ONE:
+                    most = max(most, 2 * float(np.finfo(first.dtype).eps))
                 spreads[number] = max(spreads[number], min(apart, most))
     return spreads
 

@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.formats.model_format import find_format
+from graphshare.ir.graph import EMPTY
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_names
 
@@ -22,20 +23,22 @@ class BodyCoverage:
     def __init__(self) -> None:
         self._taken: dict[str, set[bool]] = {}
 
-    def look(self, part: SessionPart, feeds: Mapping[str, Array]) -> None:
-        """Compute the conditions of the Ifs of ``part``, by themselves: more outputs of a model move its last bits."""
+    def look(self, part: SessionPart, feeds: Mapping[str, Array]) -> Mapping[str, bool]:
+        """Compute the conditions of the Ifs of ``part`` by themselves: more outputs of a model move its last bits.
+
+        Returns what each of them is, by the name of the If.
+        """
         switches = [(node.name, find_format(part.graph).find_switch(node)) for node in part.graph.nodes]
         entries = {name: switch[0] for name, switch in switches if switch is not None}
         places = {(entry.node, entry.index): entry for entry in entries.values()}
         with suppress(InputError, RefusedError):  # the outputs are what was asked for
             values = part.select(list(places.values())).run(feeds) if places else ()
             sides = {place: bool(np.any(value)) for place, value in zip(places, values, strict=True)}
-            for name, entry in entries.items():
-                self._taken.setdefault(name, set()).add(sides[entry.node, entry.index])
-
-    def list_taken(self, *, both: bool) -> frozenset[str]:
-        """Return the names of the Ifs of which both bodies were computed, or one alone."""
-        return frozenset(name for name, sides in self._taken.items() if (len(sides) > 1) is both)
+            taken = {name: sides[entry.node, entry.index] for name, entry in entries.items()}
+            for name, side in taken.items():
+                self._taken.setdefault(name, set()).add(side)
+            return taken
+        return EMPTY
 
     def describe(self) -> Iterator[str]:
         """Yield notes on the Ifs of which one body was not computed, and on how many were."""

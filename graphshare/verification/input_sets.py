@@ -15,7 +15,7 @@ from graphshare.formats.params.array_files import read_arrays, read_tensor
 from graphshare.ir.graph import Graph
 from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean
-from graphshare.verification.report import BranchReport, Report, Stage, engine_stage, region_stage, value_stage
+from graphshare.verification.report import BranchReport, Report, Stage, add_regions, engine_stage, value_stage
 
 _TENSOR = re.compile(r"input_(\d+)")
 _HINT = "sets are .npz files, .npy files named after inputs, or folders such as test_data_set_0 with input_0.pb"
@@ -74,7 +74,7 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, array: Array, whe
 
 
 def merge_reports(reports: Sequence[Report]) -> Report:
-    """Return the reports of all sets as one, without "changes" where those of one set show a value."""
+    """Return the reports of all sets as one."""
     branches: list[BranchReport] = []
     for same in zip(*(report.branches for report in reports), strict=True):
         rounds = tuple(values for branch in same for values in branch.rounds)
@@ -84,11 +84,8 @@ def merge_reports(reports: Sequence[Report]) -> Report:
         for stage in (stage for branch in same for stage in branch.stages):
             if stages.get(stage.name, stage).verdict != "fails":
                 stages[stage.name] = stage
-        if any("changes" not in {stage.name for stage in branch.stages} for branch in same):
-            stages.pop("changes", None)
-        stages |= {"regions": region_stage(regions)} if "regions" in stages else {}
         stages |= {"values": value_stage(rounds)} if rounds else {}
         stages |= {"engines": engine_stage(engines)} if engines else {}
-        own = tuple(stages.values())
+        own = add_regions(tuple(stages.values()), regions)
         branches.append(msgspec.structs.replace(same[0], stages=own, rounds=rounds, engines=engines, regions=regions))
     return Report(tuple(branches), tuple(dict.fromkeys(note for report in reports for note in report.notes)))

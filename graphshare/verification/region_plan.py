@@ -5,7 +5,7 @@ A value that has one name and another term on both sides ends a region, and coun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
@@ -34,6 +34,7 @@ _CANDIDATES = 16  # values that may be the one that has a name on the other side
 
 Pair = tuple[Entry, Entry]
 """A value of the left model, and that of the right one which is compared with it."""
+Values = Mapping[Place, Array]
 
 
 def place_of(entry: Entry) -> Place:
@@ -41,22 +42,42 @@ def place_of(entry: Entry) -> Place:
     return entry.node, entry.index
 
 
-def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Mapping[Place, Array]) -> list[Any]:
-    """Return the values of ``targets``, computed from ``values`` of outputs and inputs without optimizations.
+def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> list[Any]:
+    """Return the values of ``targets``, computed from ``values`` of outputs and inputs as :func:`open_part` does."""
+    return open_part(model, targets, values)(values)
+
+
+def open_part(
+    model: Checkpoint, targets: Sequence[Entry], values: Values, *, has_sizes: bool = True
+) -> Callable[[Values], list[Any]]:
+    """Return what computes ``targets`` from values of the places, and the dtypes, of ``values``, without optimizations.
+
+    Unless ``has_sizes``, their sizes are free.
 
     Raises:
         InputError: onnxruntime refuses the part.
-        RefusedError: it fails.
+        RefusedError: it fails, when it computes.
     """
     format_ = find_format(model.graph)
     cuts = {place: output_name(Entry(*place)) for place in values if place[0].op}
-    dtypes = {place: "string" if values[place].dtype.kind == "O" else str(values[place].dtype) for place in cuts}
-    inputs = {place: format_.make_input(name, dtypes[place], values[place].shape) for place, name in cuts.items()}
+    inputs = {}
+    for place, name in cuts.items():
+        array = values[place]
+        inputs[place] = format_.make_input(name, name_dtype(array), array.shape if has_sizes else [None] * array.ndim)
     part = extract_entries(model.graph, targets, cuts=cuts, inputs=inputs).graph
     session = SessionPart(part, part.heads, model.parameter_file, model.where, optimize=False)
-    named = {cuts.get(place, place[0].name): value for place, value in values.items()}
-    taken = {name: value for name, value in named.items() if name in session.session.dtypes}
-    return session.run(convert_inputs(session.session, taken))
+
+    def compute(values: Values) -> list[Any]:
+        named = {cuts.get(place, place[0].name): value for place, value in values.items()}
+        taken = {name: value for name, value in named.items() if name in session.session.dtypes}
+        return session.run(convert_inputs(session.session, taken))
+
+    return compute
+
+
+def name_dtype(array: Array) -> str:
+    """Return the dtype of an array as formats of models call it."""
+    return "string" if array.dtype.kind == "O" else str(array.dtype)
 
 
 class Side:
@@ -66,7 +87,9 @@ class Side:
         self.model = model
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
-        self.names = {output_name(e): e for node in self.nodes if node.op for e in visible_outputs(node)}
+        read = {place_of(e) for e in (*heads, *(e for node in self.nodes for e in node.inputs))}
+        outputs = (e for node in self.nodes if node.op for e in visible_outputs(node))
+        self.names = {output_name(e): e for e in outputs if place_of(e) in read}
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
@@ -81,7 +104,7 @@ class Side:
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self._heads)
         found, sizes = format_.find_computable(part, types)
-        fed = {place: np.array(value[0] if place[0].op == "Size" else value, np.int64) for place, value in sizes.items()}
+        fed = {place: np.array(value, np.int64) for place, value in sizes.items()}
         wanted = [entry for entry in found if self._count_bytes(entry) <= _COMPUTED_BYTES]
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []
@@ -115,34 +138,38 @@ class Cone(msgspec.Struct, eq=False):
 class PlanChanges(msgspec.Struct, eq=False):
     """What makes another plan: left values that end no region, or do not pass between sessions, and facts of right ones.
 
-    ``dtypes`` are those on the right where they differ; ``moved`` has the right value that a left one is, under another name.
+    ``dtypes`` are those on the right where they differ; ``moved`` has the right value that a left one is, under another name,
+    ``proved`` that which is the same for every input. ``ranks`` are those of values of either side that were computed.
     """
 
     banned: set[Place] = msgspec.field(default_factory=set)
     closed: set[Place] = msgspec.field(default_factory=set)
     dtypes: dict[Place, str] = msgspec.field(default_factory=dict)
     moved: dict[Place, Entry] = msgspec.field(default_factory=dict)
+    proved: dict[Place, Entry] = msgspec.field(default_factory=dict)
+    ranks: dict[Place, int] = msgspec.field(default_factory=dict)
 
     def add(self, other: PlanChanges) -> bool:
         """Add those of another one; return whether there were new ones."""
-        before = [len(each) for each in (self.banned, self.closed, self.dtypes, self.moved)]
-        self.banned |= other.banned
-        self.closed |= other.closed
-        self.dtypes |= other.dtypes
-        self.moved |= other.moved
-        return before != [len(each) for each in (self.banned, self.closed, self.dtypes, self.moved)]
+        is_new = False
+        for field in self.__struct_fields__:
+            own, more = getattr(self, field), getattr(other, field)
+            is_new |= not more.keys() <= own.keys() if isinstance(more, dict) else not more <= own
+            own.update(more)
+        return is_new
 
 
 class RegionPlan(msgspec.Struct, eq=False):
     """The regions in an order in which each can be computed, and the terms of both sides.
 
-    ``sources`` has the left value of each term that both sides have.
+    ``sources`` has the left value of each term that both sides have, ``uncut`` the terms of values before they ended a region.
     """
 
     cones: list[Cone]
     left: GraphTerms
     right: GraphTerms
     sources: dict[int, Entry]
+    uncut: dict[Place, int]
 
     def list_sources(self, cone: Cone) -> dict[Place, tuple[Entry, Entry]]:
         """Return what the right side of a region starts from, by place: the value there, and that of the left which it is.
@@ -151,6 +178,20 @@ class RegionPlan(msgspec.Struct, eq=False):
         """
         starts = (e for node in cone.right for e in node.inputs if e.node.op and self.right.key(e)[0] != "constant")
         return {place_of(e): (e, self.sources[self.right.of(e)]) for e in starts if self.right.of(e) in self.sources}
+
+    def list_starts(self, cone: Cone) -> tuple[dict[Place, tuple[int, Entry]], dict[Place, tuple[int, Entry]]]:
+        """Return what each side of a region starts from, inputs of the models among it, by place: its term, and the value."""
+        starts: list[dict[Place, tuple[int, Entry]]] = []
+        for terms, nodes in ((self.left, cone.left), (self.right, cone.right)):
+            read = [e for node in nodes for e in node.inputs if terms.key(e)[0] != "constant"]
+            own = [e for e in read if terms.of(e) in self.sources or not e.node.op]
+            starts.append({place_of(e): (self.find_term(terms, e), e) for e in own})
+        return starts[0], starts[1]
+
+    def find_term(self, terms: GraphTerms, entry: Entry) -> int:
+        """Return the term of a value, whatever dtype it has on the other side."""
+        key = terms.key(entry)
+        return int(key[1]) if key[0] == "as" else terms.of(entry)
 
     def find_dtype(self, entry: Entry) -> str | None:
         """Return the dtype of a right value that is one of the left in another dtype; None for others."""
@@ -186,6 +227,14 @@ class Planner:
             after.update({place_of(e): e for node in pending for e in islice(visible_outputs(node), 1)})
         return list(after.values())[:_CANDIDATES]
 
+    def forget_ranks(self) -> None:
+        """Forget what was seen of one set of inputs: others may have other ranks."""
+        self._changes.ranks.clear()
+
+    def lacks_rank(self, side: int, entry: Entry) -> bool:
+        """Whether the rank of a value of one side does not follow from its inputs, and was not seen."""
+        return self.sides[side].find_parts(entry)[1] is None and place_of(entry) not in self._changes.ranks
+
     def learn(self, changes: PlanChanges) -> bool:
         """Keep changes for the next plan; return whether there were new ones."""
         return self._changes.add(changes)
@@ -193,27 +242,33 @@ class Planner:
     def make_plan(self) -> RegionPlan | None:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         table = TermTable()
-        forms = [find_format(side.model.graph).make_normal_form(side.model.graph, table, side.facts) for side in self.sides]
+        facts = [msgspec.structs.replace(side.facts, ranks=self._changes.ranks) for side in self.sides]
+        graphs = [side.model.graph for side in self.sides]
+        forms = [find_format(graph).make_normal_form(graph, table, own) for graph, own in zip(graphs, facts, strict=True)]
         if forms[0] is None or forms[1] is None:
             return None
         left = GraphTerms(forms[0], lambda node: (node.name, self.sides[0].dtypes.get(node)))
         right = GraphTerms(forms[1], lambda node: (self.name_input(node), self.sides[1].dtypes.get(node)))
         ends: dict[tuple[Place, Place], Pair] = {}
+        uncut: dict[Place, int] = {}
         for members, pairs in self._order(self._pair_names()):
             for node in members:
                 (left if node in self.sides[0].order else right).add(node)
             for a, b in pairs:
-                if left.of(a) != right.of(b):
+                if place_of(a) in self._changes.proved:
+                    left.terms[place_of(a)] = right.terms[place_of(b)] = table.number("proved", len(table.keys))
+                elif left.of(a) != right.of(b):
                     ends[place_of(a), place_of(b)] = a, b
+                    uncut.update({place_of(a): left.of(a), place_of(b): right.of(b)})
                     cut = left.terms[place_of(a)] = table.number("cut", len(ends))
                     dtype = self._find_other_dtype(a, b)
                     right.terms[place_of(b)] = cut if dtype is None else table.number("as", cut, dtype)
         for a, b in self.heads:
             if left.of(a) != right.of(b):
                 ends.setdefault((place_of(a), place_of(b)), (a, b))
-        return self._divide(left, right, ends.values())
+        return self._divide(left, right, ends.values(), uncut)
 
-    def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair]) -> RegionPlan:
+    def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair], uncut: dict[Place, int]) -> RegionPlan:
         """Return the plan with the region of each end; ends of the same operators are in one."""
         closed = {left.terms[place] for place in self._changes.closed}
         known: dict[int, Entry] = {}
@@ -224,7 +279,7 @@ class Planner:
             key = right.form.table.keys[term]
             if key[0] == "as":  # a value in another dtype, which either side starts from
                 sources[term] = sources[key[1]] = known[key[1]]
-        plan = RegionPlan([], left, right, {term: entry for term, entry in sources.items() if term not in closed})
+        plan = RegionPlan([], left, right, {term: entry for term, entry in sources.items() if term not in closed}, uncut)
         cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
         for end in ends:
             parts = [
@@ -258,10 +313,11 @@ class Planner:
     def _pair_names(self) -> list[Pair]:
         """Return the values that both sides have under one name, and whose shapes do not contradict each other."""
         left, right = self.sides
-        moved = {place_of(entry) for entry in self._changes.moved.values()}
+        known = {**self._changes.moved, **self._changes.proved}
+        moved = {place_of(entry) for entry in known.values()}
         pairs = []
         for name, a in left.names.items():
-            own = self._changes.moved.get(place_of(a))
+            own = known.get(place_of(a))
             b = own or right.names.get(name)
             is_free = own is not None or (
                 place_of(a) not in self._changes.banned and b is not None and place_of(b) not in moved

@@ -17,9 +17,10 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.records import find_coarsest
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
+from graphshare.verification.bodies import open_bodies, pair_owners
 from graphshare.verification.compare import (
     Tolerance,
     compare_values,
@@ -27,9 +28,19 @@ from graphshare.verification.compare import (
     tolerate_dtype,
     tolerate_other_program,
 )
-from graphshare.verification.region_plan import FLOATS, Cone, Pair, PlanChanges, Planner, RegionPlan, compute_part, place_of
+from graphshare.verification.other_inputs import has_other_values, is_alike, try_other_inputs
+from graphshare.verification.region_plan import (
+    FLOATS,
+    Cone,
+    Pair,
+    PlanChanges,
+    Planner,
+    RegionPlan,
+    compute_part,
+    place_of,
+)
 
-_STEPS = 3  # operators after a value whose result may have its name on the other side
+_STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
 Tolerate = Callable[[Any, Any], Tolerance]
 """Returns the tolerance of a value and what is wanted of it."""
 
@@ -48,7 +59,8 @@ class Region(msgspec.Struct, frozen=True):
     """A part that is not the same on both sides: its ends, the values that it computes, and its nodes on either side.
 
     ``comparison`` is that of the end that is furthest apart, ``of_largest`` how far relative to the largest number there.
-    ``tolerance`` is what was allowed of that number; ``reason`` says why nothing was compared.
+    ``tolerance`` is what was allowed of that number; ``reason`` says why nothing was compared, ``place`` in which body it is.
+    ``hidden`` says what equal values do not show, and ``switches`` are the names of Ifs of which one body was compared at most.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -58,39 +70,28 @@ class Region(msgspec.Struct, frozen=True):
     of_largest: float | None = None
     tolerance: float = 0.0
     reason: str = ""
+    place: str = ""
+    hidden: str = ""
+    switches: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.comparison)
 
-    @property
-    def is_alike(self) -> bool:
-        """Whether both sides have the same operators, which differ in attributes, weights or inputs."""
-        return sorted(node.op for node in self.nodes) == sorted(node.op for node in self.other_nodes)
-
 
 class RegionReport(msgspec.Struct, frozen=True):
-    """How many operators of the original are exact in the other model, by which identities, and the regions that are not."""
+    """How many operators of the original are exact in the other model, by which identities, and the regions that are not.
+
+    ``taken`` has for each If of the original whether its condition was true.
+    """
 
     exact: int
     operators: int
     identities: Mapping[str, int]
     regions: tuple[Region, ...] = ()
+    taken: Mapping[str, bool] = EMPTY
 
     def __bool__(self) -> bool:
         return all(self.regions)
-
-    def list_hidden(self) -> frozenset[str]:
-        """Return the names of operators in regions of the same operators and bits on both sides, which hide what differs."""
-        same = [each for each in self.regions if each.is_alike and each.comparison is not None and each.comparison.identical]
-        return frozenset(node.name for region in same for node in region.nodes)
-
-    def list_operators(self) -> frozenset[str]:
-        """Return the names of all operators of the original that are in regions."""
-        return frozenset(node.name for region in self.regions for node in region.nodes)
-
-    def list_alike(self) -> frozenset[str]:
-        """Return the names of operators of the original that are in a region with the same operators on both sides."""
-        return frozenset(node.name for region in self.regions if region.is_alike for node in region.nodes)
 
 
 class Judge:
@@ -100,6 +101,7 @@ class Judge:
         """``inputs`` has the name on the right of each input of the left model."""
         self._planner = Planner(left, right, heads, inputs)
         self._plan: RegionPlan | None = None
+        self._bodies: dict[tuple[Node, Node, str], Judge] = {}
 
     def find_exact(self) -> RegionReport | None:
         """Return the report of two models of which every operator is exact; None where some are not."""
@@ -109,29 +111,39 @@ class Judge:
                 for side in self._planner.sides:
                     side.read_facts()
                 self._plan = self._planner.make_plan()
-        return self._report([]) if self._plan is not None and not self._plan.cones else None
+        return self._report(self._plan, []) if self._plan is not None and not self._plan.cones else None
 
     def judge(self, feeds: Mapping[str, Array], tolerate: Tolerate) -> RegionReport | None:
         """Return the report of all regions, computed from ``feeds`` by their names on the left; None without a normal form."""
         exact = self.find_exact()
         if exact is not None or self._plan is None:
             return exact
-        self._plan, regions = _Walk(self._planner, feeds, tolerate).run(self._plan)
-        return self._report(regions)
+        self._planner.forget_ranks()
+        plan, regions, inner = _Walk(self._planner, feeds, tolerate, self._bodies).run(self._planner.make_plan() or self._plan)
+        return self._report(plan, regions, inner)
 
-    def _report(self, regions: Sequence[Region]) -> RegionReport:
-        assert self._plan is not None
+    def _report(self, plan: RegionPlan, regions: Sequence[Region], inner: Sequence[RegionReport] = ()) -> RegionReport:
         nodes = [node for node in self._planner.sides[0].nodes if node.op]
-        inside = {node for cone in self._plan.cones for node in cone.left}
-        used: Counter[str] = self._plan.left.form.used + self._plan.right.form.used
-        return RegionReport(sum(node not in inside for node in nodes), len(nodes), dict(used), tuple(regions))
+        inside = {node for cone in plan.cones for node in cone.left}
+        used: Counter[str] = plan.left.form.used + plan.right.form.used
+        exact, operators = sum(node not in inside for node in nodes), len(nodes)
+        for each in inner:
+            exact, operators = exact + each.exact, operators + each.operators
+            used.update(each.identities)
+        return RegionReport(exact, operators, dict(used), tuple(regions))
 
 
 class _Walk:
     """A walk over the regions of two models on one set of inputs; a left value is kept until its last use."""
 
-    def __init__(self, planner: Planner, feeds: Mapping[str, Array], tolerate: Tolerate) -> None:
-        self._planner, self._tolerate = planner, tolerate
+    def __init__(
+        self,
+        planner: Planner,
+        feeds: Mapping[str, Array],
+        tolerate: Tolerate,
+        bodies: dict[tuple[Node, Node, str], Judge],
+    ) -> None:
+        self._planner, self._tolerate, self._bodies = planner, tolerate, bodies
         self._models = [side.model for side in planner.sides]
         variables = [[node for node in side.nodes if not node.op] for side in planner.sides]
         self._inputs: dict[Place, Array] = {(node, 0): feeds[node.name] for node in variables[0] if node.name in feeds}
@@ -139,17 +151,25 @@ class _Walk:
         self._other_inputs: dict[Place, Array] = {(node, 0): feeds[name] for node, name in names.items() if name in feeds}
         self._values: dict[Place, Any] = {}
         self._judged: dict[tuple[Place, Place], Region] = {}
+        self._inner: dict[tuple[Node, Node, str], RegionReport] = {}
 
-    def run(self, plan: RegionPlan) -> tuple[RegionPlan, list[Region]]:
-        """Return the plan that was followed to its end, and what became of its regions."""
+    def run(self, plan: RegionPlan) -> tuple[RegionPlan, list[Region], list[RegionReport]]:
+        """Return the plan that was followed to its end, what became of its regions, and the reports of bodies in them."""
         while self._planner.learn(self._follow(plan)):  # each time of a value of which nothing was known
             changed = self._planner.make_plan()
             assert changed is not None
             plan = changed
             self._judged = {key: region for key, region in self._judged.items() if region}  # others may start elsewhere now
         unknown = "what it computes is another value in each plan"
-        keys = [(cone, _key(cone.ends[0])) for cone in plan.cones]
-        return plan, [self._judged[key] if key in self._judged else _make_region(cone, reason=unknown) for cone, key in keys]
+        regions: list[Region] = []
+        inner: dict[tuple[Node, Node, str], RegionReport] = {}
+        for cone in plan.cones:
+            bodies = {key: report for key, report in self._inner.items() if key[0] in cone.left and key not in inner}
+            inner |= bodies
+            regions += [region for report in bodies.values() for region in report.regions]  # they say where in it
+            judged = self._judged.get(_key(cone.ends[0]))
+            regions.append(_make_region(cone, reason=unknown) if judged is None else judged)
+        return plan, regions, list(inner.values())
 
     def _follow(self, plan: RegionPlan) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
@@ -228,7 +248,51 @@ class _Walk:
             if isinstance(wanted, np.ndarray) and comparison.max_abs < float("inf"):
                 of_largest = comparison.max_abs / (find_largest(wanted) or 1.0) if comparison.max_abs else 0.0
             regions.append(_make_region(cone, comparison, of_largest, tolerance.of_largest))
-        return max(regions, key=lambda region: (not region, float("inf") if region.of_largest is None else region.of_largest))
+        region = max(regions, key=lambda each: (not each, float("inf") if each.of_largest is None else each.of_largest))
+        entered = self._enter_bodies(plan, cone, changes)
+        rest = Cone(cone.ends, *(tuple(n for n in side if n not in entered) for side in (cone.left, cone.right)))
+        is_hiding = is_alike(rest) and all(each.comparison is not None and each.comparison.identical for each in regions)
+        for side, starts in enumerate(plan.list_starts(cone)) if is_hiding else ():
+            for place, (term, entry) in starts.items():
+                if self._planner.lacks_rank(side, entry):
+                    changes.ranks[place] = np.ndim(self._find_value(plan.sources.get(term, entry)))
+        if changes.proved or changes.ranks:
+            return None
+        hidden, unentered = "", [node for nodes in (rest.left, rest.right) for node in nodes if node.subgraphs]
+        if is_hiding and (unentered or has_other_values(plan, rest)):
+            hidden = "attributes, constants, functions or bodies differ"
+        elif is_hiding and not entered:
+            hidden = try_other_inputs(self._planner.sides, plan, cone, self._find_value)
+        switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
+        return msgspec.structs.replace(region, hidden=hidden, switches=switches)
+
+    def _enter_bodies(self, plan: RegionPlan, cone: Cone, changes: PlanChanges) -> set[Node]:
+        """Judge the bodies of operators in a region by themselves; return for which operators of either side that was done."""
+        entered: set[Node] = set()
+        for a, b, outputs in pair_owners(plan, cone) if any(node.subgraphs for node in cone.left) else ():
+            try:
+                pairs = open_bodies(self._planner.sides, plan, (a, b), outputs, self._find_value)
+            except (InputError, RefusedError):
+                continue
+            for pair in pairs if (a, b) not in {key[:2] for key in self._inner} else ():
+                names = {name: name for name in pair.feeds}
+                judge = self._bodies.setdefault((a, b, pair.place), Judge(*pair.models, pair.heads, names))
+                report = judge.judge(pair.feeds, self._tolerate)
+                assert report is not None
+                places = [f"{region.place} in {pair.place}" if region.place else pair.place for region in report.regions]
+                named = zip(report.regions, places, strict=True)
+                regions = [msgspec.structs.replace(region, place=place) for region, place in named]
+                self._inner[a, b, pair.place] = msgspec.structs.replace(report, regions=tuple(regions))
+            if pairs:
+                entered |= {a, b}
+                if all(self._bodies[a, b, pair.place].find_exact() for pair in pairs):
+                    changes.proved.update({(a, i): Entry(b, j) for i, j in outputs.items()})
+        return entered
+
+    def _find_value(self, entry: Entry) -> Any:
+        """Return a value of the left side, which is computed anew where it is not kept."""
+        value = self._read(entry)
+        return compute_part(self._models[0], [entry], {**self._values, **self._inputs})[0] if value is None else value
 
     def _compute_left(self, targets: Mapping[Place, Entry]) -> set[Place]:
         """Compute values of the left side; return those that cannot pass between sessions."""

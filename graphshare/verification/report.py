@@ -109,9 +109,10 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             }:
                 fate = "will drift" if any(b.training and b.training.drifting for b in self.branches) else "has copies"
                 return f"NOT TIED: {', '.join(branch for _, branch in failed)} {fate}"
-            unjudged = [each for b in self.branches for r in b.regions for each in r.regions if not each]
-            if {name for name, _ in failed} <= {"changes", "regions"} and unjudged and all(each.reason for each in unjudged):
-                return f"NOT PROVED: the values are equal, and {format_count(len(unjudged), 'region')} could not be judged"
+            merged = _merge_rounds([each for b in self.branches for each in b.regions])
+            if {name for name, _ in failed} == {"regions"} and not merged.departed:
+                count = format_count(len(merged.unjudged), "region")
+                return f"NOT PROVED: the values are equal, and {count} could not be judged"
             if {name for name, _ in failed} == {"changes"}:
                 return "NOT PROVED: the values are equal, and what differs between the models changed none of them"
             return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
@@ -175,36 +176,78 @@ def exact_stage(report: RegionReport) -> Stage:
     )
 
 
+class _Merged(msgspec.Struct):
+    """The regions of all runs: those that depart in one, those that no run judged, and what equal values hide."""
+
+    departed: list[Region]
+    unjudged: list[Region]
+    near: list[Region]
+    hidden: list[str]
+
+
+def _merge_rounds(rounds: Sequence[RegionReport]) -> _Merged:
+    groups: dict[object, list[Region]] = {}
+    for region in (region for each in rounds for region in each.regions):
+        groups.setdefault((region.place, region.ends), []).append(region)
+    merged = _Merged([], [], [], [])
+    for group in groups.values():
+        judged = [region for region in group if region.comparison is not None]
+        merged.departed += [region for region in judged if not region][:1]
+        merged.unjudged += group[:1] if not judged else []
+        merged.near += sorted(judged, key=lambda region: region.of_largest or 0.0)[-1:] if all(judged) else []
+        if all(judged):
+            merged.hidden += [f"{_name_end(region)}: {region.hidden}" for region in judged[:1] if all(r.hidden for r in judged)]
+        for name in dict.fromkeys(name for region in judged for name in region.switches):
+            if len({each.taken.get(name) for each in rounds} - {None}) < 2:
+                merged.hidden.append(f"{name!r}: one of its bodies was compared with nothing")
+    return merged
+
+
 def region_stage(rounds: Sequence[RegionReport]) -> Stage:
     """Return the stage of the regions of all runs; the first that departs is named, with its operators on both sides."""
-    first = rounds[0]
-    regions = [region for each in rounds for region in each.regions]
-    departed = [region for region in regions if not region]
-    parts = [f"{first.exact:,} of {format_count(first.operators, 'operator')} exact"]
-    near = [region for region in regions if region]
-    if near:
-        same = sum(region.comparison is not None and region.comparison.identical for region in near)
-        worst = max((region.of_largest or 0.0 for region in near), default=0.0)
-        count = len(first.regions) - sum(not region for region in first.regions)
-        how = "bit for bit" if same == len(near) else f"within {worst:.1g} of the largest number"
-        parts.append(f"{format_count(count, 'region')} {how}")
-    apart = [region for region in departed if not region.reason]
-    if apart:
-        parts.append(f"{format_count(len(apart), 'region')} {'DIFFERS' if len(apart) == 1 else 'DIFFER'}")
-    if len(departed) > len(apart):
-        parts.append(f"{format_count(len(departed) - len(apart), 'region')} not judged")
-    details = [text for region in departed[:1] for text in _describe_region(region)]
-    if len(departed) > 1:
-        details.append(f"and {len(departed) - 1} more (--format json lists all)")
-    return Stage("regions", "fails" if departed else "holds", ", ".join(parts), tuple(details))
+    merged, last = _merge_rounds(rounds), rounds[-1]
+    parts = [f"{last.exact:,} of {format_count(last.operators, 'operator')} exact"]
+    if merged.near:
+        same = all(region.comparison is not None and region.comparison.identical for region in merged.near)
+        worst = max(region.of_largest or 0.0 for region in merged.near)
+        how = "bit for bit" if same else f"within {worst:.1g} of the largest number"
+        parts.append(f"{format_count(len(merged.near), 'region')} {how}")
+    if merged.departed:
+        count = len(merged.departed)
+        parts.append(f"{format_count(count, 'region')} {'DIFFERS' if count == 1 else 'DIFFER'}")
+    if merged.unjudged:
+        parts.append(f"{format_count(len(merged.unjudged), 'region')} not judged")
+    wrong = [*merged.departed, *merged.unjudged]
+    details = [text for region in wrong[:1] for text in _describe_region(region)]
+    if len(wrong) > 1:
+        details.append(f"and {len(wrong) - 1} more (--format json lists all)")
+    return Stage("regions", "fails" if wrong else "holds", ", ".join(parts), tuple(details))
+
+
+def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tuple[Stage, ...]:
+    """Return the stages of a proof with those of the regions of all runs: before the values, and after all what values hide."""
+    if not any(each.regions for each in rounds):
+        return tuple(stages)
+    own = [stage for stage in stages if stage.name not in ("regions", "changes")]
+    place = next((number for number, stage in enumerate(own) if stage.name == "values"), len(own))
+    result = [*own[:place], region_stage(rounds), *own[place:]]
+    hidden = _merge_rounds(rounds).hidden
+    if hidden and all(stage.verdict != "fails" for stage in result):
+        summary = f"what differs in {format_count(len(hidden), 'place')} changed nothing that was computed"
+        result.append(Stage("changes", "fails", summary, tuple(hidden)))
+    return tuple(result)
+
+
+def _name_end(region: Region) -> str:
+    name = " and ".join(dict.fromkeys(region.ends[0]))
+    return f"{name} in {region.place}" if region.place else name
 
 
 def _describe_region(region: Region) -> Iterator[str]:
-    ends = " and ".join(dict.fromkeys(region.ends[0]))
     if region.comparison is None:
-        yield f"first at {ends}: not judged: {region.reason}"
+        yield f"first at {_name_end(region)}: not judged: {region.reason}"
     else:
-        yield f"first at {ends}: {_difference(region.comparison)}"
+        yield f"first at {_name_end(region)}: {_difference(region.comparison)}"
     for title, nodes in (("the original", region.nodes), (OTHER_MODEL, region.other_nodes)):
         more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
         yield f"{title} computes it by {', '.join(map(str, nodes[-_SHOWN:])) or 'nothing'}{more}"

@@ -220,6 +220,13 @@ EXACT = {
         13,
     ),
     "Split into halves": Pair(_OPEN, "y, b = Split <axis = 1> (x)", "y, b = Split <axis = -1> (x)", 11, 13),
+    "Split 13 and 18": Pair(_OPEN, "y, b = Split <axis = 1> (x)", "y, b = Split <axis = 1, num_outputs = 2> (x)", 13, 18),
+    "If of a constant": Pair(
+        _X,
+        "y = Relu(x)",
+        "<bool f = {1}> {y = If(f) <then_branch = t () => (float[N,4] p) {p = Relu(x)}, else_branch = e () => (float[N,4] q) "
+        "{q = Neg(x)}>}",
+    ),
     "Squeeze 11 and 13": Pair(
         "(float[N,1] x) => (float[N] y)", "y = Squeeze <axes = [1]> (x)", f"<{_ints('k', 1)}> {{y = Squeeze(x, k)}}", 11, 13
     ),
@@ -271,6 +278,11 @@ EXACT = {
         "(float[2,4,3] x, float[1] v) => (float[A] y)",
         "s = Shape <start = 1, end = -1> (x) y = Expand(v, s)",
         f"<{_ints('s', 4)}> {{y = Expand(v, s)}}",
+    ),
+    "a size of a Shape": Pair(
+        "(float[N,4] x, float[1] v) => (float[A] y)",
+        f"<{_ints('k', 1)}> {{s = Shape(x) n = Gather(s, k) y = Expand(v, n)}}",
+        f"<{_ints('n', 4)}> {{y = Expand(v, n)}}",
     ),
     "BatchNormalization's momentum": Pair(
         _IMAGE,
@@ -394,6 +406,12 @@ UNLIKE = {
     ),
     "Split's other part": Pair(_OPEN, "y, b = Split <axis = 1> (x)", "b, y = Split <axis = 1> (x)", 11, 13),
     "Split into more": Pair(_OPEN, "y, b = Split <axis = 1> (x)", "y, b, c, d = Split <axis = 1> (x)", 11, 13),
+    "If of the other constant": Pair(
+        _X,
+        "y = Relu(x)",
+        "<bool f = {0}> {y = If(f) <then_branch = t () => (float[N,4] p) {p = Relu(x)}, else_branch = e () => (float[N,4] q) "
+        "{q = Neg(x)}>}",
+    ),
     "TopK's k": Pair(_OPEN, "y, i = TopK <k = 2> (x)", f"<{_ints('k', 3)}> {{y, i = TopK(x, k)}}", 9, 11),
     "TopK's smallest": Pair(_OPEN, "y, i = TopK <k = 2> (x)", f"<{_ints('k', 2)}> {{y, i = TopK <largest = 0> (x, k)}}", 9, 11),
     "Upsample's scales": Pair(
@@ -422,6 +440,11 @@ UNLIKE = {
         "(float[N,4] x, float[1] v) => (float[A,B] y)",
         "s = Shape(x) y = Expand(v, s)",
         f"<{_ints('s', 1, 4)}> {{y = Expand(v, s)}}",
+    ),
+    "a free size of a Shape": Pair(
+        "(float[N,4] x, float[1] v) => (float[A] y)",
+        f"<{_ints('k', 0)}> {{s = Shape(x) n = Gather(s, k) y = Expand(v, n)}}",
+        f"<{_ints('n', 4)}> {{y = Expand(v, n)}}",
     ),
     "an empty part of a Shape": Pair("(float[2,4] x) => (int64[A] y)", "y = Shape(x)", "y = Shape <start = 0, end = 0> (x)"),
     "BatchNormalization in training": Pair(

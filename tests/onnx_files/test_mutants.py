@@ -160,10 +160,11 @@ def check_structure(mutant: Mutant, report: Report | str, is_seen: bool | None) 
         assert report.verdict.endswith("bit for bit"), report.verdict
 
 
-def may_hide(mutant: Mutant) -> bool:
-    """Whether what is computed may not show a change: one inside of an operator, and one of a value."""
+def may_hide(mutant: Mutant, is_seen: bool | None) -> bool:
+    """Whether what is computed may not show a change: one of a function or a value, and one in a body that a run shows."""
     is_value = mutant.place.startswith(("initializer", "sparse_initializer", "attribute", "Constant"))
-    return mutant.scope != "graph" or (is_value and mutant.what not in ("dropped", "another name"))
+    is_inside = mutant.scope == "function" or (mutant.scope != "graph" and is_seen is not False)
+    return is_inside or (is_value and mutant.what not in ("dropped", "another name"))
 
 
 def check_values(mutant: Mutant, report: Report | str, is_seen: bool | None) -> None:
@@ -182,8 +183,10 @@ def check_values(mutant: Mutant, report: Report | str, is_seen: bool | None) -> 
             return  # outputs are paired by their names
         assert structure.details, "nothing says what was changed"
         assert "of structure" in report.verdict
-        distances = [output.comparison for run in branch.rounds for output in run.outputs]
-        assert not (may_hide(mutant) and all(each.identical for each in distances)), "a change that no run reached is EQUAL"
+        regions = [region.comparison for run in branch.regions for region in run.regions if region.comparison is not None]
+        distances = [*regions, *(output.comparison for run in branch.rounds for output in run.outputs)]
+        is_shown = not all(each.identical for each in distances)
+        assert is_shown or not may_hide(mutant, is_seen), "a change that no run reached is EQUAL"
     elif mutant.effect is Effect.NOTHING:
         assert structure.verdict == "holds"
 
@@ -197,7 +200,9 @@ def check(mutant: Mutant, folder: Path) -> None:
     check_effect(mutant, is_seen)
     check_differences(mutant, find_differences(original, path))
     check_structure(mutant, compare(original, path), is_seen)
-    if can_run and (may_hide(mutant) or mutant.effect is not Effect.COMPUTED or is_seen is False):
+    if can_run and (
+        may_hide(mutant, is_seen) or mutant.scope != "graph" or mutant.effect is not Effect.COMPUTED or is_seen is False
+    ):
         check_values(mutant, compare(original, path, values_only=True), is_seen)
 
 
@@ -312,19 +317,31 @@ def test_equal_values_name_the_place_and_the_distance(folder: Path) -> None:
 _IN_CHOICES = "graph.node1.attribute1.g.node0.attribute0.g.node1-operator"
 _IN_LOOPS = "graph.node0.attribute0.g.node2.attribute1.g.node0-operator"
 _UNREACHED = {
-    "a branch": ("made_branches", "graph.node1.attribute0.g.node0-operator", ("flag=true",), "subgraph else_branch"),
-    "a branch in a branch": ("choices", _IN_CHOICES, ("flag=true", "other=true"), "subgraph else_branch"),
-    "a Loop of no steps": ("loops", _IN_LOOPS, ("count=0", "start=true", "flag=true"), "subgraph body"),
-    "an attribute without an effect": ("dense", "graph.node2.attribute0-value", (), "alpha"),
+    "a branch": ("made_branches", "graph.node1.attribute0.g.node0-operator", ("flag=true",), "else_branch of 'out'"),
+    "a branch in a branch": (
+        "choices",
+        _IN_CHOICES,
+        ("flag=true", "other=true"),
+        "else_branch of 'inner' in then_branch of 'y'",
+    ),
+    "a Loop of no steps": ("loops", _IN_LOOPS, ("count=0", "start=true", "flag=true"), "in body of 'last'"),
 }
 
 
 @pytest.mark.parametrize("what", _UNREACHED)
-def test_what_no_run_reached_is_not_equal(what: str, folder: Path) -> None:
+def test_bodies_that_no_run_reached_are_compared(what: str, folder: Path) -> None:
     source, name, feeds, place = _UNREACHED[what]
     code, text = verify_values(folder, source, name, *(word for feed in feeds for word in ("--feed", feed)))
     assert code == 1, text
-    assert place in text
-    assert "  FAIL changes     1 of 1 difference changed nothing that was computed" in text
+    assert re.search(r"\d regions? DIFFER", text), text
+    assert re.search(rf"first at .*{re.escape(place)}: values differ", text), text
+    assert "NOT EQUAL: regions of the other model" in text
+
+
+def test_what_no_run_reached_is_not_equal(folder: Path) -> None:
+    code, text = verify_values(folder, "dense", "graph.node2.attribute0-value")
+    assert code == 1, text
+    assert "alpha" in text
+    assert "  FAIL changes     what differs in 1 place changed nothing that was computed" in text
     assert "NOT PROVED: the values are equal, and what differs between the models changed none of them" in text
     assert "--feed gives inputs that show the other changes" in text

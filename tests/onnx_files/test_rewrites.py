@@ -180,19 +180,21 @@ def test_a_fault_is_named_with_its_region(case: str, tmp_path: Path) -> None:
     assert repr(node) in stage.details[1]
 
 
-def test_a_body_that_was_not_computed_is_not_proved(tmp_path: Path) -> None:
+def test_a_body_that_was_not_computed_is_judged_by_its_regions(tmp_path: Path) -> None:
     """Both bodies of one rewrite are right; in the other one the body that is not taken at first has a fault."""
     rewrite = parse(DOUBLED, SWITCH_WEIGHTS, 17)
     once = verify("switch", rewrite, tmp_path)
-    assert once.verdict.startswith("NOT PROVED"), once.verdict
-    assert once.branches[0].stages[-1].details[-1] == "'out': subgraph then_branch: 'p' and 'p': operators Add and Mul"
+    assert once, once.verdict
+    assert [region.place for region in once.branches[0].regions[0].regions] == ["then_branch of 'out'", ""]
     twice = verify("switch", rewrite, tmp_path, rounds=2)
     assert twice, twice.verdict
     assert twice.notes[-1] == "bodies computed: 2 of 2"
     faulty = [parse(DOUBLED.replace(a, b), SWITCH_WEIGHTS, 17) for a, b in (("Exp (h)", "Tanh (h)"), ("two)", "three_more)"))]
     faulty[1].graph.initializer.append(numpy_helper.from_array(np.array(3, np.float32), "three_more"))
-    for model in faulty:
-        assert not verify("switch", model, tmp_path)
+    for model, place in zip(faulty, ("else_branch of 'out'", "then_branch of 'out'"), strict=True):
+        report = verify("switch", model, tmp_path)
+        assert report.verdict.startswith("NOT EQUAL"), report.verdict
+        assert [region.place for region in report.branches[0].regions[0].regions if not region] in ([place], [place, ""])
         assert verify("switch", model, tmp_path, rounds=2).verdict.startswith("NOT EQUAL")
 
 

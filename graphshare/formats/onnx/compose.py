@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -122,7 +123,7 @@ def take_outputs(node: Node, other: Node) -> Node:
     return replace(node, name=other.name, details=replace(node.details, outputs=outputs))
 
 
-def make_input(name: str, dtype: str, shape: Dimensions) -> Node:
+def make_input(name: str, dtype: str, shape: Dimensions | None) -> Node:
     """Return a variable that the caller of a model gives a value to."""
     return make_typed_input(name, describe_type(dtype, shape))
 
@@ -311,6 +312,26 @@ def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
     if node.op != "If" or node.details.domain or bodies.keys() != {THEN, ELSE}:
         return None
     return node.inputs[0], (bodies[THEN], bodies[ELSE])
+
+
+def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
+    """Return the arguments of the first pass of a body, as :meth:`ModelFormat.start_body` says."""
+    if node.op == "If":
+        return []
+    if node.op == "Loop":
+        return [*counters, *operands[2:]]
+    if node.op != "Scan" or node.details.absent:
+        return None
+    count = int(node.attrs.get("num_scan_inputs", "0"))
+    axes, directions = (_read_list(node.attrs.get(f"scan_input_{name}", ""), count) for name in ("axes", "directions"))
+    states, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
+    parts = zip(scanned, axes, directions, strict=True)
+    return [*states, *(array.take(-1 if is_reversed else 0, axis) for array, axis, is_reversed in parts)]
+
+
+def _read_list(text: str, count: int) -> list[int]:
+    """Return the integers of an attribute, zeros where it is not there."""
+    return [int(number) for number in text.strip("[]").split(",")] if text else [0] * count
 
 
 def _enclose(body: Graph) -> OnnxSource:

@@ -6,14 +6,22 @@ This is loaded when a model is at hand, and code that few commands need when the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from graphshare.errors import InputError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, Integers, ModelFormat, SaveOptions, StaticType
-from graphshare.formats.onnx.compose import find_switch, make_input, make_parameter, make_switch, open_input, take_outputs
+from graphshare.formats.onnx.compose import (
+    find_switch,
+    make_input,
+    make_parameter,
+    make_switch,
+    open_input,
+    start_body,
+    take_outputs,
+)
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
 from graphshare.formats.onnx.integer_inputs import find_integers
@@ -88,7 +96,7 @@ class OnnxFormat(ModelFormat):
     def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
         return make_inputs(graph, cuts)
 
-    def make_input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
+    def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
         return make_input(name, dtype, shape)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
@@ -107,6 +115,9 @@ class OnnxFormat(ModelFormat):
 
     def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
         return find_switch(node)
+
+    def start_body(self, node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
+        return start_body(node, operands, counters)
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
         return list_replaceable(graph)
@@ -152,7 +163,7 @@ class OnnxFormat(ModelFormat):
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
-    ) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
+    ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
         from graphshare.formats.onnx.identities import find_computable  # start-up: as above
 
         return find_computable(graph, types)

@@ -10,9 +10,11 @@ import json
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from graphshare.formats.model_format import StaticType
+from graphshare.formats.onnx.integer_inputs import read_numbers
 from graphshare.formats.onnx.messages import encode_attribute, keep_message
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, source_of
@@ -50,17 +52,19 @@ _MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
     for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 }
 """The version from which on attributes of an operator are inputs, and the places of these."""
+_SIZES = frozenset(("Gather", "Shape", "Size"))
+"""Operators whose value may follow from shapes."""
 _FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 """Operators that change nothing but the shape."""
 
 
-def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, tuple[int, ...]]]:
-    """Return which outputs of operators on constants alone are read by others, and the sizes that a Shape or Size returns.
+def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
+    """Return which outputs of operators on constants alone are read by others, and the sizes that operators return.
 
     Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
     """
     constant: set[Node] = set()
-    sizes: dict[Place, tuple[int, ...]] = {}
+    sizes: dict[Place, int | tuple[int, ...]] = {}
     functions = list_functions(graph)
     read: dict[Place, Entry] = {}
     nodes = post_order(head.node for head in graph.heads)
@@ -69,7 +73,7 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
         if not node.op:
             if node.details.holds_value:
                 constant.add(node)
-        elif is_plain and node.op in ("Shape", "Size") and (sized := _read_sizes(node, types)) is not None:
+        elif is_plain and node.op in _SIZES and (sized := _read_sizes(node, types)) is not None:
             sizes[node, 0] = sized
             constant.add(node)
         elif is_plain and node.op not in _DRAWS and all(entry.node in constant for entry in node.inputs):
@@ -81,16 +85,23 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
     return list(plain), sizes
 
 
-def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> tuple[int, ...] | None:
-    """Return the whole answer of a Shape or Size where that follows from the types."""
+def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
+    """Return what a Shape or a Size is, or a Gather of one size of a Shape, where that follows from the types."""
+    if node.op == "Gather":
+        source, numbers, kind = node.inputs[0].node, read_numbers(node.inputs[1]), types.get((node, 0))
+        shaped = types.get((source.inputs[0].node, source.inputs[0].index)) if source.op == "Shape" and source.inputs else None
+        sizes = shaped.parts[1] if shaped is not None and not source.attrs else None
+        if sizes is None or kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
+            return None
+        size = sizes[numbers[0]]
+        if not isinstance(size, int) or kind.parts[1] not in ((), (1,)):
+            return None
+        return (size,) if kind.parts[1] else size
     shape = _static_shape(types, (node.inputs[0].node, node.inputs[0].index)) if node.inputs else None
     if shape is None:
         return None
     if node.op == "Size":
-        count = 1
-        for size in shape:
-            count *= size
-        return (count,)
+        return prod(shape)
     start, end = int(node.attrs.get("start") or 0), int(node.attrs.get("end") or len(shape))
     return shape[start:end]
 
@@ -106,7 +117,7 @@ class OnnxForm(NormalForm):
 
     def __init__(self, graph: Graph, table: TermTable, facts: Facts) -> None:
         super().__init__(table)
-        self._types, self._computed = facts.types, facts.computed
+        self._types, self._computed, self._ranks = facts.types, facts.computed, facts.ranks
         self._opsets = source_of(graph).opsets
         self._functions = {key: function.span.read() for key, function in list_functions(graph).items()}
         self._shapes: dict[int, tuple[int, ...]] = {}
@@ -139,6 +150,9 @@ class OnnxForm(NormalForm):
         attributes = self._list_attributes(node)
         if node.op == "Constant" and (content := _read_constant(attributes)) is not None:
             return [self.table.number("constant", content)]
+        if node.op == "If" and (chosen := self._choose_body(places[0], bodies)) is not None:
+            self.used["If of a constant"] += 1
+            return list(chosen)
         operator = _Call(self, node, attributes, places)
         rule = _RULES.get(node.op)
         same = rule(operator) if rule is not None else None
@@ -151,15 +165,26 @@ class OnnxForm(NormalForm):
             self._shapes.setdefault(outputs[0], shape)
         return outputs
 
+    def _choose_body(self, condition: int | None, bodies: Any) -> tuple[int, ...] | None:
+        """Return the terms of the body that an If computes, the condition of which is a constant."""
+        key = ("absent",) if condition is None else self.table.keys[condition]
+        if key[0] != "constant" or key[1][0] != _BOOL or key[1][2] not in ((b"\0",), (b"\1",)):
+            return None
+        terms: tuple[int, ...] | None = dict(bodies).get("then_branch" if key[1][2] == (b"\1",) else "else_branch")
+        return terms
+
+    def is_call(self, node: Node) -> bool:
+        return key_of_call(node) in self._functions
+
     def find_shape(self, place: Place) -> tuple[int, ...] | None:
         """Return the shape of a value where it follows from the inputs."""
         return _static_shape(self._types, place)
 
     def find_rank(self, place: Place) -> int | None:
-        """Return the rank of a value where it follows from the inputs."""
+        """Return the rank of a value where it follows from the inputs, or was seen."""
         kind = self._types.get(place)
         shape = None if kind is None else kind.parts[1]
-        return None if shape is None else len(shape)
+        return self._ranks.get(place) if shape is None else len(shape)
 
     def find_dtype(self, place: Place) -> str | None:
         """Return the dtype of a value where it follows from the inputs."""
@@ -241,6 +266,8 @@ class _Call:
         if op in _BY_AXIS:
             version = self._count_axis(attributes)
         count = len(self.node.details.outputs) if op == "Split" else _count_outputs(self.node) if op in _COUNTED else 0
+        if op == "Split" and self.read_integer("num_outputs") == count:
+            del attributes["num_outputs"]  # before version 18 the outputs alone say it
         if op == "BatchNormalization" and count == 1:
             attributes.pop("momentum", None)  # of statistics that nothing reads
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)

@@ -118,10 +118,10 @@ def describe_value(name: str, type_bytes: bytes | None = None) -> Message:
     return message
 
 
-def describe_type(dtype: str, shape: Dimensions) -> bytes:
-    """Return a TypeProto of a tensor."""
+def describe_type(dtype: str, shape: Dimensions | None) -> bytes:
+    """Return a TypeProto of a tensor; of one of any rank, if ``shape`` is None."""
     dimensions = Message()
-    for size in shape:
+    for size in shape or ():
         dimension = Message()
         if isinstance(size, str):
             dimension.add_text(2, size)
@@ -130,7 +130,8 @@ def describe_type(dtype: str, shape: Dimensions) -> bytes:
         dimensions.add_message(1, dimension)
     tensor = Message()
     tensor.add_integer(1, dtype_code(dtype))
-    tensor.add_message(2, dimensions)
+    if shape is not None:
+        tensor.add_message(2, dimensions)
     whole = Message()
     whole.add_message(1, tensor)
     return b"".join(whole.pieces())

@@ -1,0 +1,134 @@
+"""Other inputs for a part of a model than those that reach it: a change that these do not show may show there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from graphshare.errors import InputError, RefusedError
+from graphshare.ir.graph import Node
+from graphshare.ir.terms import Place
+from graphshare.ir.walk import list_operands
+from graphshare.ops.kernel import Array
+from graphshare.verification.bodies import Read
+from graphshare.verification.compare import EXACT, compare_values
+from graphshare.verification.region_plan import Cone, RegionPlan, Side, open_part, place_of
+
+_LARGE = 1000
+_DECADES = 30.0
+_LENGTHENED = 4
+"""How many sizes are tried."""
+
+
+def is_alike(cone: Cone) -> bool:
+    """Whether both sides have the same operators, which differ in attributes, constants, functions, bodies or order."""
+    return sorted(node.op for node in cone.left) == sorted(node.op for node in cone.right)
+
+
+def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
+    """Whether like operators of both sides have other attributes or constants and read the same, or are functions.
+
+    An attribute that one side alone states may be the default.
+    """
+    for a, b in zip(*(sorted(side, key=lambda node: node.op) for side in (cone.left, cone.right)), strict=True):
+        if plan.left.form.is_call(a) or plan.right.form.is_call(b):
+            return True
+        is_other = any(b.details.values.get(name, value) != value for name, value in a.details.values.items())
+        is_same = True
+        for x, y in zip(list_operands(a), list_operands(b), strict=False):
+            if (
+                x is not None
+                and y is not None
+                and (plan.left.of(x), x.node in cone.left) != (plan.right.of(y), y.node in cone.right)
+            ):
+                keys = plan.left.key(x)[0], plan.right.key(y)[0]
+                is_other |= keys == ("constant", "constant")
+                is_same &= keys == ("constant", "constant") or (x.node in cone.left and y.node in cone.right)
+        if is_other and is_same:
+            return True
+    return False
+
+
+def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_value: Read) -> str:
+    """Return how the sides of a region, which are equal on some inputs, differ on others; empty where they do not.
+
+    The left side is computed from what the right one starts from, which may be before the region.
+    """
+    lefts, rights = plan.list_starts(cone)
+    if not lefts and not rights:
+        return ""
+    known = {plan.left.of(entry): entry for _, entry in lefts.values()}
+    wanted = {term: plan.sources.get(term) or known.get(term) for term, _ in rights.values()}
+    sources = {term: entry for term, entry in wanted.items() if entry is not None}
+    values = {term: find_value(entry) for term, entry in sources.items()}
+    if len(sources) < len(wanted) or not all(isinstance(value, np.ndarray) for value in values.values()):
+        return "other inputs are not known"
+    starts = {place_of(entry): term for term, entry in sources.items()}, {place: term for place, (term, _) in rights.items()}
+    if any(
+        not node.op and not node.details.holds_value and (node, 0) not in starts[0] for node in _list_needed(cone, starts[0])
+    ):
+        return "other inputs are not known"
+    sizes = {term: sides[0].find_parts(entry)[1] or () for term, entry in sources.items()}
+    parts = []
+    try:
+        for number, (side, start) in enumerate(zip(sides, starts, strict=True)):
+            fed = {place: values[term] for place, term in start.items()}
+            parts.append(open_part(side.model, [end[number] for end in cone.ends], fed, has_sizes=False))
+    except (InputError, RefusedError) as error:
+        return error.faults[0].message
+    is_computed = False
+    for each in draw_other_inputs(values, sizes):
+        outputs = []
+        for compute, start in zip(parts, starts, strict=True):
+            try:
+                outputs.append(compute({place: each[term] for place, term in start.items()}))
+            except (InputError, RefusedError):
+                continue
+        if len(outputs) == 1:
+            return "one of them refuses other inputs"
+        for wanted, value in zip(*outputs, strict=True):
+            is_computed = True
+            if not compare_values(value, wanted, EXACT).identical:
+                return "other inputs give other values"
+    return "" if is_computed else "both refuse other inputs"
+
+
+def _list_needed(cone: Cone, starts: Collection[Place]) -> set[Node]:
+    """Return the nodes that the left ends of a region need beyond some values."""
+    needed: set[Node] = set()
+    pending = [a for a, _ in cone.ends]
+    while pending:
+        entry = pending.pop()
+        if place_of(entry) not in starts and entry.node not in needed:
+            needed.add(entry.node)
+            pending += entry.node.inputs
+    return needed
+
+
+def draw_other_inputs(values: Mapping[int, Array], known: Mapping[int, Sequence[object]]) -> Iterator[dict[int, Array]]:
+    """Yield other values by the same keys, which fit each other as far as equal sizes are one size.
+
+    They are the same numbers in other places and with other signs, larger ones, numbers of any magnitude, and arrays that have
+    one more of each size that is free; ``known`` has the sizes that are not, where the rank is known.
+    """
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        yield {key: _change(rng, array, number) for key, array in values.items()}
+    fixed = {size for sizes in known.values() for size in sizes if isinstance(size, int)}
+    for size in sorted({size for array in values.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
+        yield {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in values.items()}
+
+
+def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
+    """Return an array of the same shape and dtype with other values."""
+    result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
+    if array.dtype.kind in "biu":
+        result = np.array((result, result + 1, result * 0)[number]).astype(array.dtype)
+    if array.dtype.kind != "f":
+        return result
+    if number == 2:
+        result = 10.0 ** rng.uniform(-_DECADES, _DECADES, array.shape)
+    result = result * rng.choice((-1, 1), array.shape) * (_LARGE if number == 1 else 1)
+    with np.errstate(over="ignore"):
+        return result.astype(array.dtype, copy=False)
