@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 class ForkServer:
     """A process that forks a run of ``graphshare`` when asked, for one asker at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
         self._lock = threading.Lock()
         self._socket, other = socket.socketpair()
         self._process = subprocess.Popen(
@@ -39,6 +39,7 @@ class ForkServer:
             stderr=subprocess.PIPE,
             pass_fds=[other.fileno()],
             cwd=ROOT,
+            env=environment,
             start_new_session=True,
         )
         other.close()

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -24,13 +25,16 @@ ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "graphshare"]
 
 
+SYSTEM: dict[str, str] = {}
+"""Variables that put the commands under the rules of another system (tests/systems); empty for those of this one."""
+
 _UNWANTED = ("GITHUB_ACTIONS", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED", "PYTHONIOENCODING")
 
 
 def environment(**more: str) -> dict[str, str]:
     """The environment of the tests, without what colours output or changes its form."""
     kept = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
-    return {**kept, "TERM": "xterm", **more}
+    return {**kept, "TERM": "xterm", **SYSTEM, **more}
 
 
 def graphshare(
@@ -43,7 +47,8 @@ def graphshare(
     words = [os.fspath(argument) for argument in arguments]
     if sys.platform == "linux" and not more and not any("\0" in word for word in words):
         where = os.fspath(cwd or Path.cwd())
-        return _server().run(words, data=data, cwd=where, environment=environment(), timeout=120)
+        run = _server(tuple(SYSTEM.items())).run(words, data=data, cwd=where, environment=environment(), timeout=120)
+        return _read_as_there(run) if SYSTEM else run
     with contextlib.ExitStack() as stack:
         source: dict[str, Any] = {"input": data}
         if isinstance(data, Path):
@@ -53,12 +58,24 @@ def graphshare(
         )
 
 
+def _read_as_there(run: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
+    """Return a run whose messages have the slashes and line ends of this system; data keep their bytes."""
+    run.stderr = run.stderr.replace(b"\r\n", b"\n")
+    if "windows" in SYSTEM.values():
+        run.stderr = re.sub(rb"(?<=[\w.])\\(?=[\w.])(?!x[0-9a-f]{2})", b"/", run.stderr)
+    if run.stdout.count(b"\n") == run.stdout.count(b"\r\n"):
+        run.stdout = run.stdout.replace(b"\r\n", b"\n")
+    return run
+
+
 def in_process(
     *arguments: str | os.PathLike[str], data: bytes | Path = b"", cwd: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """One run in this process, ten times as fast as in its own: for many short ones, of commands that start no process."""
     from graphshare.cli.main import run  # what imports this needs the command alone
 
+    if SYSTEM:  # the rules of another system would hold for the tests as well
+        return graphshare(*arguments, data=data, cwd=cwd)
     words = [os.fspath(argument) for argument in arguments]
     out, messages = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with contextlib.ExitStack() as stack:
@@ -99,9 +116,9 @@ def on_terminal(*arguments: str, cwd: Path, **more: str) -> tuple[int, str, str]
     (out, slave_of_out), (said, slave_of_said) = pty.openpty(), pty.openpty()
     ends = (os.open(os.devnull, os.O_RDONLY), slave_of_out, slave_of_said)
     if not more:
-        with _server().start(list(arguments), ends=ends, cwd=os.fspath(cwd), environment=environment()):
+        with _server(tuple(SYSTEM.items())).start(list(arguments), ends=ends, cwd=os.fspath(cwd), environment=environment()):
             shown = [_read_terminal(master) for master in (out, said)]
-            status = os.waitstatus_to_exitcode(_server().wait())
+            status = os.waitstatus_to_exitcode(_server(tuple(SYSTEM.items())).wait())
         return status, shown[0], shown[1]
     run = subprocess.Popen(
         [*COMMAND, *arguments], stdin=ends[0], stdout=ends[1], stderr=ends[2], cwd=cwd, env=environment(**more)
@@ -123,8 +140,8 @@ def _read_terminal(master: int) -> str:
 
 
 @cache
-def _server() -> ForkServer:
-    return ForkServer()
+def _server(system: tuple[tuple[str, str], ...]) -> ForkServer:
+    return ForkServer({**os.environ, **dict(system)})
 
 
 def refused(done: subprocess.CompletedProcess[bytes], *words: str) -> str:

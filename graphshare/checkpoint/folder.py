@@ -52,7 +52,7 @@ class Sieve:
     """
 
     def __init__(self, exclude: Sequence[str] = ()) -> None:
-        self._globs = [os.path.normpath(glob) for glob in exclude]
+        self._globs = [os.path.normpath(glob).replace(os.sep, "/") for glob in exclude]
         self._is_used = False
         self._excluded: set[tuple[str, str]] = set()
         self.skipped: set[tuple[str, str]] = set()
@@ -137,7 +137,7 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
 
     _is_new(folder, visited)
     for parent, folders, files in os.walk(folder, onerror=note, followlinks=True):
-        below = os.path.join(parent, "")[len(os.path.join(folder, "")) :]
+        below = os.path.join(parent, "")[len(os.path.join(folder, "")) :].replace(os.sep, "/")
         if below and _ENVIRONMENT_FILE in files:
             sieve.skipped.add((folder, below))
             folders.clear()

@@ -132,7 +132,7 @@ class OutputTransaction:
         self._streams[key] = target
 
     def _refuse_same_place(self, target: str, place: str, status: os.stat_result | None) -> None:
-        if any(output.place == place for output in self._outputs):
+        if any(_is_same_place(output, place) for output in self._outputs):
             raise _refuse_two_outputs(target)
         if status is None:
             return
@@ -275,6 +275,14 @@ class _PlacedOutput(msgspec.Struct, eq=False):
         self.temporary = path
 
 
+def _is_same_place(output: _PlacedOutput, place: str) -> bool:
+    """Return whether an output goes to ``place``, or to a name that differs from it by case alone where that is one file."""
+    if output.place == place or output.place.casefold() != place.casefold():
+        return output.place == place
+    folder, name = os.path.split(output.temporary)
+    return os.path.lexists(os.path.join(folder, name.swapcase()))
+
+
 def _complete(output: _PlacedOutput) -> None:
     """Bring the content to the disk and close the file. Raises OSError."""
     assert output.file is not None
@@ -292,6 +300,8 @@ def _complete(output: _PlacedOutput) -> None:
 def _put_in_place(output: _PlacedOutput) -> None:
     """Keep what was there as a backup, and give the new content its name. Raises OSError."""
     if output.existed:
+        if os.name == "nt":  # where another program has the file open this fails, before there is a second name of it
+            os.rename(output.place, output.place)
         backup = temporary_path(output.place, ".old")
         output.backup = backup
         try:

@@ -34,7 +34,7 @@ def temporary_path(place: str, ending: str) -> str:
 
 
 def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[int, int]:
-    """Create a temporary file for ``place``; return its descriptor, and another one that keeps its lock.
+    """Create a temporary file for ``place``; return its descriptor, and another one that keeps its lock, -1 without locks.
 
     ``note`` gets its path before it exists, so that an interrupt leaves nothing behind. Between its creation and its lock
     another run may take it for a left-over; then another one is created.
@@ -47,7 +47,8 @@ def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[i
         fd = lock = -1
         try:
             fd = os.open(path, flags, mode)
-            lock = os.dup(fd)
+            # Where locks do not exist an open file cannot be renamed either, so that no second descriptor may stay.
+            lock = os.dup(fd) if fcntl is not None else -1
             is_ours = _try_lock(fd) is not False and os.path.lexists(path)
         except FileExistsError:
             note("")
@@ -56,7 +57,7 @@ def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[i
             close(fd)
             close(lock)
             remove(path)
-            if error.errno != errno.EMFILE or raised:
+            if error.errno != errno.EMFILE or raised or fcntl is None:
                 raise
             raised = _raise_descriptor_limit()
             continue

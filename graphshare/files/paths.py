@@ -106,6 +106,14 @@ def real_path(path: str) -> str:
     return path if is_url(path) else os.path.realpath(path)
 
 
+def ignores_case(folder: str) -> bool:
+    """Return whether names in a folder (if it is not there yet, in the one above) that differ by case alone are one file."""
+    place = "" if is_url(folder) else os.path.realpath(folder)
+    while place and not os.path.exists(place):
+        place = os.path.dirname(place)
+    return place.swapcase() != place and os.path.exists(place.swapcase())
+
+
 def is_inside(path: str, folder: str) -> bool:
     """Return whether a local path, links followed, is in a folder or below it."""
     root = os.path.realpath(folder)

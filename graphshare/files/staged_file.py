@@ -40,6 +40,8 @@ def output_error(error: OSError, target: str) -> OutputError:
     if error.errno == errno.ENOENT:
         directory = os.path.dirname(target) or "."
         return OutputError(Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {directory}"))
+    if os.name == "nt" and error.errno == errno.EACCES:
+        return OutputError(Fault("cannot be written: permission denied", where=target, hint="close it where it is open"))
     reason, hint = _REASONS.get(error.errno or 0, (error.strerror or str(error), ""))
     return OutputError(Fault(f"cannot be written: {reason}", where=target, hint=hint))
 

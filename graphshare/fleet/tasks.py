@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.files.paths import base_name, join, real_path, split
+from graphshare.files.paths import base_name, ignores_case, join, real_path, split
 from graphshare.fleet.listing import iter_sources
 from graphshare.fleet.records import FleetModel, Task
 from graphshare.formats.model_names import leads_stem, name_of, stem_of
@@ -131,10 +131,11 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
     """
     if not template.outputs:
         return
-    identify = _identifier()
+    fold = str.casefold if ignores_case(out) else str
+    identify = _identifier(fold)
     sources = {identify(path) for path in iter_sources(models)} if _may_overlap(models, out) else set()
     if not sources:
-        models = _find_doubles(models)
+        models = _find_doubles(models, fold)
     places: dict[tuple[str, str], str] = {}
     faults: list[Fault] = []
     for model in models:
@@ -154,14 +155,14 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
         raise RefusedError(faults)
 
 
-def _find_doubles(models: Sequence[FleetModel]) -> list[FleetModel]:
+def _find_doubles(models: Sequence[FleetModel], fold: Callable[[str], str] = str) -> list[FleetModel]:
     """Return the models whose outputs could have a name in common: those with one stem. Little memory is taken per model."""
     seen: set[int] = set()
     doubles: set[int] = set()
     for model in models:
-        key = hash(stem_of(model.relative))
+        key = hash(fold(stem_of(model.relative)))
         (doubles if key in seen else seen).add(key)
-    return [model for model in models if hash(stem_of(model.relative)) in doubles] if doubles else []
+    return [model for model in models if hash(fold(stem_of(model.relative))) in doubles] if doubles else []
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
@@ -171,15 +172,18 @@ def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
     return any(join(real_path(folder), "").startswith(top) for folder in folders)
 
 
-def _identifier() -> Callable[[str], tuple[str, str]]:
-    """Return a function that gives every spelling of a path one key; links to folders are followed, each folder once."""
+def _identifier(fold: Callable[[str], str]) -> Callable[[str], tuple[str, str]]:
+    """Return a function that gives every spelling of a path one key; links to folders are followed, each folder once.
+
+    ``fold`` gives names that are one file the same spelling.
+    """
     known: dict[str, str] = {}
 
     def identify(path: str) -> tuple[str, str]:
         folder, name = split(path)
         if folder not in known:
-            known[folder] = real_path(folder)
-        return known[folder], name
+            known[folder] = fold(real_path(folder))
+        return known[folder], fold(name)
 
     return identify
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 from graphshare.errors import BugError, Fault, RefusedError, UsageError
 from graphshare.execute.engines.onnx_session import EXTRA
+from graphshare.files.leftovers import remove
 
 
 def require_judges() -> None:
@@ -50,10 +51,13 @@ def _check(model: bytes, folder: str) -> None:
     if not folder:
         onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
         return
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".graphshare-", suffix=".onnx") as file:
-        file.write(model)
-        file.flush()
-        onnx.checker.check_model(file.name, full_check=True)
+    fd, path = tempfile.mkstemp(dir=folder, prefix=".graphshare-", suffix=".onnx")
+    try:
+        with open(fd, "wb") as file:  # closed when the checker reads it: Windows opens no temporary file twice
+            file.write(model)
+        onnx.checker.check_model(path, full_check=True)
+    finally:
+        remove(path)
 
 
 def _find_node(place: str, nodes: Collection[str]) -> str | None:

@@ -22,6 +22,11 @@ def expected(path: Path) -> bytes:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.name}")
 def test_case(case: Path, tmp_path: Path) -> None:
+    check_case(case, tmp_path)
+
+
+def check_case(case: Path, tmp_path: Path) -> None:
+    """Run a case in a folder, and compare what it says and writes."""
     folder = tmp_path / "in"
     shutil.copytree(case / "in", folder)
     before = {name: (folder / name).read_bytes() for name in files_in(folder)}
