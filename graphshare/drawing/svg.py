@@ -103,9 +103,9 @@ def _format_arrow(route: Route, color: str) -> str:
 
 
 def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
-    paint = palette.kinds["highlight" if box.highlighted else box.kind]
-    classes = [box.kind, *(["highlight"] if box.highlighted else []), *(["head"] if box.head else [])]
-    width = 2.5 if box.head else 1.8 if box.highlighted or box.kind == "shared" else 1
+    paint = palette.kinds[box.mark or box.kind]
+    classes = [box.kind, *([box.mark] if box.mark else []), *(["head"] if box.head else [])]
+    width = 2.5 if box.head else 1.8 if box.mark or box.kind == "shared" else 1
     yield f'<g class="node {" ".join(classes)}"><title>{_escape((box.tip or box.title)[:LONGEST_TIP])}</title>'
     style = f'fill="{paint.fill}" stroke="{paint.stroke}" stroke-width="{width:g}"'
     if box.kind in ("shared", "parameter"):

@@ -109,7 +109,7 @@ def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
 def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
     is_scope = box.kind == "scope"
     return {
-        "kind": "highlight" if box.highlighted else box.kind,
+        "kind": box.mark or box.kind,
         "shape": "cylinder" if box.kind in ("shared", "parameter") else "round" if box.kind == "input" else "",
         "texts": box_texts(box),
         "head": box.head,

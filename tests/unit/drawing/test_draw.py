@@ -123,7 +123,7 @@ def test_nodes_that_a_map_renamed_are_highlighted(tmp_path: Path) -> None:
     names.write_text(json.dumps(entries))
     others.write_text('{"a": "b"}')
     picture = draw(load(tmp_path, found), highlight=names).picture
-    assert [(box.title, box.lines[-1]) for box in picture.boxes if box.highlighted] == [("convX", "was conv1")]
+    assert [(box.title, box.lines[-1]) for box in picture.boxes if box.mark == "highlight"] == [("convX", "was conv1")]
     with pytest.raises(GraphshareError, match="names no node"):
         draw(lenet(), highlight=others)
     with pytest.raises(GraphshareError, match="is not a map"):
