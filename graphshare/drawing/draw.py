@@ -18,7 +18,7 @@ from graphshare.checkpoint.map_file import MapFile, Place, read_map
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.drawing.languages import IMAGES, MAX_LINES, format_dot, format_mermaid, render_image
 from graphshare.drawing.palette import LIGHT, THEMES
-from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, make_foldable_picture, make_picture
+from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, Section, make_foldable_picture, make_picture
 from graphshare.drawing.svg import format_svg
 from graphshare.drawing.unfold import unfold
 from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
@@ -97,13 +97,13 @@ def draw(
     with locate_refusals(source):
         graph, params = source.graph, source.parameter_file
         branches = _find_branches(graph, as_names(prefixes))
-        known = _find_shapes(graph, _copy_to_twins(graph, as_shapes(shapes, graph), branches), params)
+        known = find_known_shapes(graph, _copy_to_twins(graph, as_shapes(shapes, graph), branches), params)
         annotated = annotate(graph, params, known, branches, former=_find_former_names(graph, map_file) if map_file else {})
         make = make_foldable_picture if to == "html" else make_picture
         picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
         notes = tuple(_remark(graph, known, picture, to, is_depth_given=depth is not None))
         form = _Form(to, theme, direction, base_name(source.stem or source.where) or "graph")
-        text = _format_page(annotated, picture, params, form) if to == "html" else _format_picture(picture, form)
+        text = _format_page(annotated, picture, [params], form) if to == "html" else _format_picture(picture, form)
         if to in IMAGES:
             return Drawing("", picture, notes, render_image(text, to))
         return Drawing(text, picture, notes)
@@ -128,6 +128,7 @@ def annotate(
         {(images.get(node, node), index): shape for (node, index), shape in shapes.items()},
         {images.get(node, node): name for node, name in former.items()},
         unfolded.bodies,
+        images=images,
     )
 
 
@@ -140,11 +141,30 @@ class _Form(msgspec.Struct, frozen=True):
     title: str
 
 
-def _format_page(graph: AnnotatedGraph, picture: Picture, params: ParameterFile | None, form: _Form) -> str:
+def draw_comparison(
+    graph: AnnotatedGraph,
+    files: Sequence[ParameterFile | None],
+    sections: Sequence[Section],
+    *,
+    title: str,
+    theme: str = "auto",
+) -> Drawing:
+    """Return a page of two graphs in one; ``sections`` tell what was found, and ``files`` have the parameters."""
+    picture = make_foldable_picture(graph, depth=None)
+    return Drawing(_format_page(graph, picture, files, _Form("html", theme, "TB", title), sections), picture)
+
+
+def _format_page(
+    graph: AnnotatedGraph,
+    picture: Picture,
+    files: Sequence[ParameterFile | None],
+    form: _Form,
+    sections: Sequence[Section] = (),
+) -> str:
     from graphshare.drawing.page import describe_boxes, format_page  # start-up: only pages need them
 
-    details = describe_boxes(graph, params)
-    return format_page(picture, details, theme=form.theme, direction=form.direction, title=form.title)
+    details = describe_boxes(graph, [file for file in files if file is not None])
+    return format_page(picture, details, sections, theme=form.theme, direction=form.direction, title=form.title)
 
 
 def _format_picture(picture: Picture, form: _Form) -> str:
@@ -199,7 +219,7 @@ def _copy_to_twins(graph: Graph, given: Mapping[str, PartialShape], prefixes: Se
     return shapes
 
 
-def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
+def find_known_shapes(graph: Graph, given: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
     if not given and not declared and find_format(graph).supports(Capability.COSTS):

@@ -79,12 +79,19 @@ class Picture(ShortRepr, msgspec.Struct):
     scopes: dict[tuple[str, ...], Box] = {}
 
 
+class Section(msgspec.Struct, frozen=True):
+    """A part of what a comparison found: lines, each with a node of the picture where it is about one."""
+
+    title: str
+    lines: Sequence[tuple[str, Node | None]] = ()
+
+
 class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
     """A graph with its parameters, the prefixes of its branches, known shapes, and former names of renamed nodes.
 
-    ``bodies`` has the body that a node of an unfolded graph is in. Of two graphs in one, ``marks`` has what a comparison found
-    of a node, ``notes`` its changes in words, ``added`` the lines that the first graph lacks, and ``lost`` those that it alone
-    has, to None from its outputs.
+    ``bodies`` has the body that a node of an unfolded graph is in, ``images`` the nodes that those of the graph became. Of two
+    graphs in one, ``marks`` has what a comparison found of a node, ``sides`` which graph has it, ``notes`` its changes,
+    ``alone`` the nodes that the first graph alone has, ``lost`` its lines, to None from its outputs, and ``added`` the others'.
     """
 
     graph: Graph
@@ -94,9 +101,12 @@ class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
     former: Mapping[Node, str] = {}
     bodies: Mapping[Node, OpenBody] = {}
     marks: Mapping[Node, str] = {}
+    sides: Mapping[Node, str] = {}
     notes: Mapping[Node, Sequence[str]] = {}
+    alone: Collection[Node] = ()
     added: Collection[tuple[Node, int, Node]] = ()
     lost: Sequence[tuple[Entry, Node | None]] = ()
+    images: Mapping[Node, Node] = {}
 
 
 def make_foldable_picture(
@@ -204,7 +214,7 @@ class _PictureBuilder:
                 if key not in numbers:
                     numbers[key] = self._add_box(picture, self._scope_box(key, members[key]))
                 at[node] = numbers[key]
-        self._add_variables(picture, at)
+        self._add_variables(picture, at, numbers)
         self._add_lines(picture, at)
         return picture
 
@@ -231,6 +241,7 @@ class _PictureBuilder:
             title = "/".join((*name.scopes[len(scopes) :], title))
         lines = [" ".join((node.op, *self.format.describe_operator(node))), *self._list_constants(node)]
         lines += self._count_weights([entry.node for entry in node.inputs])
+        lines += [self.source.sides[node]] if node in self.source.sides else []
         if node in self.source.former:
             lines.append(f"was {self.source.former[node]}")
         return Box("operator", title, lines, (self.branch_of[node], *scopes), node in self.heads, self._mark([node]), node.name,
@@ -295,19 +306,24 @@ class _PictureBuilder:
         count = format_count(sum(sizes), "weight") if sizes else "? weights"
         return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
 
-    def _add_variables(self, picture: Picture, at: dict[Node, int]) -> None:
+    def _add_variables(self, picture: Picture, at: dict[Node, int], folded: Mapping[tuple[str, tuple[str, ...]], int]) -> None:
+        """Add the boxes of inputs and parameters; an input of a body is inside that where it is ``folded``."""
         users: dict[Node, dict[int, None]] = {}
+        alone: dict[Node, dict[int, None]] = {}  # by what the first of two graphs alone has, which shares nothing with the rest
         for node in self.nodes:
             for entry in node.inputs:
                 if entry.node.is_variable and node in at:
-                    users.setdefault(entry.node, {})[at[node]] = None
+                    of = alone if node in self.source.alone else users
+                    of.setdefault(entry.node, {})[at[node]] = None
         shared: dict[tuple[int, ...], list[Node]] = {}
         for node in self.nodes:
             if not node.is_variable or node in self.constants:
                 continue
-            boxes = tuple(sorted(users.get(node, ())))
+            boxes = tuple(sorted(users.get(node, alone.get(node, ()))))
             if node not in self.source.parameters or not boxes:
-                at[node] = self._add_box(picture, self._input_box(node))
+                scopes = self._find_scopes(node)
+                number = folded.get((self.branch_of[node], scopes[: picture.depth])) if scopes else None
+                at[node] = self._add_box(picture, self._input_box(node, scopes)) if number is None else number
             elif len(boxes) > 1:
                 shared.setdefault(boxes, []).append(node)
             elif self.all_parameters:
@@ -316,16 +332,28 @@ class _PictureBuilder:
             number = self._add_box(picture, self._parameter_box(nodes, "shared", None))
             at.update(dict.fromkeys(nodes, number))
 
-    def _input_box(self, node: Node) -> Box:
+    def _input_box(self, node: Node, scopes: tuple[str, ...]) -> Box:
         shape = self.source.shapes.get((node, 0))
         lines = [format_dims(shape, separator="×")] if shape is not None else []
         if node in self.source.former:
             lines.append(f"was {self.source.former[node]}")
         branch = self.branch_of[node]
         title = node.name[len(branch) :] or node.name or "(no name)"
-        body = self.source.bodies.get(node)
-        scopes = (*self.names[body.owner].scopes, body.key) if body is not None and body.owner in self.names else ()
-        return Box("input", title, lines, (branch, *scopes), node in self.heads, self._mark([node]), node.name, (node,))
+        return Box(
+            "input",
+            title,
+            lines,
+            (branch, *self._find_scopes(node)),
+            node in self.heads,
+            self._mark([node]),
+            node.name,
+            (node,),
+        )
+
+    def _find_scopes(self, variable: Node) -> tuple[str, ...]:
+        """Return the scopes of the body that a variable is in; none of a variable of the graph."""
+        body = self.source.bodies.get(variable)
+        return (*self.names[body.owner].scopes, body.key) if body is not None and body.owner in self.names else ()
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
         former = [node for node in nodes if node in self.source.former]
@@ -372,7 +400,7 @@ class _PictureBuilder:
         box = picture.boxes[source]
         if box.kind in ("shared", "parameter"):
             kind = "shared" if box.kind == "shared" else "data"
-        mark = next((each for each in ("removed", "added") if each in (box.mark, picture.boxes[at[node]].mark)), mark)
+        mark = "removed" if entry.node in self.source.alone or node in self.source.alone else mark
         line = lines.setdefault((source, at[node], kind, mark), Line(source, at[node], kind, [], mark))
         shape = self.source.shapes.get((entry.node, entry.index))
         if shape is not None and kind == "data" and format_dims(shape, separator="×") not in line.labels:

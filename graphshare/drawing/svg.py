@@ -32,7 +32,7 @@ def _format_elements(
     yield '<?xml version="1.0" encoding="UTF-8" standalone="no"?>'
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}" font-family="{FONT}">'
+        f'viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}" font-family="{FONT}" style="max-width:100%;height:auto">'
     )
     yield f"<title>{_escape(title)}</title>"
     if with_dark:

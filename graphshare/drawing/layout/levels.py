@@ -113,7 +113,7 @@ def build_levels(picture: Picture) -> Layout:
                 layout.at[line.source],
                 layout.at[line.target],
                 line.source,
-                "data" if line.kind == "shared" else line.kind,
+                line.mark or ("data" if line.kind == "shared" else line.kind),
             )
     for number, vertices in consumers.items():
         _add_shared(layout, layout.at[number], vertices)

@@ -1,6 +1,7 @@
 // Coordinates for the scopes that are open. The rows and their order come from layout/; this is layout/placement.py again,
 // for a page in which scopes are folded. A test compares the two.
 const PAD = 14, ROW_GAP = 26, TITLE_BAR = 24, STACK_GAP = 12, GUTTER_MARGIN = 26, SIDE_GAP = 60, SPINE = 64, MAIN_SPINE = 4096, SWEEPS = 6, MARK = 18;
+const LINKS = ["data", "control", "added", "removed"];
 const BOX = 0, SCOPE = 1, POINT = 2, GUTTER = 3;
 
 // The levels around a vertex, the innermost first, without the outermost of all.
@@ -296,7 +297,7 @@ class Placer {
     const entrances = new Set(Object.values(level.entrances)), exits = new Set(Object.values(level.exits));
     const isPoint = (v) => this.data.vertices[v][0] === POINT;
     for (const link of [...level.links, ...level.long]) {
-      const [s, t, net, isControl, isReversed] = link, r = inner.rowOf.get(s), q = inner.rowOf.get(t);
+      const [s, t, net, kindOf, isReversed] = link, r = inner.rowOf.get(s), q = inner.rowOf.get(t);
       const xs = left + inner.x.get(s) + this.offset(s, net, true, isReversed);
       const xt = left + inner.x.get(t) + this.offset(t, net, false, isReversed);
       const y0 = entrances.has(s) ? 0 : isPoint(s) ? inner.tops[r] : inner.y.get(s) + this.size[s][1] / 2;
@@ -306,7 +307,7 @@ class Placer {
       const head = isReversed ? s : t, [kind, , content] = this.data.vertices[head];
       const hasArrow = kind === BOX || (kind === SCOPE && !this.visible.has(content));
       routes.push({
-        points: [a, a, b, b, [xs, middle], [xt, middle], c, c, d, d], kind: isControl ? "control" : "data", net,
+        points: [a, a, b, b, [xs, middle], [xt, middle], c, c, d, d], kind: LINKS[kindOf], net,
         arrow: hasArrow ? (isReversed ? -1 : 1) : 0, ends: [s, t],
       });
     }
