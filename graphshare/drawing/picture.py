@@ -39,7 +39,7 @@ class Box(msgspec.Struct):
     """``kind`` is operator, scope, input, parameter or shared. ``cluster`` is its branch followed by its scopes.
 
     ``mark`` is ``highlight`` of what a map renamed, or what a comparison found (:data:`MARKS`). ``weights`` counts those of a
-    parameter box, None where a shape is unknown.
+    parameter box, None where a shape is unknown. ``label`` is what a layout writes where the lines from it start.
     """
 
     kind: str
@@ -51,6 +51,7 @@ class Box(msgspec.Struct):
     tip: str = ""
     nodes: tuple[Node, ...] = ()
     weights: int | None = None
+    label: str = ""
 
 
 class Line(msgspec.Struct):

@@ -7,7 +7,7 @@ from html import escape
 
 from graphshare.drawing.layout.arrange import arrange
 from graphshare.drawing.layout.levels import Layout
-from graphshare.drawing.layout.placement import Rect, Route, VertexPlacement, place
+from graphshare.drawing.layout.placement import Rect, Route, place, split_label
 from graphshare.drawing.layout.text_size import LINE_SIZE, LINE_STEP, RIM, TITLE_SIZE, box_texts, shorten_middle
 from graphshare.drawing.palette import DARK, LIGHT, THEMES, Palette
 from graphshare.drawing.picture import Box, Picture
@@ -21,13 +21,12 @@ LONGEST_TIP = 1000
 def format_svg(picture: Picture, *, theme: str = "auto", direction: str = "TB", title: str = "graph") -> str:
     """Return a picture as SVG. Boxes, scopes and lines are groups with their kind as ``class`` and the full name as title."""
     layout = arrange(picture)
-    lines = _format_elements(layout, place(layout, direction=direction), THEMES.get(theme, LIGHT), theme == "auto", title)
+    lines = _format_elements(layout, direction, THEMES.get(theme, LIGHT), theme == "auto", title)
     return "\n".join(lines) + "\n"
 
 
-def _format_elements(
-    layout: Layout, placement: VertexPlacement, palette: Palette, with_dark: bool, title: str
-) -> Iterator[str]:
+def _format_elements(layout: Layout, direction: str, palette: Palette, with_dark: bool, title: str) -> Iterator[str]:
+    placement = place(layout, direction=direction)
     width, height = placement.width + 2 * MARGIN, placement.height + 2 * MARGIN
     yield '<?xml version="1.0" encoding="UTF-8" standalone="no"?>'
     yield (
@@ -45,7 +44,10 @@ def _format_elements(
     for level in layout.levels[1:]:
         yield _format_scope_title(placement.rects[level.vertex], level.title, palette)
     for number, vertex in enumerate(layout.at):
-        yield from _format_box(layout.boxes[number], placement.rects[vertex], palette)
+        rect, middle = split_label(placement.rects[vertex], layout.vertices[vertex], direction)
+        yield from _format_box(layout.boxes[number], rect, palette)
+        if text := layout.boxes[number].label:
+            yield _format_label(text, middle, palette)
     yield "</svg>"
 
 
@@ -122,6 +124,11 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
     yield "</g>"
 
 
+def _format_label(text: str, middle: tuple[float, float], palette: Palette) -> str:
+    at = f'x="{middle[0]:g}" y="{middle[1] + 4:g}" text-anchor="middle"'
+    return f'<text class="label" {at} font-size="{LINE_SIZE:g}" fill="{palette.text}">{_escape(text)}</text>'
+
+
 def _format_cylinder(rect: Rect, style: str) -> Iterator[str]:
     x, y, r = rect.x, rect.y + RIM / 2, rect.width / 2
     h = rect.height - RIM
@@ -133,6 +140,7 @@ def _format_cylinder(rect: Rect, style: str) -> Iterator[str]:
 def _format_rules(palette: Palette) -> Iterator[str]:
     shapes = ("path", "rect", "ellipse")
     yield f".paper{{fill:{palette.background}}}"
+    yield f".label{{fill:{palette.text}}}"
     yield f".scope-title{{fill:{palette.text};stroke:{palette.cluster_fill}}}"
     yield f".cluster rect{{fill:{palette.cluster_fill};stroke:{palette.cluster}}}"
     for owner, color in ((".edge", palette.line), (".edge.shared", palette.shared_line)):

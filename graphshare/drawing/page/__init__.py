@@ -100,7 +100,7 @@ def _format_data(data: object) -> str:
 
 
 def _describe_palette(palette: Palette) -> dict[str, object]:
-    kinds = {kind: [paint.fill, paint.stroke, paint.text] for kind, paint in palette.kinds.items()}
+    kinds = {kind: [paint.fill, paint.stroke, paint.text] for kind, paint in {**palette.kinds, **palette.marks}.items()}
     return {
         "background": palette.background, "text": palette.text, "line": palette.line, "cluster": palette.cluster,
         "clusterFill": palette.cluster_fill, "sharedLine": palette.shared_line, "kinds": kinds,
@@ -120,7 +120,7 @@ def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
         "parameters": details.parameters,
         "notes": details.notes,
         "boxes": [_describe_box(box, numbers) for box in layout.boxes],
-        "vertices": [[_KINDS.index(v.kind), v.level, v.content, *v.size] for v in layout.vertices],
+        "vertices": [[_KINDS.index(v.kind), v.level, v.content, *v.size, v.label] for v in layout.vertices],
         "at": layout.at,
         "levels": [_describe_level(layout, level) for level in layout.levels],
     }
@@ -132,6 +132,7 @@ def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
         "kind": box.mark or box.kind,
         "shape": "cylinder" if box.kind in ("shared", "parameter") else "round" if box.kind == "input" else "",
         "texts": box_texts(box),
+        "label": box.label,
         "head": box.head,
         "nodes": [] if is_scope else [numbers[node] for node in box.nodes],
         "weights": box.weights,

@@ -1,5 +1,5 @@
 // The canvas: what is inside the window is drawn, with less detail where it is small.
-const FONT = "Helvetica, Arial, sans-serif", TITLE_SIZE = 12, LINE_SIZE = 10.5, LINE_STEP = 14, RIM = 7, CELL = 600;
+const FONT = "Helvetica, Arial, sans-serif", TITLE_SIZE = 12, LINE_SIZE = 10.5, RIM = 7, CELL = 600;
 
 class View {
   constructor(canvas, data) {
@@ -36,10 +36,10 @@ class View {
     });
     this.items = [];
     placed.rects.forEach((rect, v) => {
-      const [kind, , content] = vertices[v];
+      const [kind, , content, , , label] = vertices[v];
       if (kind === BOX) {
-        const box = boxes[content], group = grouped.get(v);
-        this.items.push({ vertex: v, rect, box, texts: group && group.texts || box.texts });
+        const box = boxes[content], group = grouped.get(v), [own, middle] = splitLabel(rect, label, this.data.direction);
+        this.items.push({ vertex: v, rect: own, middle, box, texts: group && group.texts || box.texts });
       } else if (kind === SCOPE && !open.has(content)) {
         const box = boxes[levels[content].box];
         this.items.push({ vertex: v, rect, box, texts: box.texts, level: content });
@@ -295,7 +295,7 @@ class View {
     c.closePath();
   }
 
-  paintItem({ vertex, rect, box, texts, level }, palette) {
+  paintItem({ vertex, rect, middle, box, texts, level }, palette) {
     const c = this.context, [fill, stroke, text] = palette.kinds[box.kind], [x, y, w, h] = rect;
     const isCylinder = box.shape === "cylinder" && this.scale >= 0.2;
     c.fillStyle = fill;
@@ -307,6 +307,12 @@ class View {
     c.fill();
     c.stroke();
     if (this.scale * LINE_SIZE < 3) return;
+    if (box.label && middle) {
+      c.fillStyle = palette.text;
+      c.font = this.font(1);
+      c.textAlign = "center";
+      c.fillText(box.label, middle[0], middle[1] + 4);
+    }
     const shift = level === undefined ? 0 : MARK / 2;
     if (level !== undefined) this.paintMark(x, y, false, text);
     c.fillStyle = text;

@@ -222,8 +222,9 @@ def contrast(a: str, b: str) -> float:
 
 def list_faint_colours(palette: Palette) -> list[str]:
     """What is hard to see: text below a contrast of 7 to its fill, lines and outlines below 3 to the background."""
-    found = [kind for kind, paint in palette.kinds.items() if contrast(paint.fill, paint.text) < 7]
-    found += [f"{kind} outline" for kind, paint in palette.kinds.items() if contrast(palette.background, paint.stroke) < 3]
+    paints = {**palette.kinds, **palette.marks}
+    found = [kind for kind, paint in paints.items() if contrast(paint.fill, paint.text) < 7]
+    found += [f"{kind} outline" for kind, paint in paints.items() if contrast(palette.background, paint.stroke) < 3]
     lines = {"line": palette.line, "shared_line": palette.shared_line, "text": palette.text}
     return found + [name for name, color in lines.items() if contrast(palette.background, color) < 3]
 
