@@ -24,16 +24,10 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "
            "path": "dim", "gutter": "blue", "hint": "cyan", "summary": "bold"}  # fmt: skip
 
 
-def report_format(command: F) -> F:
-    """Add the option ``--format`` with every report format; inside GitHub Actions the default is ``github``."""
-    option = click.option(
-        "--format",
-        "format_",
-        type=click.Choice(FORMATS),
-        help="How to print [text; inside GitHub Actions: github].",
-    )
-    decorated: F = option(command)
-    return decorated
+def report_format(*more: str) -> Callable[[F], F]:
+    """Add the option ``--format`` with every report format and ``more``; inside GitHub Actions the default is ``github``."""
+    help_ = "How to print [text; inside GitHub Actions: github]."
+    return click.option("--format", "format_", type=click.Choice((*FORMATS, *more)), help=help_)
 
 
 def put_report(

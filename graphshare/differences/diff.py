@@ -12,6 +12,7 @@ from graphshare.analysis.name_lists import implied_name, implied_variables
 from graphshare.arguments import NotNegative
 from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
 from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, compare
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
@@ -83,18 +84,9 @@ def diff(
         InputError: the map cannot be read or is of other graphs.
         RefusedError: no node has the prefix.
     """
-    names = as_names(prefixes)
-    if map and names:
-        raise UsageError(Fault("a map excludes prefixes"))
     a, b = as_checkpoint(left), as_checkpoint(right)
-    map_file = read_map(map) if map else None
+    branches = match_nodes(a, b, prefixes=prefixes, map=map, renames=renames)
     with locate_refusals(b):
-        branches = [PairedBranch("", {})]
-        if map_file is not None:
-            branches = _match_map(a.graph, b.graph, map_file)
-        elif names:
-            branches = _match_prefixes(a.graph, b.graph, names, a.where)
-        branches = _complete(a.graph, b.graph, branches, renames)
         changes = compare(a.graph, b.graph, branches)
         parameters = None
         if a.parameter_file is not None and b.parameter_file is not None:
@@ -103,6 +95,23 @@ def diff(
         changes = changes.without_names() if ignore_names else changes
         lefts, rights = ([node.name for node in each.graph.nodes] for each in (a, b))
         return Difference(changes, parameters, _summarize(changes, parameters, left_names=lefts, right_names=rights))
+
+
+def match_nodes(
+    left: Checkpoint, right: Checkpoint, *, prefixes: Names = (), map: StrPath | None = None, renames: bool = True
+) -> list[PairedBranch]:
+    """Return the nodes of two models that belong together, by branches; see :func:`diff`, also for what is raised."""
+    names = as_names(prefixes)
+    if map and names:
+        raise UsageError(Fault("a map excludes prefixes"))
+    map_file = read_map(map) if map else None
+    with locate_refusals(right):
+        branches = [PairedBranch("", {})]
+        if map_file is not None:
+            branches = _match_map(left.graph, right.graph, map_file)
+        elif names:
+            branches = _match_prefixes(left.graph, right.graph, names, left.where)
+        return _complete(left.graph, right.graph, branches, renames)
 
 
 def _complete(left: Graph, right: Graph, branches: list[PairedBranch], renames: bool) -> list[PairedBranch]:

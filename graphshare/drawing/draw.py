@@ -17,14 +17,15 @@ from graphshare.checkpoint.map_file import MapFile, Place, read_map
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.drawing.languages import IMAGES, MAX_LINES, format_dot, format_mermaid, render_image
 from graphshare.drawing.palette import LIGHT, THEMES
-from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, make_foldable_picture, make_picture
+from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, Section, make_foldable_picture, make_picture
 from graphshare.drawing.svg import format_svg
+from graphshare.drawing.unfold import unfold
 from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
 from graphshare.files.paths import base_name
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.registry import visible_outputs
 from graphshare.text.format import format_count
@@ -94,31 +95,39 @@ def draw(
     map_file = read_map(highlight) if highlight else None
     with locate_refusals(source):
         graph, params = source.graph, source.parameter_file
-        annotated = _annotate(graph, _find_branches(graph, as_names(prefixes)), params, as_shapes(shapes, graph), map_file)
+        branches = _find_branches(graph, as_names(prefixes))
+        known = find_known_shapes(graph, _copy_to_twins(graph, as_shapes(shapes, graph), branches), params)
+        annotated = annotate(graph, params, known, branches, former=_find_former_names(graph, map_file) if map_file else {})
         make = make_foldable_picture if to == "html" else make_picture
         picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
-        notes = tuple(_remark(annotated, picture, to, is_depth_given=depth is not None))
+        notes = tuple(_remark(graph, known, picture, to, is_depth_given=depth is not None))
         form = _Form(to, theme, direction, base_name(source.stem or source.where) or "graph")
-        text = _format_page(annotated, picture, params, form) if to == "html" else _format_picture(picture, form)
+        text = _format_page(annotated, picture, [params], form) if to == "html" else _format_picture(picture, form)
         if to in IMAGES:
             return Drawing("", picture, notes, render_image(text, to))
         return Drawing(text, picture, notes)
 
 
-def _annotate(
+def annotate(
     graph: Graph,
-    branches: tuple[str, ...],
     params: ParameterFile | None,
-    shapes: Mapping[str, PartialShape],
-    highlight: MapFile | None,
+    shapes: KnownShapes,
+    branches: Sequence[str] = (),
+    *,
+    former: Mapping[Node, str] = EMPTY,
 ) -> AnnotatedGraph:
-    roles = assign_roles(graph, held=list_parameter_names(params))
+    """Return an unfolded graph with what a picture shows of it."""
+    unfolded = unfold(graph)
+    roles = assign_roles(unfolded.graph, held=list_parameter_names(params))
+    images = unfolded.images
     return AnnotatedGraph(
-        graph,
+        unfolded.graph,
         frozenset(node for node, role in roles.items() if role.is_parameter),
-        branches,
-        _find_shapes(graph, _copy_to_twins(graph, shapes, branches), params),
-        {} if highlight is None else _find_former_names(graph, highlight),
+        tuple(branches),
+        {(images.get(node, node), index): shape for (node, index), shape in shapes.items()},
+        {images.get(node, node): name for node, name in former.items()},
+        unfolded.bodies,
+        images=images,
     )
 
 
@@ -131,11 +140,30 @@ class _Form(msgspec.Struct, frozen=True):
     title: str
 
 
-def _format_page(graph: AnnotatedGraph, picture: Picture, params: ParameterFile | None, form: _Form) -> str:
+def draw_comparison(
+    graph: AnnotatedGraph,
+    files: Sequence[ParameterFile | None],
+    sections: Sequence[Section],
+    *,
+    title: str,
+    theme: str = "auto",
+) -> Drawing:
+    """Return a page of two graphs in one; ``sections`` tell what was found, and ``files`` have the parameters."""
+    picture = make_foldable_picture(graph, depth=None)
+    return Drawing(_format_page(graph, picture, files, _Form("html", theme, "TB", title), sections), picture)
+
+
+def _format_page(
+    graph: AnnotatedGraph,
+    picture: Picture,
+    files: Sequence[ParameterFile | None],
+    form: _Form,
+    sections: Sequence[Section] = (),
+) -> str:
     from graphshare.drawing.page import describe_boxes, format_page  # start-up: only pages need them
 
-    details = describe_boxes(graph, params)
-    return format_page(picture, details, theme=form.theme, direction=form.direction, title=form.title)
+    details = describe_boxes(graph, [file for file in files if file is not None])
+    return format_page(picture, details, sections, theme=form.theme, direction=form.direction, title=form.title)
 
 
 def _format_picture(picture: Picture, form: _Form) -> str:
@@ -147,13 +175,13 @@ def _format_picture(picture: Picture, form: _Form) -> str:
     return format_dot(picture, palette, title=form.title, direction=form.direction)
 
 
-def _remark(annotated: AnnotatedGraph, picture: Picture, to: str, *, is_depth_given: bool) -> Iterator[str]:
+def _remark(graph: Graph, known: KnownShapes, picture: Picture, to: str, *, is_depth_given: bool) -> Iterator[str]:
     if not is_depth_given and picture.depth is not None and to != "html":
         yield f"scopes are open to depth {picture.depth}; `depth=N` opens more or fewer"
-    graph, nodes = annotated.graph, reachable(annotated.graph)
+    nodes = reachable(graph)
     if not find_format(graph).supports(Capability.COSTS):
         entries = [entry for node in nodes for entry in visible_outputs(node)]
-        unknown = [output_name(entry) for entry in entries if (entry.node, entry.index) not in annotated.shapes]
+        unknown = [output_name(entry) for entry in entries if (entry.node, entry.index) not in known]
         if unknown:
             yield find_format(graph).explain_unknown_types(unknown)
     left_out = len(graph.nodes) - len(nodes)
@@ -190,7 +218,7 @@ def _copy_to_twins(graph: Graph, given: Mapping[str, PartialShape], prefixes: Se
     return shapes
 
 
-def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
+def find_known_shapes(graph: Graph, given: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
     if not given and not declared and find_format(graph).supports(Capability.COSTS):

@@ -73,10 +73,10 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
 
 
 def _format_node(number: int, box: Box, palette: Palette) -> str:
-    paint = palette.kinds["highlight" if box.highlighted else box.kind]
+    paint = palette.kinds[box.mark or box.kind]
     label = "\\n".join(_escape(text) for text in (box.title, *box.lines))
     settings = [f'label="{label}"', f'fillcolor="{paint.fill}"', f'color="{paint.stroke}"', f'fontcolor="{paint.text}"']
-    classes = [box.kind, *(["highlight"] if box.highlighted else []), *(["head"] if box.head else [])]
+    classes = [box.kind, *([box.mark] if box.mark else []), *(["head"] if box.head else [])]
     settings.append(f'class="{" ".join(classes)}"')
     settings.append(f"tooltip={_quote(box.tip or box.title)}")
     if box.kind in _SHAPES:
@@ -84,7 +84,7 @@ def _format_node(number: int, box: Box, palette: Palette) -> str:
         settings += ["labelloc=b"] if _SHAPES[box.kind] == "cylinder" else []  # below the rim
     if box.head:
         settings.append("penwidth=2.5")
-    elif box.highlighted or box.kind == "shared":
+    elif box.mark or box.kind == "shared":
         settings.append("penwidth=1.8")
     return f"n{number} [{', '.join(settings)}];"
 
@@ -201,7 +201,7 @@ def _cluster_path(box: Box, several: bool) -> tuple[str, ...]:
 def _format_mermaid_box(number: int, box: Box) -> str:
     start, end = _FORMS.get(box.kind, ("[", "]"))
     label = "<br/>".join(map(_escape_entities, (box.title, *box.lines)))
-    classes = f":::{'highlight' if box.highlighted else box.kind}"
+    classes = f":::{box.mark or box.kind}"
     return f'n{number}{start}"{label}"{end}{classes}'
 
 

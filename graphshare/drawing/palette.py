@@ -14,7 +14,7 @@ class Paint(msgspec.Struct, frozen=True):
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """One background and the colours drawn on it; the kind ``highlight`` is for renamed boxes."""
+    """One background and the colours drawn on it; the kind ``highlight`` is for renamed boxes, ``marks`` are for comparisons."""
 
     background: str
     text: str
@@ -23,6 +23,7 @@ class Palette(msgspec.Struct, frozen=True):
     cluster_fill: str
     shared_line: str
     kinds: dict[str, Paint]
+    marks: dict[str, Paint]
 
 
 LIGHT = Palette(
@@ -40,6 +41,14 @@ LIGHT = Palette(
         "shared": Paint("#ffe3c2", "#c05c00", "#4d2600"),
         "highlight": Paint("#fcdcea", "#c2185b", "#560a2a"),
     },
+    marks={
+        "added": Paint("#cdf1d3", "#1a7f37", "#0a3616"),
+        "removed": Paint("#ffd9d6", "#c62828", "#5c0b0b"),
+        "changed": Paint("#fff0b8", "#9a6700", "#402c00"),
+        "near": Paint("#d3f2f4", "#0b7d8a", "#053a40"),
+        "apart": Paint("#ffc9c4", "#b71c1c", "#520606"),
+        "unjudged": Paint("#eadcf7", "#7b45b5", "#34155a"),
+    },
 )
 DARK = Palette(
     background="#0f141a",
@@ -55,6 +64,14 @@ DARK = Palette(
         "parameter": Paint("#2c2450", "#a797ec", "#efeaff"),
         "shared": Paint("#50300b", "#ff9f43", "#fff0de"),
         "highlight": Paint("#521434", "#ff6fa6", "#ffe6f0"),
+    },
+    marks={
+        "added": Paint("#0f3d1c", "#4ac26b", "#defbe5"),
+        "removed": Paint("#57171a", "#ff7b72", "#ffe4e2"),
+        "changed": Paint("#4a3607", "#e3b341", "#fff4d1"),
+        "near": Paint("#0b3d44", "#4fc7d4", "#ddf9fc"),
+        "apart": Paint("#63151a", "#ff6a63", "#ffe1df"),
+        "unjudged": Paint("#382055", "#b98aef", "#f1e6fd"),
     },
 )
 THEMES = {"light": LIGHT, "dark": DARK}

@@ -12,25 +12,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from graphshare.analysis.roles import SUFFIXES
+from graphshare.drawing.unfold import OpenBody
+from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import reachable
+from graphshare.ir.walk import list_operands, post_order
 from graphshare.text.format import format_count, format_dims
 from graphshare.text.summary import ShortRepr
 
 KnownShapes = Mapping[tuple[Node, int], tuple[int, ...]]  # of ONNX models with names of sizes too
 MAX_BOXES = 80  # more are hard to read
+MARKS = {
+    "highlight": "renamed", "added": "added", "removed": "removed", "changed": "changed", "near": "within the tolerance",
+    "apart": "differs", "unjudged": "not judged",
+}  # fmt: skip
+"""The marks of boxes with what a legend says of them."""
 _MAX_PARTS = 16
+_LINE = 34  # characters in a line of constants
 
 
 class Box(msgspec.Struct):
     """``kind`` is operator, scope, input, parameter or shared. ``cluster`` is its branch followed by its scopes.
 
-    ``weights`` counts those of a parameter box, None where a shape is unknown.
+    ``mark`` is ``highlight`` of what a map renamed, or what a comparison found (:data:`MARKS`). ``weights`` counts those of a
+    parameter box, None where a shape is unknown. ``label`` is what a layout writes where the lines from it start.
     """
 
     kind: str
@@ -38,19 +47,24 @@ class Box(msgspec.Struct):
     lines: list[str]
     cluster: tuple[str, ...] | None
     head: bool = False
-    highlighted: bool = False
+    mark: str = ""
     tip: str = ""
     nodes: tuple[Node, ...] = ()
     weights: int | None = None
+    label: str = ""
 
 
 class Line(msgspec.Struct):
-    """A line from box ``source`` to box ``target`` (indices into the boxes); ``kind`` is data, shared or control."""
+    """A line from box ``source`` to box ``target`` (indices into the boxes); ``kind`` is data, shared or control.
+
+    ``mark`` is ``added`` or ``removed`` of what only one of two compared graphs has.
+    """
 
     source: int
     target: int
     kind: str
     labels: list[str]
+    mark: str = ""
 
 
 class Picture(ShortRepr, msgspec.Struct):
@@ -66,14 +80,34 @@ class Picture(ShortRepr, msgspec.Struct):
     scopes: dict[tuple[str, ...], Box] = {}
 
 
+class Section(msgspec.Struct, frozen=True):
+    """A part of what a comparison found: lines, each with a node of the picture where it is about one."""
+
+    title: str
+    lines: Sequence[tuple[str, Node | None]] = ()
+
+
 class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
-    """A graph with its parameters, the prefixes of its branches, known shapes, and former names of renamed nodes."""
+    """A graph with its parameters, the prefixes of its branches, known shapes, and former names of renamed nodes.
+
+    ``bodies`` has the body that a node of an unfolded graph is in, ``images`` the nodes that those of the graph became. Of two
+    graphs in one, ``marks`` has what a comparison found of a node, ``sides`` which graph has it, ``notes`` its changes,
+    ``alone`` the nodes that the first graph alone has, ``lost`` its lines, to None from its outputs, and ``added`` the others'.
+    """
 
     graph: Graph
     parameters: frozenset[Node]
     prefixes: tuple[str, ...] = ()
     shapes: KnownShapes = {}
     former: Mapping[Node, str] = {}
+    bodies: Mapping[Node, OpenBody] = {}
+    marks: Mapping[Node, str] = {}
+    sides: Mapping[Node, str] = {}
+    notes: Mapping[Node, Sequence[str]] = {}
+    alone: Collection[Node] = ()
+    added: Collection[tuple[Node, int, Node]] = ()
+    lost: Sequence[tuple[Entry, Node | None]] = ()
+    images: Mapping[Node, Node] = {}
 
 
 def make_foldable_picture(
@@ -114,18 +148,51 @@ class _PictureBuilder:
     def __init__(self, graph: AnnotatedGraph, all_parameters: bool, separator: str | None) -> None:
         self.source = graph
         self.all_parameters = all_parameters
-        self.nodes = reachable(graph.graph)
+        self.format = find_format(graph.graph)
+        self.heads = {head.node for head in graph.graph.heads}
+        self.nodes = post_order([*(head.node for head in graph.graph.heads), *(entry.node for entry, _ in graph.lost)])
+        self.constants = self._find_constants()
         self.branch_of = {node: self._find_branch(node) for node in self.nodes}
         operators: dict[str, list[Node]] = {}
+        inner: dict[OpenBody, list[Node]] = {}
         for node in self.nodes:
-            if not node.is_variable:
-                operators.setdefault(self.branch_of[node], []).append(node)
+            if not node.is_variable and node not in self.constants:
+                body = graph.bodies.get(node)
+                group = operators.setdefault(self.branch_of[node], []) if body is None else inner.setdefault(body, [])
+                group.append(node)
         self.branches = [label for label in ("", *graph.prefixes) if label in operators]
         self.names: dict[Node, _ScopedName] = _infer_scopes(operators, separator=separator)
+        self._add_bodies(inner, separator)
         self.has_shapes = any((node, 0) in graph.shapes for node in graph.parameters)
-        self.heads = {head.node for head in graph.graph.heads}
+
+    def _find_constants(self) -> dict[Node, str]:
+        """Return the values of small constants, which are drawn inside the boxes that use them."""
+        used = {entry.node for node in self.nodes for entry in node.inputs} - self.heads
+        texts = {n: self.format.describe_constant(n) for n in used if n.op or not self.all_parameters}
+        return {node: text for node, text in texts.items() if text}
+
+    def _add_bodies(self, inner: Mapping[OpenBody, list[Node]], separator: str | None) -> None:
+        """Add the names of operators in bodies: a scope for the operator that has them, and one for each body."""
+        pending = list(inner)
+        while pending:
+            later = []
+            for body in pending:
+                owner = body.owner
+                if owner is None or owner not in self.names:
+                    later.append(body)
+                    continue
+                scopes, leaf = self.names[owner].scopes, self.names[owner].leaf
+                if scopes[-1:] != (leaf,):
+                    scopes = (*scopes, leaf)
+                    self.names[owner] = _ScopedName(scopes, leaf)
+                for node, name in _infer_scopes({"": inner[body]}, separator=separator).items():
+                    self.names[node] = _ScopedName((*scopes, body.key, *name.scopes), name.leaf)
+            pending = later if len(later) < len(pending) else []
 
     def _find_branch(self, node: Node) -> str:
+        body = self.source.bodies.get(node)
+        while body is not None and body.owner is not None:
+            node, body = body.owner, self.source.bodies.get(body.owner)
         return max((p for p in self.source.prefixes if node.name.startswith(p)), key=len, default="")
 
     def build(self, depth: int | None) -> Picture:
@@ -133,14 +200,13 @@ class _PictureBuilder:
         picture = Picture([], [], self.branches, depth)
         at: dict[Node, int] = {}
         members: dict[tuple[str, tuple[str, ...]], list[Node]] = {}
-        for node in self.nodes:
-            scopes = self.names[node].scopes if not node.is_variable else ()
-            if not node.is_variable and depth is not None and len(scopes) >= depth and (scopes or depth == 0):
-                members.setdefault((self.branch_of[node], scopes[:depth]), []).append(node)
+        for node, name in self.names.items():
+            if depth is not None and len(name.scopes) >= depth and (name.scopes or depth == 0):
+                members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
         collapsed = {node: key for key, nodes in members.items() if len(nodes) > 1 for node in nodes}
         numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         for node in self.nodes:
-            if node.is_variable:
+            if node not in self.names:
                 continue
             key = collapsed.get(node)
             if key is None:
@@ -149,7 +215,7 @@ class _PictureBuilder:
                 if key not in numbers:
                     numbers[key] = self._add_box(picture, self._scope_box(key, members[key]))
                 at[node] = numbers[key]
-        self._add_variables(picture, at)
+        self._add_variables(picture, at, numbers)
         self._add_lines(picture, at)
         return picture
 
@@ -157,7 +223,7 @@ class _PictureBuilder:
         """Return the folded boxes of all branches and scopes, by branch followed by scopes."""
         members: dict[tuple[str, ...], list[Node]] = {}
         for node in self.nodes:
-            if not node.is_variable:
+            if node in self.names:
                 path = (self.branch_of[node], *self.names[node].scopes)
                 for depth in range(1, len(path) + 1):
                     members.setdefault(path[:depth], []).append(node)
@@ -174,12 +240,43 @@ class _PictureBuilder:
         title = name.leaf or "(no name)"
         if len(scopes) < len(name.scopes):
             title = "/".join((*name.scopes[len(scopes) :], title))
-        lines = [" ".join((node.op, *summarize_attributes(node)))]
+        lines = [" ".join((node.op, *self.format.describe_operator(node))), *self._list_constants(node)]
         lines += self._count_weights([entry.node for entry in node.inputs])
+        lines += [self.source.sides[node]] if node in self.source.sides else []
         if node in self.source.former:
             lines.append(f"was {self.source.former[node]}")
-        return Box("operator", title, lines, (self.branch_of[node], *scopes), node in self.heads,
-                   node in self.source.former, node.name, (node,))  # fmt: skip
+        return Box("operator", title, lines, (self.branch_of[node], *scopes), node in self.heads, self._mark([node]), node.name,
+                   (node,))  # fmt: skip
+
+    def _list_constants(self, node: Node) -> list[str]:
+        """Return the small constants that an operator reads, by the names of its inputs."""
+        if not any(entry.node in self.constants for entry in node.inputs):
+            return []
+        operands = [(i, entry) for i, entry in enumerate(list_operands(node)) if entry and entry.node in self.constants]
+        named = [(self.format.name_operand(node, i), self.constants[entry.node]) for i, entry in operands]
+        lines: list[str] = []
+        for text in (f"{name} = {value}" if name else value for name, value in named):
+            if lines and len(lines[-1]) + len(text) < _LINE:
+                lines[-1] += f", {text}"
+            else:
+                lines.append(text)
+        return lines
+
+    def _mark(self, nodes: Iterable[Node]) -> str:
+        """Return the mark of a box: that of all its nodes, ``changed`` where they have several."""
+        marks = {self._find_mark(node) for node in nodes}
+        return marks.pop() if len(marks) == 1 else "" if not marks - {""} else self._join_marks(marks - {""})
+
+    def _find_mark(self, node: Node) -> str:
+        own = self.source.marks.get(node, "highlight" if node in self.source.former else "")
+        if own or node.is_variable:
+            return own
+        hidden = [entry.node for entry in node.inputs if entry.node in self.constants or entry.node in self.source.parameters]
+        return "changed" if any(self.source.marks.get(each) for each in hidden) else ""
+
+    @staticmethod
+    def _join_marks(marks: Collection[str]) -> str:
+        return next((mark for mark in ("apart", "unjudged", "near", "highlight") if mark in marks), "changed")
 
     def _scope_box(self, key: tuple[str, tuple[str, ...]], nodes: Sequence[Node]) -> Box:
         branch, scopes = key
@@ -194,13 +291,15 @@ class _PictureBuilder:
         renamed = sum(node in self.source.former for node in (*nodes, *variables))
         if renamed:
             lines.append(f"{renamed} renamed")
+        marked = Counter(mark for node in nodes if (mark := self.source.marks.get(node)))
+        lines += [f"{count} {MARKS[mark]}" for mark, count in marked.items()]
         return Box("scope", scopes[-1] if scopes else branch or "graph", lines, (branch, *scopes[:-1]),
-                   any(node in self.heads for node in nodes), renamed > 0,
+                   any(node in self.heads for node in nodes), "highlight" if renamed else self._mark(nodes),
                    format_count(len(nodes), 'operator'), tuple(nodes))  # fmt: skip
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
         """Return a line with the number of weights; no box has one where no shape at all is known."""
-        parameters = [node for node in variables if node in self.source.parameters]
+        parameters = [node for node in variables if node in self.source.parameters and node not in self.constants]
         if not parameters or not self.has_shapes:
             return []
         shapes = [self.source.shapes.get((node, 0)) for node in parameters]
@@ -208,19 +307,24 @@ class _PictureBuilder:
         count = format_count(sum(sizes), "weight") if sizes else "? weights"
         return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
 
-    def _add_variables(self, picture: Picture, at: dict[Node, int]) -> None:
+    def _add_variables(self, picture: Picture, at: dict[Node, int], folded: Mapping[tuple[str, tuple[str, ...]], int]) -> None:
+        """Add the boxes of inputs and parameters; an input of a body is inside that where it is ``folded``."""
         users: dict[Node, dict[int, None]] = {}
+        alone: dict[Node, dict[int, None]] = {}  # by what the first of two graphs alone has, which shares nothing with the rest
         for node in self.nodes:
             for entry in node.inputs:
-                if entry.node.is_variable and not node.is_variable:
-                    users.setdefault(entry.node, {})[at[node]] = None
+                if entry.node.is_variable and node in at:
+                    of = alone if node in self.source.alone else users
+                    of.setdefault(entry.node, {})[at[node]] = None
         shared: dict[tuple[int, ...], list[Node]] = {}
         for node in self.nodes:
-            if not node.is_variable:
+            if not node.is_variable or node in self.constants:
                 continue
-            boxes = tuple(sorted(users.get(node, ())))
+            boxes = tuple(sorted(users.get(node, alone.get(node, ()))))
             if node not in self.source.parameters or not boxes:
-                at[node] = self._add_box(picture, self._input_box(node))
+                scopes = self._find_scopes(node)
+                number = folded.get((self.branch_of[node], scopes[: picture.depth])) if scopes else None
+                at[node] = self._add_box(picture, self._input_box(node, scopes)) if number is None else number
             elif len(boxes) > 1:
                 shared.setdefault(boxes, []).append(node)
             elif self.all_parameters:
@@ -229,14 +333,28 @@ class _PictureBuilder:
             number = self._add_box(picture, self._parameter_box(nodes, "shared", None))
             at.update(dict.fromkeys(nodes, number))
 
-    def _input_box(self, node: Node) -> Box:
+    def _input_box(self, node: Node, scopes: tuple[str, ...]) -> Box:
         shape = self.source.shapes.get((node, 0))
         lines = [format_dims(shape, separator="×")] if shape is not None else []
         if node in self.source.former:
             lines.append(f"was {self.source.former[node]}")
         branch = self.branch_of[node]
         title = node.name[len(branch) :] or node.name or "(no name)"
-        return Box("input", title, lines, (branch,), node in self.heads, node in self.source.former, node.name, (node,))
+        return Box(
+            "input",
+            title,
+            lines,
+            (branch, *self._find_scopes(node)),
+            node in self.heads,
+            self._mark([node]),
+            node.name,
+            (node,),
+        )
+
+    def _find_scopes(self, variable: Node) -> tuple[str, ...]:
+        """Return the scopes of the body that a variable is in; none of a variable of the graph."""
+        body = self.source.bodies.get(variable)
+        return (*self.names[body.owner].scopes, body.key) if body is not None and body.owner in self.names else ()
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
         former = [node for node in nodes if node in self.source.former]
@@ -251,24 +369,43 @@ class _PictureBuilder:
             lines.append(f"was {self.source.former[former[0]]}" if len(nodes) == 1 else f"{len(former)} renamed")
         tip = ", ".join(node.name for node in nodes[:40])
         sizes = [math.prod(shape) for node in nodes if (shape := self.source.shapes.get((node, 0))) is not None]
-        return Box(kind, title, lines, None if branch is None else (branch,), highlighted=bool(former), tip=tip,
+        return Box(kind, title, lines, None if branch is None else (branch,), mark=self._mark(nodes), tip=tip,
                    nodes=tuple(nodes), weights=sum(sizes) if len(sizes) == len(nodes) else None)  # fmt: skip
 
     def _add_lines(self, picture: Picture, at: Mapping[Node, int]) -> None:
-        lines: dict[tuple[int, int, str], Line] = {}
+        lines: dict[tuple[int, int, str, str], Line] = {}
         for node in self.nodes:
-            entries = [(entry, "data") for entry in node.inputs] + [(Entry(dep), "control") for dep in node.control_deps]
-            for entry, kind in entries:
-                source = at.get(entry.node)
-                if source is None or node not in at or source == at[node]:
-                    continue
-                if picture.boxes[source].kind in ("shared", "parameter"):
-                    kind = "shared" if picture.boxes[source].kind == "shared" else "data"
-                line = lines.setdefault((source, at[node], kind), Line(source, at[node], kind, []))
-                shape = self.source.shapes.get((entry.node, entry.index))
-                if shape is not None and kind == "data" and format_dims(shape, separator="×") not in line.labels:
-                    line.labels.append(format_dims(shape, separator="×"))
+            for entry in node.inputs:
+                added = (entry.node, entry.index, node) in self.source.added
+                self._add_line(picture, at, lines, entry, node, "data", "added" if added else "")
+            for dep in node.control_deps:
+                self._add_line(picture, at, lines, Entry(dep), node, "control")
+        for entry, target in self.source.lost:
+            if target is not None:
+                self._add_line(picture, at, lines, entry, target, "data", "removed")
         picture.lines = list(lines.values())
+
+    def _add_line(
+        self,
+        picture: Picture,
+        at: Mapping[Node, int],
+        lines: dict[tuple[int, int, str, str], Line],
+        entry: Entry,
+        node: Node,
+        kind: str,
+        mark: str = "",
+    ) -> None:
+        source = at.get(entry.node)
+        if source is None or node not in at or source == at[node]:
+            return
+        box = picture.boxes[source]
+        if box.kind in ("shared", "parameter"):
+            kind = "shared" if box.kind == "shared" else "data"
+        mark = "removed" if entry.node in self.source.alone or node in self.source.alone else mark
+        line = lines.setdefault((source, at[node], kind, mark), Line(source, at[node], kind, [], mark))
+        shape = self.source.shapes.get((entry.node, entry.index))
+        if shape is not None and kind == "data" and format_dims(shape, separator="×") not in line.labels:
+            line.labels.append(format_dims(shape, separator="×"))
 
 
 def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
@@ -278,19 +415,6 @@ def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
     parts = [f"{ending} ×{count}" if count > 1 else ending for ending, count in first]
     parts += [f"and {len(endings) - len(first)} more kinds"] if len(endings) > len(first) else []
     return [", ".join(parts[start : start + 2]) for start in range(0, len(parts), 2)]
-
-
-def summarize_attributes(node: Node) -> list[str]:
-    """Return the most telling attributes of an operator, abbreviated."""
-    attrs = node.attrs
-    parts = []
-    if "kernel" in attrs and attrs.get("global_pool") not in ("True", "1"):
-        parts.append(attrs["kernel"].strip("()[] ").replace(" ", "").rstrip(",").replace("L", "").replace(",", "×"))
-    parts += [attrs[key] for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode") if key in attrs]
-    strides = {part.strip().rstrip("L") for part in attrs.get("stride", "").strip("()[] ").split(",") if part.strip()}
-    if len(strides) == 1 and strides != {"1"}:
-        parts.append(f"/{strides.pop()}")
-    return [part for part in parts if part and len(part) <= 20]
 
 
 class _ScopedName(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from html import escape
 
 from graphshare.drawing.layout.arrange import arrange
 from graphshare.drawing.layout.levels import Layout
-from graphshare.drawing.layout.placement import Rect, Route, VertexPlacement, place
+from graphshare.drawing.layout.placement import Rect, Route, place, split_label
 from graphshare.drawing.layout.text_size import LINE_SIZE, LINE_STEP, RIM, TITLE_SIZE, box_texts, shorten_middle
 from graphshare.drawing.palette import DARK, LIGHT, THEMES, Palette
 from graphshare.drawing.picture import Box, Picture
@@ -21,18 +21,17 @@ LONGEST_TIP = 1000
 def format_svg(picture: Picture, *, theme: str = "auto", direction: str = "TB", title: str = "graph") -> str:
     """Return a picture as SVG. Boxes, scopes and lines are groups with their kind as ``class`` and the full name as title."""
     layout = arrange(picture)
-    lines = _format_elements(layout, place(layout, direction=direction), THEMES.get(theme, LIGHT), theme == "auto", title)
+    lines = _format_elements(layout, direction, THEMES.get(theme, LIGHT), theme == "auto", title)
     return "\n".join(lines) + "\n"
 
 
-def _format_elements(
-    layout: Layout, placement: VertexPlacement, palette: Palette, with_dark: bool, title: str
-) -> Iterator[str]:
+def _format_elements(layout: Layout, direction: str, palette: Palette, with_dark: bool, title: str) -> Iterator[str]:
+    placement = place(layout, direction=direction)
     width, height = placement.width + 2 * MARGIN, placement.height + 2 * MARGIN
     yield '<?xml version="1.0" encoding="UTF-8" standalone="no"?>'
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}" font-family="{FONT}">'
+        f'viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}" font-family="{FONT}" style="max-width:100%;height:auto">'
     )
     yield f"<title>{_escape(title)}</title>"
     if with_dark:
@@ -45,7 +44,10 @@ def _format_elements(
     for level in layout.levels[1:]:
         yield _format_scope_title(placement.rects[level.vertex], level.title, palette)
     for number, vertex in enumerate(layout.at):
-        yield from _format_box(layout.boxes[number], placement.rects[vertex], palette)
+        rect, middle = split_label(placement.rects[vertex], layout.vertices[vertex], direction)
+        yield from _format_box(layout.boxes[number], rect, palette)
+        if text := layout.boxes[number].label:
+            yield _format_label(text, middle, palette)
     yield "</svg>"
 
 
@@ -103,9 +105,9 @@ def _format_arrow(route: Route, color: str) -> str:
 
 
 def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
-    paint = palette.kinds["highlight" if box.highlighted else box.kind]
-    classes = [box.kind, *(["highlight"] if box.highlighted else []), *(["head"] if box.head else [])]
-    width = 2.5 if box.head else 1.8 if box.highlighted or box.kind == "shared" else 1
+    paint = palette.kinds[box.mark or box.kind]
+    classes = [box.kind, *([box.mark] if box.mark else []), *(["head"] if box.head else [])]
+    width = 2.5 if box.head else 1.8 if box.mark or box.kind == "shared" else 1
     yield f'<g class="node {" ".join(classes)}"><title>{_escape((box.tip or box.title)[:LONGEST_TIP])}</title>'
     style = f'fill="{paint.fill}" stroke="{paint.stroke}" stroke-width="{width:g}"'
     if box.kind in ("shared", "parameter"):
@@ -122,6 +124,11 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
     yield "</g>"
 
 
+def _format_label(text: str, middle: tuple[float, float], palette: Palette) -> str:
+    at = f'x="{middle[0]:g}" y="{middle[1] + 4:g}" text-anchor="middle"'
+    return f'<text class="label" {at} font-size="{LINE_SIZE:g}" fill="{palette.text}">{_escape(text)}</text>'
+
+
 def _format_cylinder(rect: Rect, style: str) -> Iterator[str]:
     x, y, r = rect.x, rect.y + RIM / 2, rect.width / 2
     h = rect.height - RIM
@@ -133,6 +140,7 @@ def _format_cylinder(rect: Rect, style: str) -> Iterator[str]:
 def _format_rules(palette: Palette) -> Iterator[str]:
     shapes = ("path", "rect", "ellipse")
     yield f".paper{{fill:{palette.background}}}"
+    yield f".label{{fill:{palette.text}}}"
     yield f".scope-title{{fill:{palette.text};stroke:{palette.cluster_fill}}}"
     yield f".cluster rect{{fill:{palette.cluster_fill};stroke:{palette.cluster}}}"
     for owner, color in ((".edge", palette.line), (".edge.shared", palette.shared_line)):

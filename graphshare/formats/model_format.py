@@ -268,6 +268,22 @@ class ModelFormat(ABC):
     def describe(self, graph: Graph) -> str:
         """Return the generation of a graph's file, in words."""
 
+    def describe_operator(self, node: Node) -> list[str]:
+        """Return the most telling attributes of an operator, abbreviated."""
+        return []
+
+    def describe_constant(self, node: Node) -> str:
+        """Return the value of a small constant in a few characters; empty for any other node."""
+        return ""
+
+    def name_operand(self, node: Node, position: int) -> str:
+        """Return what a picture calls an input of an operator."""
+        return f"input {position}"
+
+    def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
+        """Return what finds the function of a model that an operator calls: its inputs capture those of the operator."""
+        return lambda node: None
+
     def describe_version(self, graph: Graph) -> str:
         """Return the generation of a graph's file and the version that it states, in words."""
         return self.describe(graph)

@@ -54,7 +54,7 @@ EXAMPLES = {
 @click.option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
 @click.option("--write-baseline", metavar="FILE", help="Write all findings to a baseline file.")
 @click.option("--jobs", type=click.IntRange(min=1, max=256), default=1, metavar="N", help="Check N files at a time [1].")
-@report_format
+@report_format()
 @click.option("-o", "--out", metavar="FILE", help="Write the report to a file.")
 @click.option("--list", "list_", is_flag=True, help="List all rules.")
 @click.option("--explain", metavar="CODE", help="Explain one rule, with examples.")

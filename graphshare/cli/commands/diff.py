@@ -10,6 +10,7 @@ import msgspec
 
 from graphshare.api.params import diff_params
 from graphshare.checkpoint.load import load_both
+from graphshare.checkpoint.save import write_stdout
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import Line, put_colored, put_json, say
@@ -59,7 +60,7 @@ EXAMPLES = {
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
-@report_format
+@report_format("html")
 def command(
     paths: tuple[str, ...],
     epoch: int | None,
@@ -94,7 +95,12 @@ def command(
         say(f"parameters are not compared: none are given for {without[0]}")
     found = diff(left, right, **settings)
     format_ = format_ or default_format()
-    if format_ == "json":
+    if format_ == "html":
+        from graphshare.api.pictures import draw_difference  # start-up: few comparisons are drawn
+
+        pairing = {key: settings[key] for key in ("prefixes", "map", "renames")}
+        write_stdout([draw_difference(found, left, right, **pairing).data])
+    elif format_ == "json":
         put_json({"different": bool(found), "verdict": found.verdict, **msgspec.to_builtins(found)})
     elif format_ == "text":
         put_colored(_lines(found))

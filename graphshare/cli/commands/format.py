@@ -32,7 +32,7 @@ EXAMPLES = {
 @options.in_place
 @click.option("--layout", metavar="LAYOUT", help="mxnet, compact or indent:N; without it the file's own.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
-@report_format
+@report_format()
 def command(graph: str, out: str | None, in_place: bool, layout: str | None, check: bool, format_: str | None) -> int:
     """Lay the file out anew, or check its layout.
 

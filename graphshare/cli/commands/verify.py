@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from graphshare.checkpoint.load import load
+from graphshare.checkpoint.save import write_stdout
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
 from graphshare.cli.console import name_options, put, put_json, say
@@ -64,7 +65,7 @@ EXAMPLES = {
 @image_options.options
 @options.max_memory
 @options.time_limit
-@report_format
+@report_format("html")
 def command(
     graph: str,
     epoch: int | None,
@@ -123,12 +124,19 @@ def command(
     """
     if against is None and against_params is not None:
         raise UsageError(Fault("--against-params needs --against"))
+    if against is None and format_ == "html":
+        raise UsageError(Fault("--format html needs --against", hint="`graphshare draw` draws the branches of one model"))
     model = load(graph, epoch=epoch, params=params)
     values = load_feeds(parse_feeds(feeds), images)
     other = None if against is None else load(against, params=against_params)
     report = verify(model, against=other, feeds=values, expect_tied=expect == "tied", **settings)
     for note in describe_images(values):
         say(note)
+    if other is not None and format_ == "html":
+        from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
+
+        write_stdout([draw_proof(report, model, other).data])
+        return 0 if report else 1
     _print(report, format_, model.where)
     return 0 if report else 1
 

@@ -165,7 +165,7 @@ def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set
             level.long_links += [Link(top, end, net, kind, is_upward) for end, kind in ends.items()]
             continue
         left -= spans[key]
-        kind = "data" if "data" in ends.values() else "control"
+        kind = "data" if "data" in ends.values() else next(iter(ends.values()))
         chain = [top]
         for row in range(rank[top] + 1, rank[top] + 1 + spans[key]):
             point = len(layout.vertices)

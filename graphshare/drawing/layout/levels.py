@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import msgspec
 
-from graphshare.drawing.layout.text_size import measure_box
+from graphshare.drawing.layout.text_size import measure_box, measure_label, shorten_middle
 from graphshare.drawing.picture import Box, Picture
 from graphshare.text.format import format_count
 
@@ -23,12 +23,14 @@ class Vertex(msgspec.Struct):
     """Something with a place in level ``level``: a ``box``, a ``scope``, a ``point`` of a net, or a ``gutter`` between others.
 
     ``content`` is the number of the box, of the level inside, or of the net; ``size`` is (width, height), folded for a scope.
+    ``label`` is the width of the label behind a box, which has its place with it.
     """
 
     kind: str
     level: int
     content: int
     size: tuple[float, float] = (0.0, 0.0)
+    label: float = 0.0
 
 
 class Link(msgspec.Struct):
@@ -100,7 +102,7 @@ def build_levels(picture: Picture) -> Layout:
                 _open_level(layout, picture, path, level_of[path[:-1]])
         level = level_of[paths[number]]
         layout.at.append(len(layout.vertices))
-        layout.vertices.append(Vertex("box", level, number, measure_box(box)))
+        layout.vertices.append(Vertex("box", level, number, measure_box(box), measure_label(box.label)))
         if box.kind != "shared" or number in fed:
             layout.levels[level].members.append(layout.at[-1])
     consumers: dict[int, list[int]] = {}
@@ -113,7 +115,7 @@ def build_levels(picture: Picture) -> Layout:
                 layout.at[line.source],
                 layout.at[line.target],
                 line.source,
-                "data" if line.kind == "shared" else line.kind,
+                line.mark or ("data" if line.kind == "shared" else line.kind),
             )
     for number, vertices in consumers.items():
         _add_shared(layout, layout.at[number], vertices)
@@ -121,7 +123,7 @@ def build_levels(picture: Picture) -> Layout:
 
 
 def _list_boxes(picture: Picture) -> list[Box]:
-    """Return the boxes with the shapes of their outputs, for which there is no room beside the lines."""
+    """Return the boxes with the shapes of their outputs as labels of the lines that start there."""
     shapes: dict[int, dict[str, None]] = {}
     for line in picture.lines:
         if line.kind == "data" and picture.boxes[line.source].kind in ("operator", "scope"):
@@ -130,7 +132,7 @@ def _list_boxes(picture: Picture) -> list[Box]:
     for number, labels in shapes.items():
         if labels:
             text = ", ".join(labels) if len(labels) < 3 else format_count(len(labels), "shape")
-            boxes[number] = msgspec.structs.replace(boxes[number], lines=[*boxes[number].lines, f"→ {text}"])
+            boxes[number] = msgspec.structs.replace(boxes[number], label=shorten_middle(text))
     return boxes
 
 

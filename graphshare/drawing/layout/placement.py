@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import msgspec
 
-from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, SharedBox
-from graphshare.drawing.layout.text_size import TITLE_BAR, title_width
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, SharedBox, Vertex
+from graphshare.drawing.layout.text_size import LINE_STEP, TITLE_BAR, title_width
 
 PAD = 14.0
 ROW_GAP = 26.0
@@ -73,7 +73,7 @@ class _Placer:
         self.layout = layout
         self.direction = direction
         is_flat = direction in ("LR", "RL")
-        self.size = {v: vertex.size[::-1] if is_flat else vertex.size for v, vertex in enumerate(layout.vertices)}
+        self.size = {v: measure_vertex(vertex, is_flat) for v, vertex in enumerate(layout.vertices)}
         for shared in (shared for level in layout.levels for shared in level.shared if shared.gutter >= 0):
             (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
             self.size[shared.gutter] = (max(width, box[0] + 2 * GUTTER_MARGIN), height + box[1] + STACK_GAP)
@@ -282,6 +282,25 @@ class _Placer:
         for route in routes:
             route.points = [turn(x, y) for x, y in route.points]
         return VertexPlacement(rects, routes, *((height, width) if self.direction in ("LR", "RL") else (width, height)))
+
+
+def measure_vertex(vertex: Vertex, is_flat: bool) -> tuple[float, float]:
+    """Return the size of a vertex with its label, across the flow and along it."""
+    width, height = vertex.size
+    if is_flat:
+        return height, width + vertex.label
+    return max(width, vertex.label), height + (LINE_STEP if vertex.label else 0.0)
+
+
+def split_label(rect: Rect, vertex: Vertex, direction: str) -> tuple[Rect, tuple[float, float]]:
+    """Return the rectangle of the box of a vertex, and the middle of its label, which stands behind it in the flow."""
+    along = vertex.label if direction in ("LR", "RL") else LINE_STEP if vertex.label else 0.0
+    x, y, width, height = rect.x, rect.y, rect.width, rect.height
+    if direction in ("LR", "RL"):
+        before = along if direction == "RL" else 0.0
+        return Rect(x + before, y, width - along, height), (x + (along / 2 if before else width - along / 2), y + height / 2)
+    before = along if direction == "BT" else 0.0
+    return Rect(x, y + before, width, height - along), (x + width / 2, y + (along / 2 if before else height - along / 2))
 
 
 def pads(direction: str) -> tuple[float, float, float, float]:

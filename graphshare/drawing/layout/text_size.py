@@ -13,6 +13,7 @@ LINE_STEP = 14.0
 LONGEST_TEXT = 44  # characters in a box
 PADDING = 11.0
 RIM = 7.0  # above the text of a cylinder
+LABEL_MARGIN = 12.0  # beside a label
 TITLE_BAR = 24.0  # above the contents of a scope
 
 _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -`"), frozenset("mwMW@%")
@@ -55,6 +56,11 @@ def measure_box(box: Box) -> tuple[float, float]:
     widths = [estimate_width(title, TITLE_SIZE) * 1.06, *(estimate_width(line, LINE_SIZE) for line in lines)]
     height = 2 * PADDING - 4 + LINE_STEP * (1 + len(lines)) + (RIM if box.kind in ("shared", "parameter") else 0)
     return max(56.0, round(max(widths) + 2 * PADDING)), height
+
+
+def measure_label(text: str) -> float:
+    """Return the width of the label of a box; 0 without one."""
+    return round(estimate_width(text, LINE_SIZE)) + LABEL_MARGIN if text else 0.0
 
 
 def title_width(title: str) -> float:

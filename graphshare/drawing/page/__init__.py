@@ -21,7 +21,7 @@ from graphshare.drawing.layout.arrange import arrange
 from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel
 from graphshare.drawing.layout.text_size import box_texts, title_width
 from graphshare.drawing.palette import DARK, LIGHT, Palette
-from graphshare.drawing.picture import AnnotatedGraph, Box, Picture
+from graphshare.drawing.picture import MARKS, AnnotatedGraph, Box, Picture, Section
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
@@ -34,17 +34,30 @@ if TYPE_CHECKING:
     from graphshare.formats.params.statistics import Statistics
 
 _SCRIPTS = ("placement.js", "view.js", "panel.js", "main.js")
+_LINKS = ("data", "control", "added", "removed")
 _KINDS = ("box", "scope", "point", "gutter")
 _MOST_BYTES = 2_000_000_000  # of parameters that are read for statistics
 _LONGEST_TEXT = 2000  # characters of a name or of an attribute
 _MOST_USERS = 50
+_BINS = 40
 
-_Row = tuple[str, str]
+_Row = tuple[str, str | list[int]]  # numbers are those of a histogram
 _Table = dict[str, object]
 
 
-def format_page(picture: Picture, details: Details, *, theme: str = "auto", direction: str = "TB", title: str = "graph") -> str:
-    """Return the page of a picture whose scopes are all open; ``picture.depth`` of them are open at first."""
+def format_page(
+    picture: Picture,
+    details: Details,
+    sections: Sequence[Section] = (),
+    *,
+    theme: str = "auto",
+    direction: str = "TB",
+    title: str = "graph",
+) -> str:
+    """Return the page of a picture whose scopes are all open; ``picture.depth`` of them are open at first.
+
+    ``sections`` are what a comparison of two graphs found, which the panel tells first.
+    """
     style = _read("page.css")
     script = "".join(map(_read, _SCRIPTS))
     script = f'(() => {{\n"use strict";\n{script}}})();\n'
@@ -54,6 +67,8 @@ def format_page(picture: Picture, details: Details, *, theme: str = "auto", dire
         "direction": direction,
         "depth": picture.depth,
         "palettes": {"light": _describe_palette(LIGHT), "dark": _describe_palette(DARK)},
+        "marks": MARKS,
+        "sections": _describe_sections(sections, details),
         **_describe_layout(picture, details),
     }
     policy = (
@@ -85,11 +100,16 @@ def _format_data(data: object) -> str:
 
 
 def _describe_palette(palette: Palette) -> dict[str, object]:
-    kinds = {kind: [paint.fill, paint.stroke, paint.text] for kind, paint in palette.kinds.items()}
+    kinds = {kind: [paint.fill, paint.stroke, paint.text] for kind, paint in {**palette.kinds, **palette.marks}.items()}
     return {
         "background": palette.background, "text": palette.text, "line": palette.line, "cluster": palette.cluster,
         "clusterFill": palette.cluster_fill, "sharedLine": palette.shared_line, "kinds": kinds,
     }  # fmt: skip
+
+
+def _describe_sections(sections: Sequence[Section], details: Details) -> list[object]:
+    numbers = {node: number for number, node in enumerate(details.nodes)}
+    return [[_cut(s.title), [[_cut(text), numbers.get(node) if node else None] for text, node in s.lines]] for s in sections]
 
 
 def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
@@ -100,7 +120,7 @@ def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
         "parameters": details.parameters,
         "notes": details.notes,
         "boxes": [_describe_box(box, numbers) for box in layout.boxes],
-        "vertices": [[_KINDS.index(v.kind), v.level, v.content, *v.size] for v in layout.vertices],
+        "vertices": [[_KINDS.index(v.kind), v.level, v.content, *v.size, v.label] for v in layout.vertices],
         "at": layout.at,
         "levels": [_describe_level(layout, level) for level in layout.levels],
     }
@@ -109,9 +129,10 @@ def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
 def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
     is_scope = box.kind == "scope"
     return {
-        "kind": "highlight" if box.highlighted else box.kind,
+        "kind": box.mark or box.kind,
         "shape": "cylinder" if box.kind in ("shared", "parameter") else "round" if box.kind == "input" else "",
         "texts": box_texts(box),
+        "label": box.label,
         "head": box.head,
         "nodes": [] if is_scope else [numbers[node] for node in box.nodes],
         "weights": box.weights,
@@ -136,7 +157,7 @@ def _describe_level(layout: Layout, level: ScopeLevel) -> dict[str, object]:
 
 
 def _describe_link(link: Link) -> list[object]:
-    return [link.source, link.target, link.net, ["data", "control"].index(link.kind), int(link.reversed)]
+    return [link.source, link.target, link.net, _LINKS.index(link.kind), int(link.reversed)]
 
 
 class Details(msgspec.Struct, frozen=True):
@@ -147,10 +168,17 @@ class Details(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def describe_boxes(graph: AnnotatedGraph, params: ParameterFile | None) -> Details:
-    """Return the details of every node of ``graph``; the arrays of ``params`` are read in pieces for their statistics."""
+def describe_boxes(graph: AnnotatedGraph, files: Sequence[ParameterFile]) -> Details:
+    """Return the details of every node of ``graph``; the arrays of ``files`` are read in pieces for their statistics.
+
+    Of two files with an array of one name the first counts.
+    """
     users = consumers(graph.graph.nodes)
-    measured, notes = _measure(graph, params)
+    measured: dict[Node, list[_Row]] = {}
+    notes: dict[str, None] = {}
+    for file in files:
+        variables = [node for node in graph.graph.variables() if node not in measured]
+        measured |= _measure(variables, file, notes)
     parameters: dict[str, _Table] = {}
     for node in graph.graph.nodes:
         if node in graph.parameters:
@@ -163,7 +191,7 @@ def describe_boxes(graph: AnnotatedGraph, params: ParameterFile | None) -> Detai
                 "rows": measured.get(node, []),
             }
     outputs = _list_outputs(graph)
-    return Details({n: _describe_node(n, graph, outputs.get(n, ())) for n in graph.graph.nodes}, parameters, notes)
+    return Details({n: _describe_node(n, graph, outputs.get(n, ())) for n in graph.graph.nodes}, parameters, tuple(notes))
 
 
 def _describe_node(node: Node, graph: AnnotatedGraph, outputs: Sequence[str]) -> _Table:
@@ -176,9 +204,9 @@ def _describe_node(node: Node, graph: AnnotatedGraph, outputs: Sequence[str]) ->
         "outputs": outputs,
         "parameters": list(dict.fromkeys(_cut(entry.node.name) for entry in node.inputs if entry.node in graph.parameters)),
     }
-    if node in graph.former:
-        table["former"] = _cut(graph.former[node])
-    return table
+    notes = [*([graph.sides[node]] if node in graph.sides else []), *graph.notes.get(node, ())]
+    notes += [f"was {graph.former[node]}"] if node in graph.former else []
+    return {**table, "notes": [_cut(note) for note in notes]}
 
 
 def _format_shape(graph: AnnotatedGraph, entry: Entry) -> str:
@@ -194,14 +222,12 @@ def _list_outputs(graph: AnnotatedGraph) -> dict[Node, list[str]]:
     return outputs
 
 
-def _measure(graph: AnnotatedGraph, params: ParameterFile | None) -> tuple[dict[Node, list[_Row]], tuple[str, ...]]:
-    """Return rows with the statistics of each parameter that the file holds."""
-    if params is None:
-        return {}, ()
-    from graphshare.formats.params.statistics import measure_array
+def _measure(variables: Sequence[Node], params: ParameterFile, notes: dict[str, None]) -> dict[Node, list[_Row]]:
+    """Return rows with the statistics of each parameter that the file holds; ``notes`` get why there are none."""
+    from graphshare.formats.params.statistics import count_in_bins, measure_array
 
     records = RecordsByName(params)
-    by_node = {node: record for node in graph.graph.variables() if (record := records.of(node)) is not None}
+    by_node = {node: record for node in variables if (record := records.of(node)) is not None}
     total = sum(record.data_size for record in by_node.values())
     is_small = total <= _MOST_BYTES
     rows: dict[Node, list[_Row]] = {}
@@ -209,15 +235,18 @@ def _measure(graph: AnnotatedGraph, params: ParameterFile | None) -> tuple[dict[
         for node, record in by_node.items():
             rows[node] = [("dtype", record.dtype or "?"), ("size", format_bytes(record.data_size))]
             if is_small and record.shape is not None:
-                rows[node] += _format_statistics(measure_array(reader, record, advance))
-    note = f"statistics are left out: the parameters have {format_bytes(total)}"
-    return rows, () if is_small else (note,)
+                statistics = measure_array(reader, record, advance)
+                rows[node] += _format_statistics(statistics)
+                rows[node] += [("histogram", counts)] if (counts := count_in_bins(reader, record, statistics, _BINS)) else []
+    notes.update({} if is_small else {f"statistics are left out: the parameters have {format_bytes(total)}": None})
+    return rows
 
 
 def _format_statistics(statistics: Statistics) -> list[_Row]:
-    rows = [(name, format_number(getattr(statistics, name))) for name in ("min", "max", "mean", "std", "norm")]
+    rows: list[_Row] = [(name, format_number(getattr(statistics, name))) for name in ("min", "max", "mean", "std", "norm")]
     counts = [(name, getattr(statistics, name)) for name in ("zeros", "nans", "infinities")]
-    return rows + [(name, f"{count:,}") for name, count in counts if count]
+    rows += [(name, f"{count:,}") for name, count in counts if count or name == "zeros"]
+    return rows
 
 
 def _cut(text: str) -> str:

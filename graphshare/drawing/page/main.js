@@ -24,7 +24,7 @@ function toggle(number, vertex) {
   });
 }
 
-function select(vertex, group) {
+function select(vertex) {
   view.selected = vertex;
   panel.hidden = vertex === null;
   if (vertex !== null) {
@@ -36,6 +36,19 @@ function select(vertex, group) {
     panel.scrollTop = 0;
   }
   view.draw();
+}
+
+// A node without a box, such as a parameter, is where it is used.
+function goToNode(number) {
+  if (boxOf.has(number)) goTo(vertexOf.get(boxOf.get(number)));
+  else goToName(data.nodes[number].name);
+}
+
+// Tells what a comparison of two graphs found.
+function tellFindings() {
+  select(null);
+  panel.hidden = false;
+  get("content").replaceChildren(...describeFindings(data, goToNode));
 }
 
 // Opens the scopes around a vertex, shows it in the middle and tells about it.
@@ -51,6 +64,7 @@ function goTo(vertex) {
 
 const index = [];
 data.boxes.forEach((box) => box.nodes.forEach((number) => index.push({ node: data.nodes[number], box })));
+const boxOf = new Map(data.boxes.flatMap((box) => box.nodes.map((number) => [number, box])));
 const vertexOf = new Map(data.at.map((v, number) => [data.boxes[number], v]));
 for (const { node, box } of [...index]) {
   for (const name of node.parameters) index.push({ node: { name, op: `parameter of ${node.name}` }, box });
@@ -103,12 +117,17 @@ function setTheme(theme) {
 
 function fillLegend() {
   const { kinds } = data.palettes[root.dataset.theme], used = new Set(data.boxes.map((box) => box.kind));
-  const names = { operator: "operator", scope: "folded scope", input: "input", parameter: "parameter", shared: "shared parameters", highlight: "renamed" };
-  get("legend").replaceChildren(...Object.keys(names).filter((kind) => used.has(kind)).map((kind) => {
+  const names = { operator: "operator", scope: "folded scope", input: "input", parameter: "parameter", shared: "shared parameters", ...data.marks };
+  const legendOf = (kind, text, isLine) => {
     const mark = element("i");
     [mark.style.background, mark.style.borderColor] = kinds[kind];
-    return element("span", "", mark, names[kind]);
-  }));
+    if (isLine) mark.className = "line";
+    return element("span", "", mark, text);
+  };
+  const lines = new Set(data.levels.flatMap((level) => [...level.links, ...level.long].map((link) => LINKS[link[3]])));
+  const ofLines = { removed: "only in the first", added: "only in the second" };
+  get("legend").replaceChildren(...Object.keys(names).filter((kind) => used.has(kind)).map((kind) => legendOf(kind, names[kind])),
+    ...Object.keys(ofLines).filter((kind) => lines.has(kind)).map((kind) => legendOf(kind, ofLines[kind], true)));
 }
 
 function listen() {
@@ -203,6 +222,7 @@ function listenToKeys() {
   get("larger").addEventListener("click", () => view.zoom(1.25, ...middle()));
   get("smaller").addEventListener("click", () => view.zoom(0.8, ...middle()));
   get("fit").addEventListener("click", () => view.fit());
+  get("findings").addEventListener("click", tellFindings);
   get("close").addEventListener("click", () => select(null));
   get("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
   get("unfold").addEventListener("click", () => changeAll(() => every.forEach((number) => open.add(number))));
@@ -211,7 +231,7 @@ function listenToKeys() {
 
 function changeAll(change) {
   change();
-  if (view.selected !== null && !isPlaced(view.selected)) select(null);
+  if (view.selected !== null && !isSeen(data, open, view.selected)) select(null);
   place();
   view.start();
 }
@@ -224,9 +244,11 @@ function begin() {
   const facts = [`${operators.toLocaleString("en")} operators`, `${count.toLocaleString("en")} parameters`, ...data.notes];
   get("facts").textContent = facts.join(", ");
   get("unfold").hidden = get("fold").hidden = !every.length;
+  get("findings").hidden = !data.sections.length;
   setTheme(data.theme !== "auto" ? data.theme : dark.matches ? "dark" : "light");
   if (data.theme === "auto") dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
   listen();
+  if (data.sections.length) tellFindings();
   place();
   new ResizeObserver(() => {
     const wasHidden = canvas.width === 0; // in a notebook, the frame of a page below what the window shows has no size yet

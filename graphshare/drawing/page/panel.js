@@ -7,7 +7,20 @@ function element(tag, text, ...children) {
 }
 
 function tableOf(rows) {
-  return element("table", "", ...rows.map(([key, value]) => element("tr", "", element("td", key), element("td", value))));
+  return element("table", "", ...rows.map(([key, value]) => {
+    return element("tr", "", element("td", key), Array.isArray(value) ? element("td", "", chartOf(value)) : element("td", value));
+  }));
+}
+
+// Bars from the least to the largest number; one with any number in it can be seen.
+function chartOf(counts) {
+  const most = Math.max(...counts), chart = noted(element("div"), "chart");
+  for (const count of counts) {
+    const bar = element("i");
+    bar.style.height = count ? `${Math.max(2, 100 * count / most)}%` : "0";
+    chart.append(bar);
+  }
+  return chart;
 }
 
 function section(title, ...children) {
@@ -38,9 +51,24 @@ function describeParameter(data, name, go) {
   return made;
 }
 
+function noted(made, name) {
+  made.className = name;
+  return made;
+}
+
+// What a comparison found: the first section is the verdict. A line about a node leads there.
+function describeFindings(data, go) {
+  return data.sections.flatMap(([title, lines], i) => [element(i ? "h3" : "h2", title), ...lines.map(([text, number]) => {
+    if (number === null) return element("p", text);
+    const button = noted(element("button", text), "link");
+    button.addEventListener("click", () => go(number));
+    return button;
+  })]);
+}
+
 function describeNode(data, node, go) {
   const made = [element("h2", node.name || "(no name)"), element("p", node.op)];
-  if (node.former) made.push(element("p", `was ${node.former}`));
+  made.push(...node.notes.map((note) => noted(element("p", note), "note")));
   const inputs = node.inputs.map(([name, shape]) => linkTo(name, shape, go));
   const outputs = node.outputs.map((shape, i) => element("p", node.outputs.length > 1 ? `${i}: ${shape}` : shape));
   made.push(...section(node.op === "variable" ? "Shape" : "Outputs", ...outputs));

@@ -1,6 +1,7 @@
 // Coordinates for the scopes that are open. The rows and their order come from layout/; this is layout/placement.py again,
 // for a page in which scopes are folded. A test compares the two.
-const PAD = 14, ROW_GAP = 26, TITLE_BAR = 24, STACK_GAP = 12, GUTTER_MARGIN = 26, SIDE_GAP = 60, SPINE = 64, MAIN_SPINE = 4096, SWEEPS = 6, MARK = 18;
+const PAD = 14, ROW_GAP = 26, TITLE_BAR = 24, STACK_GAP = 12, GUTTER_MARGIN = 26, SIDE_GAP = 60, SPINE = 64, MAIN_SPINE = 4096, SWEEPS = 6, MARK = 18, LINE_STEP = 14;
+const LINKS = ["data", "control", "added", "removed"];
 const BOX = 0, SCOPE = 1, POINT = 2, GUTTER = 3;
 
 // The levels around a vertex, the innermost first, without the outermost of all.
@@ -21,6 +22,14 @@ function append(lists, key, value) {
 function padsOf(direction) {
   const bar = TITLE_BAR + 6;
   return { TB: [PAD, bar, PAD, PAD], BT: [PAD, PAD, PAD, bar], LR: [bar, PAD, PAD, PAD], RL: [bar, PAD, PAD, PAD] }[direction];
+}
+
+// The rectangle of a box, and the middle of its label, which stands behind it in the flow.
+function splitLabel([x, y, w, h], label, direction) {
+  const isFlat = direction === "LR" || direction === "RL", along = isFlat ? label : label ? LINE_STEP : 0;
+  const before = direction === "RL" || direction === "BT" ? along : 0, after = along / 2 - (before ? 0 : isFlat ? w : h);
+  if (isFlat) return [[x + before, y, w - along, h], [x + Math.abs(after), y + h / 2]];
+  return [[x, y + before, w, h - along], [x + w / 2, y + Math.abs(after)]];
 }
 
 function fitInOrder(wanted, weights, steps) {
@@ -139,7 +148,10 @@ class Placer {
     this.levels = data.levels.map((level, number) => number).filter(isVisible);
     this.visible = new Set(this.levels);
     this.inner = new Map();
-    this.size = data.vertices.map(([kind, , , w, h]) => this.turnSize(kind === SCOPE ? [w + MARK, h] : [w, h]));
+    this.size = data.vertices.map(([kind, , , w, h, label]) => {
+      if (kind === SCOPE) return this.turnSize([w + MARK, h]);
+      return this.isFlat ? [h, w + label] : [Math.max(w, label), h + (label ? LINE_STEP : 0)];
+    });
     this.groups = this.levels.map((number) => this.groupShared(number));
   }
 
@@ -296,7 +308,7 @@ class Placer {
     const entrances = new Set(Object.values(level.entrances)), exits = new Set(Object.values(level.exits));
     const isPoint = (v) => this.data.vertices[v][0] === POINT;
     for (const link of [...level.links, ...level.long]) {
-      const [s, t, net, isControl, isReversed] = link, r = inner.rowOf.get(s), q = inner.rowOf.get(t);
+      const [s, t, net, kindOf, isReversed] = link, r = inner.rowOf.get(s), q = inner.rowOf.get(t);
       const xs = left + inner.x.get(s) + this.offset(s, net, true, isReversed);
       const xt = left + inner.x.get(t) + this.offset(t, net, false, isReversed);
       const y0 = entrances.has(s) ? 0 : isPoint(s) ? inner.tops[r] : inner.y.get(s) + this.size[s][1] / 2;
@@ -306,7 +318,7 @@ class Placer {
       const head = isReversed ? s : t, [kind, , content] = this.data.vertices[head];
       const hasArrow = kind === BOX || (kind === SCOPE && !this.visible.has(content));
       routes.push({
-        points: [a, a, b, b, [xs, middle], [xt, middle], c, c, d, d], kind: isControl ? "control" : "data", net,
+        points: [a, a, b, b, [xs, middle], [xt, middle], c, c, d, d], kind: LINKS[kindOf], net,
         arrow: hasArrow ? (isReversed ? -1 : 1) : 0, ends: [s, t],
       });
     }

@@ -1,5 +1,5 @@
 // The canvas: what is inside the window is drawn, with less detail where it is small.
-const FONT = "Helvetica, Arial, sans-serif", TITLE_SIZE = 12, LINE_SIZE = 10.5, LINE_STEP = 14, RIM = 7, CELL = 600;
+const FONT = "Helvetica, Arial, sans-serif", TITLE_SIZE = 12, LINE_SIZE = 10.5, RIM = 7, CELL = 600;
 
 class View {
   constructor(canvas, data) {
@@ -36,10 +36,10 @@ class View {
     });
     this.items = [];
     placed.rects.forEach((rect, v) => {
-      const [kind, , content] = vertices[v];
+      const [kind, , content, , , label] = vertices[v];
       if (kind === BOX) {
-        const box = boxes[content], group = grouped.get(v);
-        this.items.push({ vertex: v, rect, box, texts: group && group.texts || box.texts });
+        const box = boxes[content], group = grouped.get(v), [own, middle] = splitLabel(rect, label, this.data.direction);
+        this.items.push({ vertex: v, rect: own, middle, box, texts: group && group.texts || box.texts });
       } else if (kind === SCOPE && !open.has(content)) {
         const box = boxes[levels[content].box];
         this.items.push({ vertex: v, rect, box, texts: box.texts, level: content });
@@ -91,7 +91,7 @@ class View {
 
   fit() {
     const [w, h] = this.placed.size, { clientWidth, clientHeight } = this.canvas;
-    this.scale = Math.min(1.2, Math.max(0.02, Math.min((clientWidth - 40) / w, (clientHeight - 40) / h)));
+    this.scale = Math.min(1.2, Math.max(0.001, Math.min((clientWidth - 40) / w, (clientHeight - 40) / h)));
     this.x = (clientWidth - w * this.scale) / 2;
     this.y = (clientHeight - h * this.scale) / 2;
     this.draw();
@@ -124,7 +124,7 @@ class View {
   }
 
   zoom(factor, x, y) {
-    const scale = Math.min(6, Math.max(0.01, this.scale * factor));
+    const scale = Math.min(6, Math.max(0.001, this.scale * factor));
     this.x = x - (x - this.x) * scale / this.scale;
     this.y = y - (y - this.y) * scale / this.scale;
     this.scale = scale;
@@ -250,7 +250,8 @@ class View {
 
   paintRoutes(routes, palette) {
     const c = this.context, isFar = this.scale < 0.3;
-    const styles = { data: [palette.line, []], control: [palette.line, [1, 3]], shared: [palette.sharedLine, [5, 3]] };
+    const styles = { data: [palette.line, []], control: [palette.line, [1, 3]], shared: [palette.sharedLine, [5, 3]],
+      added: [palette.kinds.added[1], []], removed: [palette.kinds.removed[1], [6, 3]] };
     for (const isMarked of [false, true]) {
       for (const kind of Object.keys(styles)) {
         const mine = routes.filter((route) => route.kind === kind && this.isMarked(route) === isMarked);
@@ -259,7 +260,7 @@ class View {
         for (const { points } of mine) this.trace(points, isFar);
         c.strokeStyle = c.fillStyle = styles[kind][0];
         c.setLineDash(isFar ? [] : styles[kind][1]);
-        c.lineWidth = this.thickness(isMarked ? 2.6 : 1.2);
+        c.lineWidth = this.thickness(isMarked ? 2.6 : kind in this.data.marks ? 2 : 1.2);
         c.stroke();
         c.setLineDash([]);
         if (this.scale < 0.2) continue;
@@ -294,18 +295,24 @@ class View {
     c.closePath();
   }
 
-  paintItem({ vertex, rect, box, texts, level }, palette) {
+  paintItem({ vertex, rect, middle, box, texts, level }, palette) {
     const c = this.context, [fill, stroke, text] = palette.kinds[box.kind], [x, y, w, h] = rect;
     const isCylinder = box.shape === "cylinder" && this.scale >= 0.2;
     c.fillStyle = fill;
     c.strokeStyle = vertex === this.selected ? palette.sharedLine : stroke;
-    const isStrong = box.kind === "shared" || box.kind === "highlight";
+    const isStrong = box.kind === "shared" || box.kind in this.data.marks;
     c.lineWidth = this.thickness(vertex === this.selected ? 3 : box.head ? 2.5 : isStrong ? 1.8 : 1);
     if (isCylinder) this.traceCylinder(rect);
     else this.outline(rect, box.shape === "round" ? h / 2 : 5);
     c.fill();
     c.stroke();
     if (this.scale * LINE_SIZE < 3) return;
+    if (box.label && middle) {
+      c.fillStyle = palette.text;
+      c.font = this.font(1);
+      c.textAlign = "center";
+      c.fillText(box.label, middle[0], middle[1] + 4);
+    }
     const shift = level === undefined ? 0 : MARK / 2;
     if (level !== undefined) this.paintMark(x, y, false, text);
     c.fillStyle = text;

@@ -80,6 +80,17 @@ class MxnetFormat(ModelFormat):
     def describe(self, graph: Graph) -> str:
         return recognize_generation(graph)
 
+    def describe_operator(self, node: Node) -> list[str]:
+        attrs = node.attrs
+        parts = []
+        if "kernel" in attrs and attrs.get("global_pool") not in ("True", "1"):
+            parts.append("×".join(map(str.strip, attrs["kernel"].strip("()[] ").replace("L", "").rstrip(",").split(","))))
+        parts += [attrs[key] for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode") if key in attrs]
+        strides = {part.strip().rstrip("L") for part in attrs.get("stride", "").strip("()[] ").split(",") if part.strip()}
+        if len(strides) == 1 and strides != {"1"}:
+            parts.append(f"/{strides.pop()}")
+        return [part for part in parts if part and len(part) <= 20]
+
     def describe_version(self, graph: Graph) -> str:
         version = graph.version
         stated = "no mxnet_version (MXNet takes it for 0.8.0)" if version is None else f"mxnet_version {version}"

@@ -5,7 +5,7 @@ This is loaded when a model is at hand, and code that few commands need when the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from graphshare.errors import InputError
@@ -24,9 +24,10 @@ from graphshare.formats.onnx.compose import (
 )
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
+from graphshare.formats.onnx.facts import describe_constant, describe_operator, name_operand
 from graphshare.formats.onnx.integer_inputs import find_integers
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
-from graphshare.formats.onnx.statements import find_changes, separate_functions
+from graphshare.formats.onnx.statements import find_calls, find_changes, separate_functions
 from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, source_of
 from graphshare.formats.onnx.types import list_replaceable, list_types
 from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs
@@ -127,6 +128,18 @@ class OnnxFormat(ModelFormat):
 
     def describe(self, graph: Graph) -> str:
         return graph.source.describe() if isinstance(graph.source, OnnxSource) else ""
+
+    def describe_operator(self, node: Node) -> list[str]:
+        return describe_operator(node)
+
+    def describe_constant(self, node: Node) -> str:
+        return describe_constant(node)
+
+    def name_operand(self, node: Node, position: int) -> str:
+        return name_operand(node, position)
+
+    def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
+        return find_calls(graph)
 
     def operator_set(self, graph: Graph) -> int | None:
         return source_of(graph).opsets.get("")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphshare.formats.model_format import Integers
-from graphshare.formats.onnx.protobuf import scan
-from graphshare.formats.onnx.stored import MemoryFile, Span, find_stored
-from graphshare.formats.onnx.tensors import DTYPE_NAMES, locate_tensor, read_elements
+from graphshare.formats.onnx.facts import read_constant
+from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.types import read_type
-from graphshare.formats.params.records import ITEM_SIZES
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_operands
 
@@ -25,7 +23,6 @@ _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _M
 _CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
 """How many operands of an operator, from the first, are conditions."""
 _BOOL, _FLOATS = "9", ("1", "10", "11", "16")  # what a Cast is to
-_TENSOR = 5  # the field of an AttributeProto
 _LARGEST = 640  # bytes of a constant that is read
 
 Key = tuple[Node, int]
@@ -125,24 +122,8 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
         entry = _follow(entry.node.inputs[0], outer)
     if entry is None:
         return None
-    node, stored = entry.node, find_stored(entry.node.details)
-    if stored.tensor is not None and stored.place is not None:
-        return _decode(stored.tensor.span)
-    if node.op != "Constant":
-        return None
-    text = node.attrs.get("value_int") or node.attrs.get("value_ints", "")
-    if text:
+    text = entry.node.attrs.get("value_int") or entry.node.attrs.get("value_ints", "")
+    if text and entry.node.op == "Constant":
         return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
-    span = node.details.values["value"].span if "value" in node.attrs else Span(MemoryFile(b""), 0, 0)
-    fields = scan(span.file.data, span.start, span.end)
-    return next((_decode(Span(span.file, field[3], field[4])) for field in fields if field[0] == _TENSOR), None)
-
-
-def _decode(span: Span) -> list[int] | None:
-    place = locate_tensor(span.file, span.start, span.end)
-    dtype = DTYPE_NAMES.get(place.code, "")
-    if "int" not in dtype or place.path or span.size > _LARGEST:
-        return None
-    data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
-    pieces = (data[start : start + width] for start in range(0, len(data), width))
-    return [int.from_bytes(piece, "little", signed=not dtype.startswith("u")) for piece in pieces]
+    dtype, numbers = read_constant(entry.node, _LARGEST)
+    return None if numbers is None or "int" not in dtype else [int(number) for number in numbers]

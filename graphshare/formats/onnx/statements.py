@@ -32,6 +32,7 @@ from graphshare.formats.onnx.values import format_sparse
 from graphshare.ir.compare import Change, compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
+from graphshare.ir.walk import Body, list_operands
 from graphshare.text.format import format_count, format_shape
 
 Pairs = Iterable[tuple[Node, Node]]
@@ -159,6 +160,21 @@ def _list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set
 def key_of_call(node: Node) -> FunctionKey:
     """Return the key of the function that an operator calls, if there is one."""
     return node.details.domain, node.op, node.details.values.get(OVERLOAD, "")
+
+
+def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
+    """Return what finds the function of a model that an operator calls; see :meth:`ModelFormat.find_calls`."""
+    functions = list_functions(graph)
+
+    def find(node: Node) -> Body | None:
+        stored = functions.get(key_of_call(node)) if functions else None
+        if stored is None or stored.function is None:
+            return None
+        body, operands = stored.function.graph, list_operands(node)
+        bound = {each: entry for each, entry in zip(body.variables(), operands, strict=False) if entry is not None}
+        return Body(body, bound)
+
+    return find
 
 
 def list_calls(nodes: Iterable[Node]) -> Iterator[FunctionKey]:

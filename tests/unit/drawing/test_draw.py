@@ -123,7 +123,7 @@ def test_nodes_that_a_map_renamed_are_highlighted(tmp_path: Path) -> None:
     names.write_text(json.dumps(entries))
     others.write_text('{"a": "b"}')
     picture = draw(load(tmp_path, found), highlight=names).picture
-    assert [(box.title, box.lines[-1]) for box in picture.boxes if box.highlighted] == [("convX", "was conv1")]
+    assert [(box.title, box.lines[-1]) for box in picture.boxes if box.mark == "highlight"] == [("convX", "was conv1")]
     with pytest.raises(GraphshareError, match="names no node"):
         draw(lenet(), highlight=others)
     with pytest.raises(GraphshareError, match="is not a map"):
@@ -222,8 +222,9 @@ def contrast(a: str, b: str) -> float:
 
 def list_faint_colours(palette: Palette) -> list[str]:
     """What is hard to see: text below a contrast of 7 to its fill, lines and outlines below 3 to the background."""
-    found = [kind for kind, paint in palette.kinds.items() if contrast(paint.fill, paint.text) < 7]
-    found += [f"{kind} outline" for kind, paint in palette.kinds.items() if contrast(palette.background, paint.stroke) < 3]
+    paints = {**palette.kinds, **palette.marks}
+    found = [kind for kind, paint in paints.items() if contrast(paint.fill, paint.text) < 7]
+    found += [f"{kind} outline" for kind, paint in paints.items() if contrast(palette.background, paint.stroke) < 3]
     lines = {"line": palette.line, "shared_line": palette.shared_line, "text": palette.text}
     return found + [name for name, color in lines.items() if contrast(palette.background, color) < 3]
 

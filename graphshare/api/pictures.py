@@ -1,0 +1,162 @@
+"""Pictures of two models: ``draw_difference`` of what ``diff`` found, ``draw_proof`` of what ``verify`` found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.differences.alignment import align
+from graphshare.differences.changes import PairedBranch, compare, format_change, format_tie
+from graphshare.differences.diff import Difference, match_nodes
+from graphshare.drawing.draw import Drawing, Theme, annotate, draw_comparison, find_known_shapes
+from graphshare.drawing.merge import merge
+from graphshare.drawing.picture import MARKS, AnnotatedGraph, Section
+from graphshare.files.paths import base_name
+from graphshare.ir.graph import Node
+from graphshare.text.format import format_count
+from graphshare.text.names import split_key
+from graphshare.verification.regions import Region
+from graphshare.verification.report import Report
+
+_LISTED = 500  # nodes of a kind in the panel
+
+
+def draw_difference(
+    found: Difference,
+    left: Model,
+    right: Model,
+    *,
+    prefixes: Names = (),
+    map: StrPath | None = None,
+    renames: bool = True,
+    theme: Theme = "auto",
+) -> Drawing:
+    """Draw both models of a :func:`diff` in one page: what was added, removed, renamed and changed in colours.
+
+    ``found`` is what :func:`diff` returned for the models, ``prefixes``, ``map`` and ``renames`` are what it took.
+
+    Raises:
+        UsageError, InputError, RefusedError: as :func:`diff`.
+    """
+    a, b = as_checkpoint(left), as_checkpoint(right)
+    first, second = _annotate(a), _annotate(b)
+    branches = _open_branches(first, second, match_nodes(a, b, prefixes=prefixes, map=map, renames=renames))
+    changes = compare(first.graph, second.graph, branches)
+    merged = merge(first, second, [branch.images for branch in branches])
+    nodes = second.graph.nodes
+    marks = {**dict.fromkeys(merged.first.values(), "removed"), **dict.fromkeys(merged.second, "added")}
+    notes = {nodes[each.new.id]: [format_change(change) for change in each.changes] for each in changes.changed}
+    for parameter in found.parameters.changes if found.parameters else ():
+        name = split_key(parameter.new or parameter.old or "")[1]
+        for node in (node for node in merged.graph.graph.variables() if node.name == name and node not in marks):
+            text = parameter.detail or f"{parameter.how} differ" if parameter.how != "renamed" else "renamed"
+            notes.setdefault(node, []).append(f"parameter: {text}")
+    former = {nodes[each.new.id]: each.old.name for each in changes.renamed} if found.graph.renamed else {}
+    marks = {**dict.fromkeys(former, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
+    graph = replace(merged.graph, marks=marks, notes=notes, former=former)
+    sections = [Section(found.verdict, [(text, None) for text in _list_texts(found)]), *_list_marked(graph)]
+    return _draw(graph, (b, a), sections, theme)
+
+
+def _list_texts(found: Difference) -> Iterator[str]:
+    """Yield what changed in common, and what no node shows."""
+    yield from (summary.text for summary in found.summary if summary.count > 1)
+    yield from (f"{tie.how}: {format_tie(tie)}" for tie in found.graph.ties)
+    yield from (format_change(change) for change in (*found.graph.outputs, *found.graph.attributes))
+
+
+def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "auto") -> Drawing:
+    """Draw both models of a :func:`verify` in one page: regions within the tolerance, and those that differ, in colours.
+
+    ``report`` is what :func:`verify` returned for ``model`` and ``against``. What has no colour is exact.
+    """
+    a, b = as_checkpoint(model), as_checkpoint(against)
+    first, second = _annotate(a), _annotate(b)
+    images = align(first.graph, second.graph).images
+    merged = merge(first, second, [images])
+    place = {node.name: images.get(node) or merged.first.get(node, node) for node in first.graph.nodes}
+    names = (place, {node.name: node for node in second.graph.nodes})
+    marks: dict[Node, str] = {}
+    regions = []
+    for region in (region for branch in report.branches for each in branch.regions for region in each.regions):
+        mark = "unjudged" if region.comparison is None else "near" if region else "apart"
+        operators = [(names[i].get(each.name)) for i, side in enumerate((region.nodes, region.other_nodes)) for each in side]
+        inside = [node for node in operators if node is not None]
+        marks.update(dict.fromkeys(inside, mark))
+        regions.append((f"{MARKS[mark]}: {_describe_region(region)}", inside[-1] if inside else None))
+    marks.update(_mark_values(report, second))
+    only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
+    graph = replace(merged.graph, marks=marks, sides={node: text for node, text in only.items() if node.op})
+    stages = [
+        (text, None)
+        for branch in report.branches
+        for stage in branch.stages
+        for text in (f"{stage.name}: {stage.summary}", *stage.details)
+    ]
+    sections = [Section(report.verdict, stages), *([Section(format_count(len(regions), "region"), regions)] if regions else [])]
+    return _draw(graph, (b, a), sections, theme)
+
+
+def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, str]]:
+    """Yield the operators of the other model whose outputs were compared and differ."""
+    heads = {output_name(head): head.node for head in side.graph.heads}
+    nodes = {node.name: node for node in side.graph.nodes}
+    for values in (values for branch in report.branches for values in branch.rounds):
+        yield from ((heads[o.output], "apart") for o in values.outputs if not o.comparison and o.output in heads)
+        yield from ((nodes[o.node], "apart") for o in values.layers if not o.comparison and o.node in nodes)
+
+
+def _describe_region(region: Region) -> str:
+    ends = " and ".join(dict.fromkeys(region.ends[0]))
+    if region.comparison is None:
+        return f"{ends}: {region.reason}"
+    if region and region.comparison.identical:
+        return f"{ends}: bit for bit"
+    far = "" if region.of_largest is None else f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"
+    return f"{ends}: {far if region else ', '.join(filter(None, (region.comparison.reason, far)))}"
+
+
+def _annotate(model: Checkpoint) -> AnnotatedGraph:
+    return annotate(model.graph, model.parameter_file, find_known_shapes(model.graph, {}, model.parameter_file))
+
+
+def _open_branches(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[PairedBranch]) -> list[PairedBranch]:
+    """Return the branches of the unfolded graphs: nodes in bodies are paired as well."""
+    outer = {*left.images.values(), *right.images.values()}
+    opened: list[PairedBranch] = []
+    for branch in branches:
+        images = {left.images.get(a, a): right.images.get(b, b) for a, b in branch.images.items()}
+        if left.bodies and right.bodies:
+            taken = {*outer, *(node for each in opened for node in each.images.values())} - {*images, *images.values()}
+            images = align(left.graph, right.graph, known=images, taken=taken).images
+        names = {left.images.get(node, node): name for node, name in branch.names.items()}
+        opened.append(replace(branch, images=images, names=names))
+    return opened
+
+
+def _list_marked(graph: AnnotatedGraph) -> Iterator[Section]:
+    """Yield a section for each mark, with the operators and variables that have it and what changed of them."""
+    for mark, word in MARKS.items():
+        nodes = [node for node in graph.graph.nodes if graph.marks.get(node) == mark]
+        texts = {node: "; ".join((_name(node, graph), *graph.notes.get(node, ()))) for node in nodes[:_LISTED]}
+        lines: list[tuple[str, Node | None]] = [(text, node) for node, text in texts.items()]
+        if len(nodes) > _LISTED:
+            lines.append((f"and {len(nodes) - _LISTED} more", None))
+        if nodes:
+            yield Section(f"{format_count(len(nodes), 'node')} {word}", lines)
+
+
+def _name(node: Node, graph: AnnotatedGraph) -> str:
+    was = f" (was {graph.former[node]})" if node in graph.former else ""
+    return f"{node.op or 'variable'} {node.name or '(no name)'}{was}"
+
+
+def _draw(graph: AnnotatedGraph, models: Sequence[Checkpoint], sections: Sequence[Section], theme: Theme) -> Drawing:
+    names = [base_name(model.stem or model.where) or "graph" for model in models]
+    return draw_comparison(
+        graph, [model.parameter_file for model in models], sections, title=" → ".join(names[::-1]), theme=theme
+    )

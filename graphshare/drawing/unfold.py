@@ -1,0 +1,83 @@
+"""Unfold a graph: the operators in bodies of If, Loop and Scan, and in functions that a model calls, stand beside the others.
+
+An operator with bodies reads its own inputs and what its bodies return; what a body captures is read by the operators in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from graphshare.formats.model_format import find_format
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import Body, list_bodies, own_inputs, topological
+
+_MOST_CALLS = 200  # of functions that are unfolded: they may call each other
+_DEEPEST = 12
+
+
+class Unfolded(msgspec.Struct, frozen=True, eq=False):
+    """An unfolded graph; ``images`` of the nodes of the graph, and of each node in a body the body it is in."""
+
+    graph: Graph
+    images: Mapping[Node, Node] = EMPTY
+    bodies: Mapping[Node, OpenBody] = EMPTY
+
+
+class OpenBody(msgspec.Struct, eq=False):
+    """A body whose operators stand beside ``owner``, the image of its operator; ``key`` is its name there."""
+
+    key: str
+    owner: Node | None = None
+
+
+def unfold(graph: Graph) -> Unfolded:
+    """Return ``graph`` with its bodies unfolded; one without bodies is its own image."""
+    find_call = find_format(graph).find_calls(graph)
+    if not any(node.subgraphs or find_call(node) is not None for node in graph.nodes):
+        return Unfolded(graph)
+    unfolder = _Unfolder(find_call)
+    images = unfolder.unfold(graph, {}, None, 0)
+    heads = tuple([Entry(images[head.node], head.index) for head in graph.heads])
+    return Unfolded(replace(graph, nodes=tuple(unfolder.nodes), heads=heads), images, unfolder.bodies)
+
+
+class _Unfolder:
+    def __init__(self, find_call: Callable[[Node], Body | None]) -> None:
+        self.nodes: list[Node] = []
+        self.bodies: dict[Node, OpenBody] = {}
+        self._find_call = find_call
+        self._calls = 0
+
+    def unfold(self, graph: Graph, outer: Mapping[Node, Entry], body: OpenBody | None, depth: int) -> dict[Node, Node]:
+        """Return the images of the nodes of a graph, which are new in each body; ``outer`` is what its variables stand for."""
+        images: dict[Node, Node] = {}
+
+        def follow(entry: Entry) -> Entry:
+            return outer.get(entry.node) or Entry(images[entry.node], entry.index, entry.version)
+
+        for node in topological(graph):
+            if node in outer:
+                continue
+            call = self._find_call(node) if depth < _DEEPEST and self._calls < _MOST_CALLS else None
+            self._calls += call is not None
+            inner = {"function": call} if call is not None else list_bodies(node) if depth < _DEEPEST else {}
+            results: list[Entry] = []
+            opened = []
+            for key, each in inner.items():
+                opened.append(OpenBody(key))
+                captured = {variable: follow(entry) for variable, entry in each.captured.items()}
+                within = self.unfold(each.graph, captured, opened[-1], depth + 1)
+                results += [captured.get(head.node) or Entry(within[head.node], head.index) for head in each.graph.heads]
+            own = [] if call is not None else [follow(entry) for entry in (own_inputs(node) if inner else node.inputs)]
+            deps = tuple([images[dep] for dep in node.control_deps])
+            image = replace(node, inputs=(*own, *results), control_deps=deps, subgraphs=() if inner else node.subgraphs)
+            images[node] = image
+            self.nodes.append(image)
+            for each_body in opened:
+                each_body.owner = image
+            if body is not None:
+                self.bodies[image] = body
+        return images
