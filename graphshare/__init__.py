@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from graphshare.api.rename import rename as rename
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
+    from graphshare.api.unfix import unfix as unfix
     from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
     from graphshare.checkpoint.load import load as load
@@ -126,6 +127,7 @@ _HOMES = {
     "share": "api.share",
     "show_params": "api.params",
     "train": "execute.train.train",
+    "unfix": "api.unfix",
     "upgrade": "api.upgrade",
     "verify": "verification.verify",
 }

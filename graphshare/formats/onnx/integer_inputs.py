@@ -85,12 +85,12 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
         noun = "truth values" if is_bool else "floats"
         yield 0, Integers(f"{start} turns it into {noun}", (0, 1) if is_bool else (1,), is_mask=True)
     elif node.op == "OneHot" and len(operands) > 1:
-        depth = max(_read_numbers(operands[1], outer) or [0])
+        depth = max(read_numbers(operands[1], outer) or [0])
         yield 0, Integers(f"{start} takes it as an index below {depth or 1}", high=max(depth, 1))
     elif (node.op == "Equal" or node.op in _ORDERS) and len(operands) == 2:
         near = (0,) if node.op == "Equal" else (-1, 0, 1)
         for place in (0, 1):
-            values = _read_numbers(operands[1 - place], outer)
+            values = read_numbers(operands[1 - place], outer)
             if values:
                 both = tuple(dict.fromkeys(value + step for value in values for step in near))
                 yield place, Integers(f"{start} compares it with {', '.join(map(str, values))}", both)
@@ -99,7 +99,7 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
         if size:
             yield 1, Integers(f"{start} takes it as an index below {size}", high=size)
     elif node.op == "Slice" and len(operands) > _ENDS:
-        axes = _read_numbers(operands[_AXES], outer) if len(operands) > _AXES and operands[_AXES] is not None else [0]
+        axes = read_numbers(operands[_AXES], outer) if len(operands) > _AXES and operands[_AXES] is not None else [0]
         sizes = [size for axis in axes or () if (size := _find_size(operands[0], axis))]
         for place, low in ((_STARTS, 0), (_ENDS, 1)):
             high = min(sizes, default=1) + low
@@ -119,7 +119,7 @@ def _find_size(entry: Entry | None, axis: int) -> int | None:
     return size if isinstance(size, int) and size > 0 else None
 
 
-def _read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> list[int] | None:
+def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> list[int] | None:
     """Return the numbers of a small constant of integers; None for any other value."""
     while entry is not None and entry.node.op in _PASSED_ON and entry.node.inputs:
         entry = _follow(entry.node.inputs[0], outer)
