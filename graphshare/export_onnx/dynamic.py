@@ -72,9 +72,8 @@ class _Generalization:
         self.first = variants[0].graph
         self.constants = [{node.name: tensor for node, tensor in _list_constants(v.graph)} for v in variants]
         self.scope = ValueScope()
-        self.added: dict[str, Node] = {}
         places = {symbol.name: symbol.places[0] for symbol in symbols}
-        self.computed = SizeNodes(self.scope, places, self._take, self._add_constant)
+        self.computed = _ExportedSizes(self.scope, places, len(self.first.nodes))
         self.faults: list[Fault] = []
 
     def graph(self) -> Graph:
@@ -88,7 +87,9 @@ class _Generalization:
             raise RefusedError(self.faults)
         needed = set(post_order((*self.computed.nodes, *operators)))
         kept = [node for node in initializers if node in needed]
-        nodes, heads = declare_outputs((*inputs, *kept, *self.added.values(), *self.computed.nodes, *operators), outputs)
+        nodes, heads = declare_outputs(
+            (*inputs, *kept, *self.computed.added.values(), *self.computed.nodes, *operators), outputs
+        )
         return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
 
     def _body(self, row: Sequence[Graph], captured: Sequence[Mapping[Node, str]]) -> Graph:
@@ -145,7 +146,7 @@ class _Generalization:
             return names[0]
         grows = np.any([*law.factors.values()], axis=0)
         if node.op == "Reshape" and grows.sum() == 1 and 0 not in law.at(self.variants[0].sizes):
-            return self._add_constant(f"{_label(node)}/shape", np.where(grows, -1, law.rest).tolist())
+            return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, law.rest).tolist())
         return self._compute(node, law)
 
     def _find_law(self, arrays: Sequence[Array]) -> Law | None:
@@ -171,19 +172,6 @@ class _Generalization:
         factors = {name: factor.tolist() for name, factor in law.factors.items()}
         return self.computed.compute(_label(node), law.rest.tolist(), factors)
 
-    def _take(self, name: str) -> str:
-        taken = sum(1 for node in self.computed.nodes if node.name.partition("#")[0] == name)
-        return f"{name}#{taken}" if taken else name
-
-    def _add_constant(self, name: str, values: Sequence[int]) -> str:
-        unique, number = name, 0
-        while unique in self.added:
-            number += 1
-            unique = f"{name}#{number}"
-        node = make_initializer(unique, make_row(values), len(self.first.nodes) + len(self.added))
-        self.added[unique] = self.scope.define(node)
-        return unique
-
     def _type(self, name: str, row: Sequence[TensorType]) -> tuple[str, str, Dimensions]:
         """Return the name, dtype and shape of an input or output: sizes are numbers, or texts where they depend on symbols.
 
@@ -202,6 +190,28 @@ class _Generalization:
     def _refuse(self, node: Node, reason: str) -> None:
         hint = "leave this size fixed, or export up to an output before it"
         self.faults.append(Fault(f"{node.op} {reason}", node=_label(node), hint=hint))
+
+
+class _ExportedSizes(SizeNodes):
+    """Rows of sizes whose constants are initializers, ``added`` by name, after ``count`` nodes."""
+
+    def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int) -> None:
+        super().__init__(scope, places, self._number)
+        self.added: dict[str, Node] = {}
+        self._count = count
+
+    def add_constant(self, name: str, values: Sequence[int], dtype: str = "int64") -> str:
+        unique, number = name, 0
+        while unique in self.added:
+            number += 1
+            unique = f"{name}#{number}"
+        node = make_initializer(unique, make_row(values, dtype), self._count + len(self.added))
+        self.added[unique] = self.scope.define(node)
+        return unique
+
+    def _number(self, name: str) -> str:
+        taken = sum(1 for node in self.nodes if node.name.partition("#")[0] == name)
+        return f"{name}#{taken}" if taken else name
 
 
 def _describe(law: Law) -> int | str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from graphshare.formats.onnx.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free, join, list_names, regroup
-from graphshare.ops.batch_axis import UNKNOWN
 
 Outputs = Sequence["Axes | None"]
 Rule = Callable[[Call], Outputs]
@@ -25,10 +24,13 @@ def find_axes(call: Call) -> Outputs:
         raise SizeRefusal("has a body, into which free sizes are not followed")
     rule = None if node.details.domain else _RULES.get(node.op)
     if is_plain and node.op not in _SIZED:
-        return [tuple(map(fix, call.shape(place))) for place, name in enumerate(node.details.outputs) if name]
+        return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
     if rule is None:
-        raise SizeRefusal(UNKNOWN)
-    outputs = rule(call)
+        raise SizeRefusal
+    try:
+        outputs = rule(call)
+    except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
+        raise SizeRefusal("has operands or attributes that do not fit each other") from None
     for axes in outputs:
         if axes is not None and sum(call.table.has_batch([axis]) for axis in axes) > 1:
             raise SizeRefusal("relates samples to each other")
@@ -50,8 +52,8 @@ def _along(find: Callable[[Call], Iterable[int]]) -> Rule:
         call.refuse_batch([data[axis] for axis in find(call) if axis < len(data)], "works along the samples")
         if any(axes is not None and any(map(is_free, axes)) for axes in call.axes[1:]):
             raise SizeRefusal("has a parameter that depends on free sizes")
-        shapes = [call.shape(place) for place, name in enumerate(call.node.details.outputs) if name]
-        return [tuple(map(call.table.derive, data, shape)) if len(shape) == len(data) else () for shape in shapes]
+        derive = call.table.derive
+        return [None if shape is None else tuple(map(derive, data, shape)) for shape in call.list_shapes()]
 
     return rule
 
@@ -128,7 +130,7 @@ def _sum_by_letters(call: Call) -> Outputs:
     left, _, result = call.node.attrs.get("equation", "").replace(" ", "").partition("->")
     terms = [(call.known(place), term) for place, term in enumerate(left.split(","))]
     if not result or any(len(axes) != len(term) for axes, term in terms):
-        raise SizeRefusal(UNKNOWN)
+        raise SizeRefusal
     return [_sum_products(call, terms, result)]
 
 

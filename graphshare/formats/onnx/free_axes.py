@@ -6,6 +6,7 @@ anew, so that what belongs to a sample stays where it can be found.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 
@@ -20,7 +21,7 @@ Axes = tuple[Axis, ...]
 
 
 class SizeRefusal(Exception):
-    """An operator that sizes cannot be free for; its text is the end of a sentence about the operator."""
+    """An operator that sizes cannot be free for; its text is the end of a sentence, or empty where no rule is known."""
 
 
 def is_free(axis: Axis) -> bool:
@@ -62,6 +63,7 @@ class SizeTable:
 
     def __init__(self, numbers: Mapping[str, int], batches: Collection[str], before: Collection[str]) -> None:
         self.numbers, self.batches, self._before = dict(numbers), frozenset(batches), set(before)
+        self._derived: dict[tuple[Axis, int], str] = {}
 
     def count(self, axis: Axis) -> int:
         """Return the size of an axis in the file."""
@@ -81,7 +83,7 @@ class SizeTable:
             return axis if self.count(axis) == size else fix(size)
         if self.has_batch([axis]):
             raise SizeRefusal("changes the number of samples")
-        name = f"{'*'.join(map(str, axis))} to {size}"
+        name = self._derived.setdefault((axis, size), f"size {len(self.numbers)}")
         self.numbers[name] = size
         if not self.is_new(axis):
             self._before.add(name)
@@ -141,12 +143,16 @@ class Call(msgspec.Struct, eq=False):
         """Return whether there is an operand."""
         return place < len(self.axes) and list_operands(self.node)[place] is not None
 
-    def shape(self, place: int = 0) -> Sequence[int]:
-        """Return the shape of an output in the file. Raises SizeRefusal where it is not known."""
-        shape = self.shapes[place]
-        if shape is None:
+    def list_shapes(self) -> list[Sequence[int] | None]:
+        """Return the shapes of outputs in the file, None of one that is left out. Raises SizeRefusal where one is not known."""
+        pairs = list(zip(self.node.details.outputs, self.shapes, strict=True))
+        if any(name and shape is None for name, shape in pairs):
             raise SizeRefusal("has an output whose shape is not known")
-        return shape
+        return [shape if name else None for name, shape in pairs]
+
+    def shape(self) -> Sequence[int]:
+        """Return the shape of the first output in the file. Raises SizeRefusal where it is not known."""
+        return self.list_shapes()[0] or ()
 
     def integer(self, name: str, default: int = 0) -> int:
         """Return an attribute."""
@@ -206,7 +212,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis before it, or to the one
     behind it if that is a part of an axis: heads that are split off belong to a sample.
     """
-    factors = [factor for axis in data for factor in axis]
+    factors = deque(factor for axis in data for factor in axis)
     target: list[Axis] = []
     for number, size in enumerate(shape):
         taken: list[int | str] = []
@@ -225,7 +231,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
                 break
             if not count or rest % count:
                 raise SizeRefusal("splits an axis whose size is free")
-            taken.append(factors.pop(0))
+            taken.append(factors.popleft())
             rest //= count
         if rest != 1:
             raise SizeRefusal("splits an axis whose size is free")
