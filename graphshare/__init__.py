@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphshare.api.pool import pool as pool
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
+    from graphshare.api.unfix import unfix as unfix
     from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
     from graphshare.checkpoint.load import load as load
@@ -86,6 +87,7 @@ _NAMES = {
     "api.params": "convert diff_params list_params measure_params show_params",
     "api.pool": "pool",
     "api.share": "detect share",
+    "api.unfix": "unfix",
     "api.upgrade": "format upgrade",
     "checkpoint.load": "load",
     "checkpoint.model": "Checkpoint",

@@ -7,13 +7,16 @@ parts of the axis are equal parts of the batch. An operator that mixes samples, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from graphshare.ir.graph import Node
 from graphshare.ops.batch_axis import At, Mixes, Outcome, Use, default_rule
 from graphshare.ops.registry import find_batch_rule, signature_of, total_outputs
+
+Place = TypeVar("Place")
 
 
 class Coupling(msgspec.Struct, frozen=True, eq=False):
@@ -22,6 +25,10 @@ class Coupling(msgspec.Struct, frozen=True, eq=False):
     node: Node
     why: str
     only_training: bool = False
+
+
+Placed = tuple[Sequence[Place | None], Coupling | None]
+"""Where each output of an operator has the samples, and the coupling where it mixes them."""
 
 
 def follow_batch(
@@ -33,24 +40,40 @@ def follow_batch(
     where it is known. After an operator that mixes samples the batch axis is assumed to be 0, so that one coupling is not
     reported for everything that follows.
     """
-    found: dict[tuple[Node, int], At] = {(node, 0): At(axis, rank or _declared_rank(node)) for node, axis in inputs.items()}
-    couplings = []
-    for node in nodes:
-        if node.is_variable:
-            continue
-        inputs_at = [found.get((entry.node, entry.index)) for entry in node.inputs]
-        if not any(at is not None for at in inputs_at):
-            continue
+    found = {(node, 0): At(axis, rank or _declared_rank(node)) for node, axis in inputs.items()}
+
+    def place(node: Node, inputs_at: Sequence[At | None]) -> Placed[At]:
         outcome = _placed(_outcome(node, inputs_at))
         if isinstance(outcome, str):
-            couplings.append(Coupling(node, outcome))
-            outcome = At(0)
-        elif isinstance(outcome, Mixes):
-            couplings.append(Coupling(node, outcome.why, outcome.only_training))
+            return [At(0)] * (total_outputs(node) or 1), Coupling(node, outcome)
+        coupling = None
+        if isinstance(outcome, Mixes):
+            coupling = Coupling(node, outcome.why, outcome.only_training)
             outcome = outcome.places
-        places = outcome if isinstance(outcome, list) else [outcome] * (total_outputs(node) or 1)
+        return outcome if isinstance(outcome, list) else [outcome] * (total_outputs(node) or 1), coupling
+
+    return found, follow(nodes, found, place)
+
+
+def follow(
+    nodes: Sequence[Node],
+    found: dict[tuple[Node, int], Place],
+    find_places: Callable[[Node, Sequence[Place | None]], Placed[Place]],
+) -> list[Coupling]:
+    """Add to ``found``, which has the places of inputs, those of all outputs that depend on them; return what mixes samples.
+
+    ``find_places`` returns them for a node with those of its inputs, and the coupling where it mixes samples.
+    """
+    couplings = []
+    for node in nodes:
+        inputs_at = [found.get((entry.node, entry.index)) for entry in node.inputs]
+        if node.is_variable or not any(at is not None for at in inputs_at):
+            continue
+        places, coupling = find_places(node, inputs_at)
+        if coupling is not None:
+            couplings.append(coupling)
         found.update({(node, index): at for index, at in enumerate(places) if at is not None})
-    return found, couplings
+    return couplings
 
 
 def _declared_rank(node: Node) -> int | None:

@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.branches import spread_inputs
+from graphshare.analysis.free_sizes import DynamicShapes, choose_symbols
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.onnx_translation import (
-    DynamicShapes,
     Instance,
     Request,
     batch_symbol,
     list_parameters,
-    list_symbols,
     translate_instance,
     translate_sizes,
 )
@@ -253,11 +252,7 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
 def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicShapes, dynamic_batch: bool) -> list[Instance]:
     """Return the translation at the sizes that are given, with free sizes where they are wanted, then one at other sizes."""
     instance = translate_instance(request, shapes)
-    symbols = list_symbols(dynamic, instance)
-    if dynamic_batch:
-        if symbols:
-            raise UsageError(Fault("`dynamic_batch` and `dynamic` are two ways to say it", hint="name the batch in `dynamic`"))
-        symbols = [batch_symbol(instance)]
+    symbols = choose_symbols(dynamic, dynamic_batch, instance.input_shapes(), lambda: batch_symbol(instance))
     return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.batch_axis import follow_batch
+from graphshare.analysis.free_sizes import BATCH, Symbol, join_places, list_trials
 from graphshare.analysis.roles import Kind, Role
 from graphshare.checkpoint.load import Shape
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import MEMORY
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.prepare.shape_report import StaticPart, infer_part
-from graphshare.export_onnx.dynamic import Symbol, Variant, generalize
+from graphshare.export_onnx.dynamic import Variant, generalize
 from graphshare.export_onnx.translate import Translated
 from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.tensors import dtype_name
@@ -25,13 +26,8 @@ from graphshare.ir.graph import Node
 from graphshare.ir.onnx import Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
-from graphshare.text.format import format_count
-from graphshare.text.names import did_you_mean
 
-BATCH = "batch"
-_BATCHES = (2, 3, 5)  # never 1, which broadcasting and squeezing treat in their own way
-_STEPS = (64, 192, 33)  # added to other sizes: networks that halve them take these; the last is odd
-DynamicShapes = Mapping[str, Sequence["int | str | None"]]
+_BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
@@ -64,7 +60,7 @@ class Instance(msgspec.Struct, frozen=True, eq=False):
         """Return the shapes of the inputs in which symbols have these sizes."""
         shapes = {name: list(shape) for name, shape in self.input_shapes().items()}
         for symbol in symbols:
-            for name, axis in ((symbol.input, symbol.axis), *symbol.others):
+            for name, axis in symbol.places:
                 shapes[name][axis] = sizes[symbol.name]
         return {name: tuple(shape) for name, shape in shapes.items()}
 
@@ -149,21 +145,17 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
         RefusedError: something depends on the sizes in a way that the model cannot compute; the nodes are named.
     """
     given = instance.input_shapes()
-    base = {s.name: _BATCHES[0] if s.axis == 0 else given[s.input][s.axis] for s in symbols}
+    base = {s.name: _BATCH if s.axis == 0 else given[s.input][s.axis] for s in symbols}
     first = translate_instance(request, instance.shapes(symbols, base))
-    sizes = [base]
-    for symbol in symbols:
-        sizes.append({**base, symbol.name: _other(symbol, base, 0)})
-    sizes.append({symbol.name: _other(symbol, base, 1) for symbol in symbols})
+    *sizes, odd = list_trials(symbols, base)
     variants = [Variant(first.translated.graph, base)]
-    for chosen in sizes[1:]:
+    for chosen in sizes:
         try:
             other = translate_instance(request, instance.shapes(symbols, chosen))
         except RefusedError as error:
             at = ", ".join(f"{name} {size}" for name, size in chosen.items())
             raise RefusedError([msgspec.structs.replace(f, message=f"with {at}: {f.message}") for f in error.faults]) from error
         variants.append(Variant(other.translated.graph, chosen))
-    odd = {symbol.name: _other(symbol, base, 2) for symbol in symbols}
     try:
         other = translate_instance(request, instance.shapes(symbols, odd))
         variants.append(Variant(other.translated.graph, odd))
@@ -172,12 +164,6 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
     graph = generalize(variants, symbols)
     translated = msgspec.structs.replace(instance.translated, graph=graph)
     return msgspec.structs.replace(instance, translated=translated), first
-
-
-def _other(symbol: Symbol, base: Mapping[str, int], number: int) -> int:
-    if symbol.axis == 0:
-        return (_BATCHES[1], _BATCHES[2], _BATCHES[2] + 2)[number]
-    return base[symbol.name] + _STEPS[number]
 
 
 def batch_symbol(instance: Instance) -> Symbol:
@@ -206,31 +192,4 @@ def batch_symbol(instance: Instance) -> Symbol:
         raise RefusedError(faults)
     if not axes:
         raise RefusedError(Fault("has no input that could have a batch", hint="leave `dynamic_batch` out"))
-    first, *others = ((instance.translated.names[node, 0], axis) for node, axis in axes.items())
-    return Symbol(BATCH, first[0], first[1], tuple(others))
-
-
-def list_symbols(dynamic: DynamicShapes, instance: Instance) -> list[Symbol]:
-    """Return the sizes that ``dynamic`` names, each with all its places.
-
-    Raises:
-        UsageError: an input is not there or has another number of axes, or a size contradicts the shape; all are listed.
-    """
-    inputs = instance.input_shapes()
-    places: dict[str, list[tuple[str, int]]] = {}
-    faults = []
-    for name, shape in dynamic.items():
-        if name not in inputs:
-            faults.append(Fault(f"`dynamic` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
-        elif len(shape) != len(inputs[name]):
-            message = f"`dynamic` gives {name!r} {format_count(len(shape), 'axis')}, and it has {len(inputs[name])}"
-            faults.append(Fault(message, hint="name each of its axes, or give its size"))
-        else:
-            for axis, size in enumerate(shape):
-                if isinstance(size, str):
-                    places.setdefault(size, []).append((name, axis))
-                elif size is not None and size != inputs[name][axis]:
-                    faults.append(Fault(f"`dynamic` gives axis {axis} of {name!r} {size}, and its shape {inputs[name][axis]}"))
-    if faults:
-        raise UsageError(faults)
-    return [Symbol(size, *found[0], tuple(found[1:])) for size, found in places.items()]
+    return join_places(BATCH, {instance.translated.names[node, 0]: axis for node, axis in axes.items()})

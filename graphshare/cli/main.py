@@ -41,6 +41,7 @@ COMMANDS = {
     "pool": "Put the weights of many ONNX models into one file, each once.",
     "fold": "Work BatchNorm into the weights before it, for inference.",
     "export": "Write a model as ONNX, tied weights stay tied, and prove it.",
+    "unfix": "Leave sizes that an ONNX file fixes to its caller, proved.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
     "format": "Lay the file out anew, or check its layout.",
     "inspect": "Sum up inputs, outputs, parameters, costs and layers.",

@@ -96,6 +96,14 @@ shapes = _option(
     callback=lambda context, option, texts: parse_shapes(texts),
     help="Shape of a variable or pattern; ? is a size to be found.",
 )
+dynamic_batch = _option("--dynamic-batch", is_flag=True, help="Leave the batch to the caller of the model.")
+dynamic = _option(
+    "--dynamic",
+    metavar="NAME=n,3,h,w",
+    multiple=True,
+    callback=lambda context, option, texts: parse_dynamic(texts),
+    help="Leave sizes that have a name to the caller of the model.",
+)
 max_memory = _option(
     "--max-memory",
     metavar="SIZE",

@@ -12,15 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from graphshare.analysis.free_sizes import Symbol
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.compose import (
     ValueScope,
     declare_outputs,
     make_initializer,
     make_input,
-    make_operator,
 )
 from graphshare.formats.onnx.messages import Dimensions
+from graphshare.formats.onnx.size_nodes import SizeNodes, make_row
 from graphshare.formats.onnx.stored import find_stored, outputs_of
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
@@ -30,15 +31,6 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 
 _SIZE = "int64"
-
-
-class Symbol(msgspec.Struct, frozen=True):
-    """A size by name: axis ``axis`` of the input ``input`` has it, and ``others`` as (input, axis)."""
-
-    name: str
-    input: str
-    axis: int
-    others: tuple[tuple[str, int], ...] = ()
 
 
 class Variant(msgspec.Struct, frozen=True, eq=False):
@@ -80,9 +72,8 @@ class _Generalization:
         self.first = variants[0].graph
         self.constants = [{node.name: tensor for node, tensor in _list_constants(v.graph)} for v in variants]
         self.scope = ValueScope()
-        self.added: dict[str, Node] = {}
-        self.computed: list[Node] = []
-        self.sizes: dict[str, str] = {}
+        places = {symbol.name: symbol.places[0] for symbol in symbols}
+        self.computed = _ExportedSizes(self.scope, places, len(self.first.nodes))
         self.faults: list[Fault] = []
 
     def graph(self) -> Graph:
@@ -94,9 +85,11 @@ class _Generalization:
         outputs = self._outputs(row, self.scope)
         if self.faults:
             raise RefusedError(self.faults)
-        needed = set(post_order(node for node in (*self.computed, *operators)))
+        needed = set(post_order((*self.computed.nodes, *operators)))
         kept = [node for node in initializers if node in needed]
-        nodes, heads = declare_outputs((*inputs, *kept, *self.added.values(), *self.computed, *operators), outputs)
+        nodes, heads = declare_outputs(
+            (*inputs, *kept, *self.computed.added.values(), *self.computed.nodes, *operators), outputs
+        )
         return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
 
     def _body(self, row: Sequence[Graph], captured: Sequence[Mapping[Node, str]]) -> Graph:
@@ -153,7 +146,7 @@ class _Generalization:
             return names[0]
         grows = np.any([*law.factors.values()], axis=0)
         if node.op == "Reshape" and grows.sum() == 1 and 0 not in law.at(self.variants[0].sizes):
-            return self._add_constant(f"{_label(node)}/shape", np.where(grows, -1, law.rest))
+            return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, law.rest).tolist())
         return self._compute(node, law)
 
     def _find_law(self, arrays: Sequence[Array]) -> Law | None:
@@ -176,38 +169,8 @@ class _Generalization:
 
     def _compute(self, node: Node, law: Law) -> str:
         """Emit what computes a row of integers from the sizes, and return its name."""
-        total = self._add_constant(f"{_label(node)}/fixed", law.rest)
-        for name, factor in law.factors.items():
-            if np.any(factor):
-                product = f"{_label(node)}/{name}"
-                factors = self._add_constant(f"{product}/factor", factor)
-                product = self._emit("Mul", (self._size(name), factors), product)
-                total = self._emit("Add", (total, product), f"{product}/sum")
-        return total
-
-    def _size(self, name: str) -> str:
-        """Return the value that holds the size of a symbol, as a row of one integer."""
-        if name not in self.sizes:
-            symbol = next(symbol for symbol in self.symbols if symbol.name == name)
-            shape = self._emit("Shape", (symbol.input,), f"{symbol.input}/shape")
-            axis = self._add_constant(f"{symbol.input}/axis of {name}", np.array([symbol.axis]))
-            self.sizes[name] = self._emit("Gather", (shape, axis), f"{symbol.input}/{name}")
-        return self.sizes[name]
-
-    def _emit(self, op_type: str, inputs: tuple[str, ...], name: str) -> str:
-        taken = sum(1 for node in self.computed if node.name.partition("#")[0] == name)
-        name = f"{name}#{taken}" if taken else name
-        self.computed.append(self.scope.connect(make_operator(op_type, (name,), label=name), inputs))
-        return name
-
-    def _add_constant(self, name: str, values: Array) -> str:
-        unique, number = name, 0
-        while unique in self.added:
-            number += 1
-            unique = f"{name}#{number}"
-        tensor = Tensor(_SIZE, values.shape, np.ascontiguousarray(values, "<i8").tobytes())
-        self.added[unique] = self.scope.define(make_initializer(unique, tensor, len(self.first.nodes) + len(self.added)))
-        return unique
+        factors = {name: factor.tolist() for name, factor in law.factors.items()}
+        return self.computed.compute(_label(node), law.rest.tolist(), factors)
 
     def _type(self, name: str, row: Sequence[TensorType]) -> tuple[str, str, Dimensions]:
         """Return the name, dtype and shape of an input or output: sizes are numbers, or texts where they depend on symbols.
@@ -227,6 +190,28 @@ class _Generalization:
     def _refuse(self, node: Node, reason: str) -> None:
         hint = "leave this size fixed, or export up to an output before it"
         self.faults.append(Fault(f"{node.op} {reason}", node=_label(node), hint=hint))
+
+
+class _ExportedSizes(SizeNodes):
+    """Rows of sizes whose constants are initializers, ``added`` by name, after ``count`` nodes."""
+
+    def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int) -> None:
+        super().__init__(scope, places, self._number)
+        self.added: dict[str, Node] = {}
+        self._count = count
+
+    def add_constant(self, name: str, values: Sequence[int], dtype: str = "int64") -> str:
+        unique, number = name, 0
+        while unique in self.added:
+            number += 1
+            unique = f"{name}#{number}"
+        node = make_initializer(unique, make_row(values, dtype), self._count + len(self.added))
+        self.added[unique] = self.scope.define(node)
+        return unique
+
+    def _number(self, name: str) -> str:
+        taken = sum(1 for node in self.nodes if node.name.partition("#")[0] == name)
+        return f"{name}#{taken}" if taken else name
 
 
 def _describe(law: Law) -> int | str:

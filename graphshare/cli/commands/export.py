@@ -59,14 +59,8 @@ EXAMPLES = {
     default="embed",
     help="In the file, in one file beside it, or left in their own file [embed].",
 )
-@click.option("--dynamic-batch", is_flag=True, help="Leave the batch to the caller of the model.")
-@click.option(
-    "--dynamic",
-    metavar="NAME=n,3,h,w",
-    multiple=True,
-    callback=lambda context, option, texts: options.parse_dynamic(texts),
-    help="Leave sizes that have a name to the caller of the model.",
-)
+@options.dynamic_batch
+@options.dynamic
 @click.option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
 @click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Write it without check and proof.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")

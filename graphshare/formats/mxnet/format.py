@@ -33,6 +33,7 @@ class MxnetFormat(ModelFormat):
         Capability.FOLD_PROOF: "`graphshare verify FOLDED --against MODEL --values-only` proves it, with `shapes`",
         Capability.SWITCH: "`graphshare export` writes it as ONNX",
         Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
+        Capability.UNFIX: "its file fixes none; `graphshare export --dynamic-batch` leaves the batch open in ONNX",
         Capability.POOL: "`graphshare export` writes it as ONNX; `graphshare group` puts models on one parameter file",
     }
 

@@ -41,7 +41,7 @@ from graphshare.formats.onnx.stored import (
     source_of,
 )
 from graphshare.formats.onnx.tensors import locate_tensor
-from graphshare.formats.onnx.types import TensorType, is_complete
+from graphshare.formats.onnx.types import TensorType, is_complete, read_type
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
@@ -304,6 +304,30 @@ def open_input(node: Node, types: Sequence[StaticType | None]) -> Node:
         return node
     data = _encode_common_type(types)
     return replace_stored(node, input=find_stored(make_typed_input(node.name, data).details).input) if data else node
+
+
+def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
+    """Return a node of which the file states other shapes, by the index of the output, where it states one.
+
+    A size of which nothing is known stays as it is unless it is a number.
+    """
+    stored = find_stored(node.details)
+
+    def restate(message: NamedMessage, index: int) -> NamedMessage:
+        stated = read_type(message)
+        if stated is None or stated.shape is None:
+            return message
+        pairs = zip(stated.shape, shapes[index], strict=False)
+        kept = [old if new is None and isinstance(old, str) else new for old, new in pairs]
+        sizes = kept if len(stated.shape) == len(shapes[index]) else shapes[index]
+        return _declare(message.name, describe_type(stated.dtype, sizes))
+
+    def restate_all(messages: Mapping[int, NamedMessage]) -> Mapping[int, NamedMessage]:
+        return {index: restate(message, index) if index in shapes else message for index, message in messages.items()}
+
+    own = None if stored.input is None or 0 not in shapes else restate(stored.input, 0)
+    values = replace(stored.values, infos=restate_all(stored.values.infos), results=restate_all(stored.values.results))
+    return replace_stored(node, values=values, input=own or stored.input)
 
 
 def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphshare.analysis.free_sizes import Symbol
 from graphshare.errors import RefusedError
-from graphshare.export_onnx.dynamic import Symbol, Variant, generalize
+from graphshare.export_onnx.dynamic import Variant, generalize
 from graphshare.formats.onnx.stored import find_stored, outputs_of
 from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.ir.graph import Graph

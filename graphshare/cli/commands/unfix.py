@@ -1,0 +1,77 @@
+"""``graphshare unfix``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from graphshare.api.unfix import Unfixing, unfix
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.cli import options
+from graphshare.cli.command import Command
+from graphshare.cli.console import say
+from graphshare.cli.output import format_name_list, say_written, write_result
+from graphshare.text.format import escape_control, format_count
+
+EXAMPLES = {
+    "unfix": [
+        ("a batch of any size", "graphshare unfix model.onnx --dynamic-batch -o batched.onnx"),
+        ("pictures of any size too", "graphshare unfix model.onnx --dynamic data=n,3,h,w -o free.onnx"),
+    ],
+}
+
+
+@click.command("unfix", cls=Command)
+@options.rewriting
+@options.dynamic_batch
+@options.dynamic
+@click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Free the sizes without a proof.")
+@click.option(
+    "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
+)
+@options.max_memory
+@options.time_limit
+def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
+    """Leave sizes that an ONNX file fixes to its caller, proved.
+
+    Many files fix the batch at 1, or the size of a picture. --dynamic-batch frees the batch of all inputs, --dynamic the sizes
+    that have a name. What states such a size elsewhere follows: the targets of reshapes, initial states of RNNs, constants that
+    are joined with samples, the sizes of Resize, types of values. All else keeps its bytes.
+
+    An operator that mixes the samples of a batch, or that takes a fixed size where there would be a free one, is named, and
+    nothing is written. Shapes inside are what the file states, or what ONNX infers: `pip install onnx`.
+
+    The result is proved in onnxruntime on drawn inputs. At the sizes of the file it is equal bit for bit. Batches of other
+    sizes are compared sample by sample with the original, up to --tolerance (1e-4 of the largest number, of float16 1e-2),
+    and a sample must not move when others change. With other free sizes it is computed at several of them.
+    """
+    result = unfix(source, **settings)
+    outputs = write_result(result, output, report={"unfixing": result.report})
+    if outputs is not None:
+        _say_unfixed(result.report)
+        say_written(outputs)
+
+
+def _say_unfixed(report: Unfixing) -> None:
+    """Print the shapes of inputs and outputs, what follows, and the proof."""
+    for what, values in (("input", report.inputs), ("output", report.outputs)):
+        for name, shape in values.items():
+            sizes = "x".join("?" if size is None else str(size) for size in shape)
+            say(f"{what} {escape_control(name)} {escape_control(sizes) or 'scalar'}")
+    if report.changed:
+        say(f"follow: {format_name_list(list(report.changed))}")
+    if report.proof is None:
+        say("NOT PROVED: it was not compared with the original")
+        return
+    proof = report.proof
+    text = f"proved: {format_count(proof.outputs, 'output')} equal bit for bit at the sizes of the file"
+    if not proof.optimized:
+        text += " (without optimizations)"
+    if proof.batches:
+        sizes = ", ".join(map(str, proof.batches))
+        text += f", samples of batches of {sizes} by themselves, {proof.of_largest:.3g} of the largest value apart"
+    for each in proof.sizes:
+        text += "; computed at " + ", ".join(f"{name} {size}" for name, size in each.items())
+    say(text)

@@ -1,0 +1,345 @@
+"""What ONNX's operators do with free sizes: on which axes of outputs they are, and which operands must follow them.
+
+An operator that mixes samples is refused, and so is one that takes a fixed size where there is a free one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from graphshare.formats.onnx.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free, join, list_names, regroup
+
+Outputs = Sequence["Axes | None"]
+Rule = Callable[[Call], Outputs]
+_LARGEST = {"int64": 2**63 - 1, "int32": 2**31 - 1}
+
+
+def find_axes(call: Call) -> Outputs:
+    """Return the axes of the outputs of an operator, and note its edits. Raises SizeRefusal."""
+    node = call.node
+    is_plain = all(axes is None or not any(map(is_free, axes)) for axes in call.axes)
+    if node.subgraphs:
+        if node.op == "If":
+            call.refuse_batch(call.data, "has a condition that depends on the samples")
+        raise SizeRefusal("has a body, into which free sizes are not followed")
+    rule = None if node.details.domain else _RULES.get(node.op)
+    if is_plain and node.op not in _SIZED:
+        return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
+    if rule is None:
+        raise SizeRefusal
+    try:
+        outputs = rule(call)
+    except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
+        raise SizeRefusal("has operands or attributes that do not fit each other") from None
+    for axes in outputs:
+        if axes is not None and sum(call.table.has_batch([axis]) for axis in axes) > 1:
+            raise SizeRefusal("relates samples to each other")
+    return outputs
+
+
+def _broadcast(call: Call) -> Outputs:
+    known = [call.known(place) for place in range(len(call.axes)) if call.has(place)]
+    rank = max(map(len, known))
+    rows = [((),) * (rank - len(axes)) + axes for axes in known]
+    return [tuple(map(call.table.merge, zip(*rows, strict=True)))] * len(call.shapes)
+
+
+def _along(find: Callable[[Call], Iterable[int]]) -> Rule:
+    """Return the rule of an operator that works along some axes of its data and keeps the places of all."""
+
+    def rule(call: Call) -> Outputs:
+        data = call.data
+        call.refuse_batch([data[axis] for axis in find(call) if axis < len(data)], "works along the samples")
+        if any(axes is not None and any(map(is_free, axes)) for axes in call.axes[1:]):
+            raise SizeRefusal("has a parameter that depends on free sizes")
+        derive = call.table.derive
+        return [None if shape is None else tuple(map(derive, data, shape)) for shape in call.list_shapes()]
+
+    return rule
+
+
+def _no_axis(call: Call) -> Iterable[int]:
+    return ()
+
+
+def _inner_axes(call: Call) -> Iterable[int]:
+    return range(1, len(call.data))
+
+
+def _one_axis(default: int) -> Callable[[Call], Iterable[int]]:
+    return lambda call: (call.axis(default),)
+
+
+def _softmax_axes(call: Call) -> Iterable[int]:
+    return (call.axis(-1),) if call.version >= 13 else range(call.axis(1), len(call.data))
+
+
+def _normalize(call: Call) -> Outputs:
+    if call.integer("training_mode") or (call.version < 7 and not call.integer("is_test")):
+        call.refuse_batch(call.data, "takes its statistics from the samples of a batch")
+    return _along(_inner_axes)(call)
+
+
+def _quantize(call: Call) -> Outputs:
+    call.refuse_batch(call.data, "takes its scale from all samples of a batch")
+    return [call.data, (), ()]
+
+
+def _reduce(call: Call) -> Outputs:
+    data = call.data
+    given: Iterable[int] | None = [call.axis()] if call.node.op.startswith("Arg") else call.integers("axes", 1)
+    if call.node.op.startswith("Global"):
+        given = range(2, len(data))
+    everything = () if call.integer("noop_with_empty_axes") else range(len(data))
+    reduced = {axis % len(data) for axis in given or everything}
+    call.refuse_batch([data[axis] for axis in reduced], "reduces the samples of a batch")
+    keeps = call.integer("keepdims", 1)
+    return [tuple([() if n in reduced else axis for n, axis in enumerate(data) if keeps or n not in reduced])]
+
+
+def _sum_products(call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], result: Iterable[object]) -> Axes:
+    """Return the axes of a sum of products, each axis by its letter; those without a letter in ``result`` are summed over."""
+    letters: dict[object, list[Axis]] = {}
+    for axes, term in terms:
+        for axis, letter in zip(axes, term, strict=True):
+            letters.setdefault(letter, []).append(axis)
+    kept = list(result)
+    for summed in (row for letter, row in letters.items() if letter not in kept):
+        call.refuse_batch(summed, "sums over the samples of a batch")
+        if len(set(map(is_free, summed))) > 1 and call.table.is_new(join(*summed)):
+            raise SizeRefusal(f"sums over a fixed size of {call.table.count(summed[0])}, and that is free")
+    return tuple(call.table.merge(letters[letter]) for letter in kept)
+
+
+def _multiply(call: Call) -> Outputs:
+    a, b = call.data, call.known(3 if call.node.op == "QLinearMatMul" else 1)
+    around = range(min(2 - len(a), 2 - len(b), 0), 0)
+    left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
+    right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
+    return [_sum_products(call, [(a, left), (b, right)], [*around, *left[-2:-1], *(right[-1:] if len(b) > 1 else ())])]
+
+
+def _multiply_matrices(call: Call) -> Outputs:
+    left, right = ("ki" if call.integer("transA") else "ik"), ("jk" if call.integer("transB") else "kj")
+    product = _sum_products(call, [(call.data, left), (call.known(1), right)], "ij")
+    added = ((), (), *call.known(2))[-2:] if call.has(2) else ((), ())
+    return [tuple(map(call.table.merge, zip(product, added, strict=True)))]
+
+
+def _sum_by_letters(call: Call) -> Outputs:
+    left, _, result = call.node.attrs.get("equation", "").replace(" ", "").partition("->")
+    terms = [(call.known(place), term) for place, term in enumerate(left.split(","))]
+    if not result or any(len(axes) != len(term) for axes, term in terms):
+        raise SizeRefusal
+    return [_sum_products(call, terms, result)]
+
+
+def _transpose(call: Call) -> Outputs:
+    return [tuple(call.data[axis] for axis in call.integers("perm") or reversed(range(len(call.data))))]
+
+
+def _flatten(call: Call) -> Outputs:
+    axis = call.integer("axis", 1)
+    return [(join(*call.data[:axis]), join(*call.data[axis:]))]
+
+
+def _squeeze(call: Call) -> Outputs:
+    given = call.integers("axes", 1)
+    is_one = [call.table.count(axis) == 1 for axis in call.data]
+    taken = [n for n, one in enumerate(is_one) if one] if given is None else [n % len(is_one) for n in given]
+    if any(is_free(call.data[axis]) for axis in taken):
+        raise SizeRefusal("takes an axis out whose size is free")
+    return [tuple(axis for number, axis in enumerate(call.data) if number not in taken)]
+
+
+def _unsqueeze(call: Call) -> Outputs:
+    rank = len(call.shape())
+    added, rest = {axis % rank for axis in call.integers("axes", 1) or ()}, iter(call.data)
+    if rank - len(added) != len(call.data):
+        raise SizeRefusal("has axes that are not stated")
+    return [tuple([() if number in added else next(rest) for number in range(rank)])]
+
+
+def _reshape(call: Call) -> Outputs:
+    data = call.data
+    target = regroup(call.table, data, call.shape())
+    row = call.rows[1] if call.has(1) else None
+    copies = not call.integer("allowzero")
+    kept = [copies and number < len(data) and axis == data[number] for number, axis in enumerate(target)]
+    if row is not None:
+        stated = zip(target, row, kept, strict=False)
+        if all(size in (axis, (-1,)) or (size == (0,) and keeps) for axis, size, keeps in stated):
+            return [target]
+    elif call.has(1) and call.depends[1] and not any(map(call.table.is_new, target)):
+        return [target]
+    if not call.has(1):
+        raise SizeRefusal("states its sizes as an attribute")
+    computed = [number for number, axis in enumerate(target) if is_free(axis) and not kept[number]]
+    inferred = max(computed, key=lambda number: len(list_names(target[number])), default=-1)
+    wanted = [(0,) if kept[number] and is_free(axis) else axis for number, axis in enumerate(target)]
+    call.edits[1] = Edit(tuple([(-1,) if number == inferred else axis for number, axis in enumerate(wanted)]))
+    return [target]
+
+
+def _expand(call: Call) -> Outputs:
+    row = call.rows[1]
+    sizes = row if row is not None else tuple(map(fix, call.shape()))
+    rank = max(len(call.data), len(sizes))
+    data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
+    count = call.table.count
+    fitted = [
+        () if is_free(axis) and not is_free(size) and count(size) == count(axis) else size
+        for axis, size in zip(data, wanted, strict=True)
+    ]
+    if row is not None and tuple(fitted[rank - len(row) :]) != row:
+        call.edits[1] = Edit(tuple(fitted))
+    return [tuple(map(call.table.merge, zip(data, fitted, strict=True)))]
+
+
+def _tile(call: Call) -> Outputs:
+    row = call.rows[1]
+    if row is None or len(row) != len(call.data):
+        raise SizeRefusal("has repeats that are not stated")
+    return [tuple(map(join, row, call.data))]
+
+
+def _fill(call: Call) -> Outputs:
+    row = call.rows[0]
+    if call.node.op == "Range":
+        row = call.rows[1] if (call.rows[0], call.rows[2]) == (((0,),), ((),)) else None
+    return [tuple(map(fix, call.shape())) if row is None else row]  # where it is not followed the proof tells
+
+
+def _concat(call: Call) -> Outputs:
+    axis = call.axis(1)
+    along = [call.known(place)[axis] for place in range(len(call.axes))]
+    call.refuse_batch(along, "joins values along the samples")
+    common = call.align(axis)
+    common[axis] = call.table.derive(max(along, key=lambda each: len(list_names(each))), call.shape()[axis])
+    return [tuple(common)]
+
+
+def _split(call: Call) -> Outputs:
+    axis = call.data[call.axis()]
+    call.refuse_batch([axis], "splits the samples")
+    if is_free(axis) and call.integers("split", 1) is not None:
+        raise SizeRefusal("splits an axis whose size is free into parts of fixed sizes")
+    return _along(_no_axis)(call)
+
+
+def _slice(call: Call) -> Outputs:
+    data = call.data
+    starts, ends = call.integers("starts", 1), call.integers("ends", 2)
+    axes = call.integers("axes", 3) or list(range(len(starts or ())))
+    steps = call.integers("steps", 4) or [1] * len(axes)
+    if starts is None or ends is None:
+        call.refuse_batch([data[axis] for axis in axes] or data, "has a start or end that is not stated")
+        return _along(_no_axis)(call)
+    moved = list(ends)
+    for number, (start, end, place, step) in enumerate(zip(starts, ends, axes, steps, strict=False)):
+        axis = data[place % len(data)]
+        if start or step != 1 or end < call.table.count(axis):
+            call.refuse_batch([axis], "takes some of the samples")
+        elif is_free(axis) and end < _LARGEST["int32"]:
+            moved[number] = _LARGEST[call.dtypes[2]] if call.has(2) else end
+            if not call.has(2):
+                raise SizeRefusal("states its sizes as an attribute")
+    if moved != ends:
+        call.edits[2] = Edit(tuple([(end,) for end in moved]), dtype=call.dtypes[2])
+    return _along(_no_axis)(call)
+
+
+def _gather(call: Call) -> Outputs:
+    axis = call.axis()
+    call.refuse_batch([call.data[axis]], "picks samples by number")
+    return [(*call.data[:axis], *call.known(1), *call.data[axis + 1 :])]
+
+
+def _gather_elements(call: Call) -> Outputs:
+    axis = call.axis()
+    call.refuse_batch([call.known(place)[axis] for place in range(len(call.axes))], "picks samples by number")
+    common = call.align(axis)
+    common[axis] = call.known(1 if call.node.op == "GatherElements" else 0)[axis]
+    return [tuple(common)]
+
+
+def _resize(call: Call) -> Outputs:
+    data = call.data
+    call.refuse_batch(data[1:], "works along the samples")
+    if not call.has(3) or call.depends[3]:
+        return _along(_no_axis)(call)
+    target = []
+    for axis, size in zip(data, call.shape(), strict=True):
+        times, rest = divmod(size, call.table.count(axis))
+        if is_free(axis) and rest:
+            raise SizeRefusal(f"has a fixed size of {size} on an axis whose size is free")
+        target.append(join(axis, fix(times)) if is_free(axis) else fix(size))
+    stated = [target[axis] for axis in call.integers("axes") or range(len(data))]
+    if any(map(is_free, stated)):
+        call.edits[3] = Edit(tuple(stated))
+    return [tuple(target)]
+
+
+def _shape(call: Call) -> Outputs:
+    call.row = call.data[call.integer("start") : call.integer("end", len(call.data))]
+    return [(fix(len(call.row)),)]
+
+
+def _recur(call: Call) -> Outputs:
+    """Return the axes of an RNN's outputs: sequence, direction, batch, hidden; by its layout the batch is the first."""
+    at = 0 if call.integer("layout") else 1
+    sequence, batch = call.data[1 - at], call.data[at]
+    call.refuse_batch([sequence, call.data[2]], "works along the samples")
+    direction, hidden = (call.known(2)[number] for number in (0, 2))
+    for place, number, rank in ((4, 0, 1), (5, at, 3), (6, at, 3)):
+        axes = call.known(place) if call.has(place) else ()
+        if axes and axes[number] != batch:
+            if axes[number] or call.table.has_batch(axes):
+                raise SizeRefusal("has other samples in its states than in its sequence")
+            call.edits[place] = Edit(tuple([batch if each == number else () for each in range(rank)]), expands=True)
+    state = (direction, batch, hidden) if at else (batch, direction, hidden)
+    return [(sequence, *state) if at else (batch, sequence, direction, hidden), state, state][: len(call.shapes)]
+
+
+_ELEMENTWISE = """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike
+Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf
+IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid
+Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor"""
+_WINDOWS = """AveragePool Conv ConvInteger ConvTranspose DepthToSpace GroupNormalization InstanceNormalization LRN LpPool
+MaxPool QLinearConv SpaceToDepth Upsample"""
+_REDUCTIONS = """ArgMax ArgMin GlobalAveragePool GlobalLpPool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
+ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"""
+_SIZED = frozenset(("ConstantOfShape", "Expand", "Range", "Shape", "Tile"))
+"""Operators that make free sizes of values without them."""
+_RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(_ELEMENTWISE.split(), _broadcast),
+    **dict.fromkeys(_WINDOWS.split(), _along(_inner_axes)),
+    **dict.fromkeys(_REDUCTIONS.split(), _reduce),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), _multiply),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recur),
+    **dict.fromkeys(("GatherElements", "ScatterElements"), _gather_elements),
+    **dict.fromkeys(("ConstantOfShape", "Range"), _fill),
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _along(_softmax_axes)),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _along(lambda call: range(call.axis(-1), len(call.data)))),
+    **dict.fromkeys(("LpNormalization", "TopK"), _along(_one_axis(-1))),
+    **dict.fromkeys(("DequantizeLinear", "Pad", "QuantizeLinear"), _along(_no_axis)),
+    "BatchNormalization": _normalize,
+    "Concat": _concat,
+    "CumSum": _along(lambda call: [axis % len(call.data) for axis in call.integers("", 1) or range(len(call.data))]),
+    "DynamicQuantizeLinear": _quantize,
+    "Einsum": _sum_by_letters,
+    "Expand": _expand,
+    "Flatten": _flatten,
+    "Gather": _gather,
+    "Gemm": _multiply_matrices,
+    "MeanVarianceNormalization": _along(lambda call: call.integers("axes") or (0, 2, 3)),
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Shape": _shape,
+    "Slice": _slice,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+}

@@ -1,0 +1,241 @@
+"""Axes of values in a model with free sizes, and operators as rules of these see them (:mod:`axis_rules`).
+
+An axis is a product, the outermost factor first: of numbers, and of the names of free sizes. A Reshape only groups the factors
+anew, so that what belongs to a sample stays where it can be found.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import prod
+
+import msgspec
+
+from graphshare.formats.onnx.integer_inputs import read_numbers
+from graphshare.ir.graph import Node
+from graphshare.ir.walk import list_operands
+
+Axis = tuple[int | str, ...]
+Axes = tuple[Axis, ...]
+
+
+class SizeRefusal(Exception):
+    """An operator that sizes cannot be free for; its text is the end of a sentence, or empty where no rule is known."""
+
+
+def is_free(axis: Axis) -> bool:
+    """Return whether a size is free."""
+    return any(isinstance(factor, str) for factor in axis)
+
+
+def fix(size: int) -> Axis:
+    """Return an axis of a fixed size."""
+    return () if size == 1 else (size,)
+
+
+def list_names(axis: Axis) -> list[str]:
+    """Return the free sizes in an axis."""
+    return [factor for factor in axis if isinstance(factor, str)]
+
+
+def multiply_numbers(axis: Axis) -> int:
+    """Return the product of the numbers in an axis."""
+    return prod(factor for factor in axis if isinstance(factor, int))
+
+
+def join(*axes: Axis) -> Axis:
+    """Return one axis for several, the outermost first."""
+    factors: list[int | str] = []
+    for factor in (factor for axis in axes for factor in axis):
+        if factors and isinstance(factor, int) and isinstance(last := factors[-1], int):
+            factors[-1] = last * factor
+        else:
+            factors.append(factor)
+    return tuple(factors)
+
+
+class SizeTable:
+    """The ``numbers`` of free sizes in the file, and which of them are batches; sizes that follow from others are added.
+
+    ``before`` are those that were free before: what the file does with them is right.
+    """
+
+    def __init__(self, numbers: Mapping[str, int], batches: Collection[str], before: Collection[str]) -> None:
+        self.numbers, self.batches, self._before = dict(numbers), frozenset(batches), set(before)
+        self._derived: dict[tuple[Axis, int], str] = {}
+
+    def count(self, axis: Axis) -> int:
+        """Return the size of an axis in the file."""
+        return prod(self.numbers[factor] if isinstance(factor, str) else factor for factor in axis)
+
+    def is_new(self, axis: Axis) -> bool:
+        """Return whether a size is free that the file fixes."""
+        return not self._before.issuperset(list_names(axis))
+
+    def has_batch(self, axes: Iterable[Axis]) -> bool:
+        """Return whether the samples of a batch are on one of the axes."""
+        return any(not self.batches.isdisjoint(axis) for axis in axes)
+
+    def derive(self, axis: Axis, size: int) -> Axis:
+        """Return what an operator makes of an axis that has ``size`` in the file then."""
+        if self.count(axis) == size or not is_free(axis):
+            return axis if self.count(axis) == size else fix(size)
+        if self.has_batch([axis]):
+            raise SizeRefusal("changes the number of samples")
+        name = self._derived.setdefault((axis, size), f"size {len(self.numbers)}")
+        self.numbers[name] = size
+        if not self.is_new(axis):
+            self._before.add(name)
+        return (name,)
+
+    def merge(self, row: Iterable[Axis]) -> Axis:
+        """Return the axis that several are broadcast to."""
+        axes = list(row)
+        free = list(filter(is_free, axes))
+        if len({self.has_batch([axis]) for axis in free}) > 1:
+            raise SizeRefusal("has the samples on different axes of its inputs")
+        for axis in axes if any(map(self.is_new, free)) else ():
+            if axis and not is_free(axis):
+                raise SizeRefusal(f"has a fixed size of {self.count(axis)} on an axis whose size is free")
+        return max(free or axes, key=self.count)
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """A row of integers that takes the place of an operand; with ``expands`` the operand is expanded to it."""
+
+    row: Axes
+    expands: bool = False
+    dtype: str = "int64"
+
+
+class Call(msgspec.Struct, eq=False):
+    """An operator with the axes of its operands, None of what is absent or not known, and the shapes of its outputs.
+
+    ``depends`` tells which operands depend on free sizes, ``rows`` has those that are rows of sizes. A rule adds ``edits`` by
+    the positions of operands, and the ``row`` of an output that is one.
+    """
+
+    node: Node
+    version: int
+    table: SizeTable
+    axes: Sequence[Axes | None]
+    depends: Sequence[bool]
+    rows: Sequence[Axes | None]
+    shapes: Sequence[Sequence[int] | None]
+    dtypes: Sequence[str]
+    edits: dict[int, Edit] = msgspec.field(default_factory=dict)
+    row: Axes | None = None
+
+    @property
+    def data(self) -> Axes:
+        """The axes of the first operand."""
+        return self.known(0)
+
+    def known(self, place: int) -> Axes:
+        """Return the axes of an operand. Raises SizeRefusal where they are not known."""
+        axes = self.axes[place] if place < len(self.axes) else None
+        if axes is None:
+            raise SizeRefusal(f"has an operand {place} whose shape is not known")
+        return axes
+
+    def has(self, place: int) -> bool:
+        """Return whether there is an operand."""
+        return place < len(self.axes) and list_operands(self.node)[place] is not None
+
+    def list_shapes(self) -> list[Sequence[int] | None]:
+        """Return the shapes of outputs in the file, None of one that is left out. Raises SizeRefusal where one is not known."""
+        pairs = list(zip(self.node.details.outputs, self.shapes, strict=True))
+        if any(name and shape is None for name, shape in pairs):
+            raise SizeRefusal("has an output whose shape is not known")
+        return [shape if name else None for name, shape in pairs]
+
+    def shape(self) -> Sequence[int]:
+        """Return the shape of the first output in the file. Raises SizeRefusal where it is not known."""
+        return self.list_shapes()[0] or ()
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """Return an attribute."""
+        return int(self.node.attrs.get(name, default))
+
+    def integers(self, name: str, place: int = 0) -> list[int] | None:
+        """Return integers that an operand states, or an attribute; None where they are neither, or computed."""
+        if place and self.has(place):
+            return read_numbers(list_operands(self.node)[place])
+        text = self.node.attrs.get(name)
+        return None if text is None else [int(number) for number in text.strip("[]").split(", ") if number]
+
+    def axis(self, default: int = 0) -> int:
+        """Return the attribute ``axis``, counted from the first of the data."""
+        return self.integer("axis", default) % max(len(self.data), 1)
+
+    def refuse_batch(self, axes: Iterable[Axis], why: str) -> None:
+        """Refuse an operator if samples are on one of the axes."""
+        if self.table.has_batch(axes):
+            raise SizeRefusal(why)
+
+    def align(self, skipped: int) -> list[Axis]:
+        """Return the axes that all operands have in common, but for one, and expand operands that lack a free size."""
+        known = [self.known(place) for place in range(len(self.axes))]
+        rows = enumerate(zip(*known, strict=True))
+        common = [() if number == skipped else self.table.merge(row) for number, row in rows]
+        for place, axes in enumerate(known):
+            row = [axis if is_free(axis) and not is_free(own) else () for axis, own in zip(common, axes, strict=True)]
+            if any(row):
+                self.edits[place] = Edit(tuple(row), expands=True)
+        return common
+
+
+def find_row(call: Call) -> Axes | None:
+    """Return the sizes in a row of integers that is computed from others; None where they are not followed."""
+    op, rows = call.node.op, call.rows
+    if call.row is not None or call.node.details.domain or not rows or rows[0] is None:
+        return call.row
+    first = rows[0]
+    if op in ("Cast", "Identity", "Squeeze", "Unsqueeze"):
+        return first
+    if op == "Concat":
+        return None if None in rows else tuple(axis for row in rows for axis in row or ())
+    if op == "Gather" and (numbers := call.integers("", 1)) is not None:
+        return tuple(first[number] for number in numbers if -len(first) <= number < len(first))
+    if op == "Slice" and len(call.axes) in (3, 4):
+        (start, *_), (end, *_) = (call.integers("", place) or (None,) for place in (1, 2))
+        return None if start is None or end is None else first[start:end]
+    if op == "Mul" and len(rows) == 2 and rows[1] is not None and len(first) == len(rows[1]):
+        return tuple(join(a, b) for a, b in zip(first, rows[1], strict=True))
+    return None
+
+
+def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
+    """Return the axes of a shape that has the factors of ``data`` in their order.
+
+    A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis before it, or to the one
+    behind it if that is a part of an axis: heads that are split off belong to a sample.
+    """
+    factors = deque(factor for axis in data for factor in axis)
+    target: list[Axis] = []
+    for number, size in enumerate(shape):
+        taken: list[int | str] = []
+        rest = size
+        while factors:
+            factor = factors[0]
+            count = table.count((factor,))
+            is_unit = count == 1 and isinstance(factor, str)
+            behind = shape[number + 1] if number + 1 < len(shape) else 0
+            is_split = len(factors) > 1 and isinstance(part := factors[1], int) and 1 < behind < part
+            if rest == 1 and (not is_unit or (taken and (1 in (size, behind) or is_split))):
+                break
+            if isinstance(factor, int) and rest and count > rest and count % rest == 0:
+                taken.append(rest)
+                factors[0], rest = count // rest, 1
+                break
+            if not count or rest % count:
+                raise SizeRefusal("splits an axis whose size is free")
+            taken.append(factors.popleft())
+            rest //= count
+        if rest != 1:
+            raise SizeRefusal("splits an axis whose size is free")
+        target.append(join(tuple(taken)))
+    if factors and target:
+        target[-1] = join(target[-1], tuple(factors))
+    return tuple(target)

@@ -1,0 +1,62 @@
+"""Operators that compute rows of integers, such as the target of a Reshape, from the sizes of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from graphshare.formats.onnx.compose import ValueScope, make_operator
+from graphshare.ir.graph import EMPTY, Node
+from graphshare.ir.onnx import Attributes, Tensor
+
+
+class SizeNodes:
+    """Makes such operators in a ``scope``: ``nodes`` are those made so far, in order.
+
+    ``places`` are values by the name of a size, each with the axis that has it; ``take`` returns a free name for another one.
+    """
+
+    def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], take: Callable[[str], str]) -> None:
+        self.nodes: list[Node] = []
+        self.scope, self._places, self._take = scope, places, take
+        self._sizes: dict[str, str] = {}
+
+    def take_nodes(self) -> list[Node]:
+        """Return the operators that were made since this was asked for."""
+        nodes, self.nodes = self.nodes, []
+        return nodes
+
+    def add_constant(self, name: str, values: Sequence[int], dtype: str = "int64") -> str:
+        """Add a constant, and return its name."""
+        return self.emit("Constant", (), name, {"value": make_row(values, dtype)})
+
+    def compute(self, label: str, rest: Sequence[int], factors: Mapping[str, Sequence[int]]) -> str:
+        """Return the name of a row: ``rest`` plus, for each size, ``factors[name]`` times it."""
+        total = self.add_constant(f"{label}/fixed", rest)
+        for name, factor in factors.items():
+            if any(factor):
+                product = f"{label}/{name}"
+                factors_name = self.add_constant(f"{product}/factor", factor)
+                product = self.emit("Mul", (self._find_size(name), factors_name), product)
+                total = self.emit("Add", (total, product), f"{product}/sum")
+        return total
+
+    def emit(self, op: str, inputs: tuple[str, ...], name: str, values: Attributes = EMPTY) -> str:
+        """Add an operator with one output, and return the name of that."""
+        name = self._take(name)
+        self.nodes.append(self.scope.connect(make_operator(op, (name,), values, label=name), inputs))
+        return name
+
+    def _find_size(self, name: str) -> str:
+        """Return the value that holds a size, as a row of one integer."""
+        if name not in self._sizes:
+            value, place = self._places[name]
+            shape = self.emit("Shape", (value,), f"{value}/shape")
+            axis = self.add_constant(f"{value}/axis of {name}", (place,))
+            self._sizes[name] = self.emit("Gather", (shape, axis), f"{value}/{name}")
+        return self._sizes[name]
+
+
+def make_row(values: Sequence[int], dtype: str = "int64") -> Tensor:
+    """Return a row of integers."""
+    width = 8 if dtype == "int64" else 4
+    return Tensor(dtype, (len(values),), b"".join(value.to_bytes(width, "little", signed=True) for value in values))

@@ -1,0 +1,284 @@
+"""Free sizes of a model whose file has them fixed: operands and types follow, and operators that mix samples are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+
+from graphshare.analysis.batch_axis import Coupling, follow
+from graphshare.analysis.free_sizes import BATCH, DynamicShapes, Symbol, choose_symbols, join_places
+from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.formats.model_format import find_format
+from graphshare.formats.onnx.axis_rules import find_axes
+from graphshare.formats.onnx.compose import ValueScope, restate_shapes
+from graphshare.formats.onnx.free_axes import (
+    Axes,
+    Axis,
+    Call,
+    Edit,
+    SizeRefusal,
+    SizeTable,
+    find_row,
+    fix,
+    is_free,
+    list_names,
+    multiply_numbers,
+)
+from graphshare.formats.onnx.integer_inputs import read_numbers
+from graphshare.formats.onnx.size_nodes import SizeNodes
+from graphshare.formats.onnx.stored import TakenNames, outputs_of, source_of
+from graphshare.formats.onnx.types import input_types, output_types
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.walk import list_operands, topological
+from graphshare.ops.batch_axis import UNKNOWN
+
+_ASSUMED = 224  # what a size is taken to be that the file leaves open already
+_RECURRENT = ("GRU", "LSTM", "RNN")
+_PARTS = ("Cast", "Identity", "Slice", "Split")
+_STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
+
+
+class UnfixedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+    """A rewrite that frees sizes: the ``symbols``, which of them are ``batches``, and which operators were ``changed``.
+
+    ``outputs`` are the axes of the heads, ``numbers`` what free sizes are in the file.
+    """
+
+    symbols: Sequence[Symbol]
+    batches: Collection[str]
+    numbers: Mapping[str, int]
+    outputs: Sequence[Axes]
+    changed: Sequence[Node]
+
+
+Shapes = Mapping[str, Sequence[int | str | None]]
+Place = tuple[Node, int]
+Measure = Callable[[Sequence[Entry], Mapping[str, Sequence[int]]], Mapping[Place, Sequence[int]]]
+"""Returns the shapes of values at shapes of inputs by name."""
+
+
+def unfix(graph: Graph, dynamic: DynamicShapes, dynamic_batch: bool, measure: Measure) -> UnfixedGraph:
+    """Return the rewrite in which the caller chooses the sizes that ``dynamic`` names, or the batch.
+
+    ``measure`` returns shapes that neither the file states nor ONNX infers.
+
+    Raises:
+        UsageError: as :func:`choose_symbols`; no size would be free.
+        RefusedError: operators mix samples, or take a fixed size where there is a free one; all are listed.
+    """
+    inputs = _list_inputs(graph)
+    axes = _find_batch_axes(graph, inputs)
+    symbols = choose_symbols(dynamic, dynamic_batch, inputs, lambda: _find_batch(inputs, axes))
+    if not symbols:
+        hint = "`dynamic_batch` frees the batch, `dynamic={'data': ('n', 3, 'h', 'w')}` sizes by name"
+        raise UsageError(Fault("no size is to be free", hint=hint))
+    unfixing = _Unfixing(graph, inputs, symbols, axes)
+    unfixing.find_types(inputs, measure)
+    return unfixing.rewrite()
+
+
+def _list_inputs(graph: Graph) -> Shapes:
+    """Return the shapes that the file states of inputs, by name."""
+    nodes = [node for node in graph.variables() if not node.details.holds_value]
+    types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
+    return {node.name: types[node, 0].parts[1] or () for node in nodes if (node, 0) in types}
+
+
+def _find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
+    """Return the axis of each input that has the samples: 1 of what goes into an RNN as it is or in part, else the first."""
+    axes = dict.fromkeys(inputs, 0)
+    for node in graph.nodes:
+        if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
+            operands = list_operands(node)
+            for entry in (operands[place] for place in _STATES if place < len(operands)):
+                while entry is not None and entry.node.op in _PARTS:
+                    entry = entry.node.inputs[0]
+                if entry is not None and entry.node.name in axes:
+                    axes[entry.node.name] = 1
+    return axes
+
+
+def _find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
+    """Return the batch: that axis of each input which has the size of the first input's."""
+    batched = {name: axis for name, axis in axes.items() if axis < len(inputs[name])}
+    sizes = {name: inputs[name][axis] for name, axis in batched.items()}
+    first = next((size for size in sizes.values() if isinstance(size, int)), None)
+    if first is None:
+        raise RefusedError(Fault("has no input with a fixed batch", hint="`dynamic` names other sizes"))
+    return join_places(BATCH, {name: axis for name, axis in batched.items() if sizes[name] == first})
+
+
+def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...]]]:
+    """Return the shapes that a file of this graph states of inputs without a value, and those of outputs, by name."""
+    held = {node.name for node in graph.variables() if node.details.holds_value}
+    inputs = {name: kind for name, kind in input_types(graph).items() if name not in held}
+    return [{name: kind.shape or () for name, kind in types.items()} for types in (inputs, output_types(graph))]
+
+
+class _Unfixing:
+    def __init__(self, graph: Graph, inputs: Shapes, symbols: Sequence[Symbol], batch_axes: Mapping[str, int]) -> None:
+        self.graph, self.symbols = graph, symbols
+        self.nodes = topological(graph)
+        self.names = {symbol.name for symbol in symbols}
+        self.batches = [s.name for s in symbols if any(batch_axes[name] == axis for name, axis in s.places)]
+        own = {place: (symbol.name,) for symbol in symbols for place in symbol.places}
+        self.inputs: dict[str, Axes] = {}
+        numbers: dict[str, int] = {}
+        for name, shape in inputs.items():
+            axes = [own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)]
+            self.inputs[name] = tuple(axes)
+            for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
+                number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
+                for factor in list_names(axis):
+                    if numbers.setdefault(factor, number) != number:
+                        message = f"the file has {numbers[factor]} and {number} for the size {factor!r}"
+                        raise UsageError(Fault(message, node=name, hint="name them differently"))
+        self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
+        self.shapes: dict[Place, Sequence[int]] = {}
+        self.dtypes: dict[Place, str] = {}
+        self.found: dict[Place, Axes] = {}
+        self.rows: dict[Place, Axes] = {}
+        self.edits: dict[Node, dict[int, Edit]] = {}
+        self.origins: dict[str, tuple[str, int]] = {}
+
+    def find_types(self, inputs: Shapes, measure: Measure) -> None:
+        """Find the shapes and dtypes of all values at the sizes of the file."""
+        shapes = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
+        entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(outputs_of(node)) if name]
+        opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
+        types = find_format(self.graph).find_types(self.graph, entries, shapes=opened, independent=True)
+        for place, (dtype, shape) in ((place, kind.parts) for place, kind in types.items()):
+            self.dtypes[place] = dtype or ""
+            if shape is not None and all(isinstance(size, int) for size in shape):
+                self.shapes[place] = shape
+        unknown = [entry for entry in entries if entry.node.op and (entry.node, entry.index) not in self.shapes]
+        if unknown:
+            self.shapes.update(measure(unknown, shapes))
+
+    def rewrite(self) -> UnfixedGraph:
+        """Follow the sizes, and return what becomes of the graph. Raises RefusedError."""
+        for node in self.graph.variables():
+            if any(map(is_free, self.inputs.get(node.name, ()))):
+                self._note(node, 0, self.inputs[node.name])
+        couplings = follow(self.nodes, self.found, self._find_places)
+        hint = "leave this size fixed, or `graphshare extract` the part before"
+        faults = [Fault(f"{c.node.op} {c.why}", node=c.node.details.label or c.node.name, hint=hint) for c in couplings]
+        if faults:
+            raise RefusedError(faults)
+        graph, images = self._rebuild()
+        outputs = [self.found.get((head.node, head.index), ()) for head in self.graph.heads]
+        return UnfixedGraph(
+            graph,
+            (Branch("", self.graph, images),),
+            symbols=self.symbols,
+            batches=self.batches,
+            numbers=self.table.numbers,
+            outputs=outputs,
+            changed=[*self.edits],
+        )
+
+    def _note(self, node: Node, index: int, axes: Axes) -> None:
+        """Keep the axes of a value, and where it has a free size by itself."""
+        self.found[node, index] = axes
+        for number, axis in enumerate(axes):
+            if len(axis) == 1 and isinstance(axis[0], str):
+                self.origins.setdefault(axis[0], (outputs_of(node)[index], number))
+
+    def _find_places(self, node: Node, inputs: Sequence[Axes | None]) -> tuple[Sequence[Axes | None], Coupling | None]:
+        """Return the axes of a node's outputs, for :func:`follow`."""
+        places = [None if entry is None else (entry.node, entry.index) for entry in list_operands(node)]
+        shapes = [self.shapes.get((node, index)) for index in range(len(outputs_of(node)))]
+        call = Call(
+            node,
+            source_of(self.graph).opsets.get("", 1),
+            self.table,
+            [None if place is None else self._find_axes(place) for place in places],
+            [place in self.found for place in places],
+            [None if place is None else self._find_row(place) for place in places],
+            shapes,
+            ["" if place is None else self.dtypes.get(place, "") for place in places],
+        )
+        try:
+            outputs = find_axes(call)
+            for axis in (axis for edit in call.edits.values() for axis in edit.row):
+                if len(list_names(axis)) > 1 or not self.origins.keys() >= set(list_names(axis)):
+                    raise SizeRefusal("has a constant that depends on free sizes")
+        except SizeRefusal as refusal:
+            return [None if shape is None else self._assume(shape) for shape in shapes], Coupling(node, str(refusal) or UNKNOWN)
+        if call.edits:
+            self.edits[node] = call.edits
+        if (row := find_row(call)) is not None:
+            self.rows[node, 0] = row
+        for index, axes in enumerate(outputs):
+            if axes is not None:
+                self._note(node, index, axes)
+        return outputs, None
+
+    def _find_axes(self, place: Place) -> Axes | None:
+        shape = self.shapes.get(place)
+        return self.found.get(place) or (None if shape is None else tuple(map(fix, shape)))
+
+    def _find_row(self, place: Place) -> Axes | None:
+        """Return the sizes in a row of integers, as far as they are known."""
+        numbers = None if place in self.found else read_numbers(Entry(*place))
+        return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
+
+    def _assume(self, shape: Sequence[int]) -> Axes:
+        """Return the axes of an output behind a refusal, so that what follows is not refused for the same reason."""
+        for batch in self.batches:
+            if shape and shape[0] == self.table.numbers[batch]:
+                return ((batch,), *map(fix, shape[1:]))
+        return tuple(map(fix, shape))
+
+    def _rebuild(self) -> tuple[Graph, dict[Node, Node]]:
+        """Return the graph with all edits, and the images of its nodes."""
+        taken = TakenNames(name for node in self.nodes for name in (node.name, node.details.label, *outputs_of(node)))
+        computed = SizeNodes(ValueScope(), self.origins, taken.take)
+        images: dict[Node, Node] = {}
+        nodes: list[Node] = []
+        for node in self.nodes:
+            operands, replaced = list_operands(node), dict[Entry, Entry]()
+            for place, edit in self.edits.get(node, {}).items():
+                entry = operands[place]
+                assert entry is not None
+                replaced[entry] = computed.scope.find(_add_edit(computed, node, entry, edit))
+            nodes += computed.take_nodes()
+            rebuild([node], self._restate, redirect=partial(_redirect, replaced), images=images)
+            nodes.append(computed.scope.define(images[node]))
+        source = self.graph.source.after_rewrite(images)
+        graph = Graph(tuple(nodes), relink_all(self.graph.heads, images), self.graph.attrs, source, self.graph.extra)
+        return graph, images
+
+    def _restate(self, node: Node) -> Node:
+        """Return a node whose stated types have free sizes: by the user's name, and open where they follow from others."""
+        shapes = {}
+        for index in range(len(outputs_of(node))):
+            axes = self.found.get((node, index), ())
+            if any(map(is_free, axes)):
+                named = [axis[0] if len(axis) == 1 and axis[0] in self.names else None for axis in axes]
+                pairs = zip(axes, named, strict=True)
+                shapes[index] = [name if is_free(axis) else self.table.count(axis) for axis, name in pairs]
+        return restate_shapes(node, shapes) if shapes else node
+
+
+def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
+    """Add what computes the row of an edit, or a constant where it is fixed, and the Expand; return the name of the value."""
+    factors: dict[str, list[int]] = {}
+    rest = [0 if is_free(axis) else multiply_numbers(axis) for axis in edit.row]
+    for place, axis in enumerate(edit.row):
+        for name in list_names(axis):
+            factors.setdefault(name, [0] * len(rest))[place] = multiply_numbers(axis)
+    label = f"{node.details.label or node.name}/sizes"
+    row = computed.compute(label, rest, factors) if factors else computed.add_constant(label, rest, edit.dtype)
+    own = outputs_of(entry.node)[entry.index]
+    return computed.emit("Expand", (own, row), f"{own}/expanded") if edit.expands else row
+
+
+def _redirect(replaced: Mapping[Entry, Entry], entry: Entry, _: Node) -> Entry | None:
+    return replaced.get(entry)
+
+
+def _name_size(name: str, place: int, size: int | str | None) -> Axis:
+    """Return the axis of an input; a size that the file leaves open gets a name where it has none."""
+    return fix(size) if isinstance(size, int) else (size or f"{name}.{place}",)
