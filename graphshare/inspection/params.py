@@ -12,6 +12,7 @@ from graphshare.checkpoint.load import StrPath, find_params
 from graphshare.errors import Fault
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
+from graphshare.formats.params.lookup import find_equal_arrays
 from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import ParameterFile, Record, format_record, select_keys
 from graphshare.progress import task
@@ -175,8 +176,6 @@ def show_params(path: StrPath, *, select: Sequence[str] = (), epoch: Natural | N
         UsageError: a stem has several parameter files.
         RefusedError: a pattern of ``select`` matches nothing.
     """
-    from graphshare.formats.params.equal import find_equal_arrays  # start-up: hashlib loads OpenSSL
-
     file = read_index(find_params(path, epoch=epoch))
     records = _select_records(file, select)
     equal = {key: kept for kept, others in find_equal_arrays(file, records) for key in others}

@@ -17,8 +17,8 @@ from graphshare.formats.onnx.stored import TakenNames, find_stored, outputs_of
 from graphshare.formats.onnx.types import TensorType
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.comparison import Array
 from graphshare.formats.params.records import ParameterFile
-from graphshare.formats.params.rows import Array
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all

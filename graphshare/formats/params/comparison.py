@@ -7,15 +7,16 @@ Arrays of parameter files are compared row by row, sparse ones at the places tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import isfinite
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from graphshare.formats.params.arrays import ArrayReader, SparseArray
-from graphshare.formats.params.records import STEPS, Record, element_count
-from graphshare.formats.params.rows import Array, align_rows, read_rows
+from graphshare.formats.params.arrays import ArrayReader, SparseArray, storage_dtype, widen_bfloat16
+from graphshare.formats.params.records import ITEM_SIZES, STEPS, Record, element_count
 from graphshare.progress import Advance, noop_progress
 
 
@@ -180,3 +181,39 @@ def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Arra
         known = (positions >= 0) & (places[positions] == targets)
         values[known] = array.values[order[positions[known]]]
     return values.reshape(-1)
+
+
+Array = NDArray[Any]
+
+
+def read_rows(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Iterator[Array]:
+    """Yield the array's numbers in C order, in rows of any length; bfloat16 as float32 by value.
+
+    A sparse array is densified for it, one array at a time. ``advance`` receives the numbers of bytes.
+    """
+    stored = np.dtype(storage_dtype(record)).newbyteorder("<")
+    size = ITEM_SIZES[record.dtype or "float32"]
+    rest = b""
+    for chunk in reader.chunks(record):
+        advance(len(chunk))
+        if rest or len(chunk) % size:  # a chunk of an archive may end inside a number
+            chunk = rest + bytes(chunk)
+            whole = len(chunk) - len(chunk) % size
+            chunk, rest = chunk[:whole], chunk[whole:]
+        if len(chunk):
+            yield widen_bfloat16(np.frombuffer(chunk, stored), record.dtype)
+
+
+def align_rows(left: Iterator[Array], right: Iterator[Array]) -> Iterator[tuple[Array, Array]]:
+    """Yield two streams of equally many numbers in rows of equal length."""
+    a = b = np.empty(0)
+    while True:
+        if not a.size:
+            a = next(left, np.empty(0))
+        if not b.size:
+            b = next(right, np.empty(0))
+        count = min(a.size, b.size)
+        if not count:
+            return
+        yield a[:count], b[:count]
+        a, b = a[count:], b[count:]

@@ -20,6 +20,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.format import MODELS, ParameterFormat, Parts, Plan, WriteOptions, find_format, read_index
+from graphshare.formats.params.lookup import find_equal_arrays
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record, select_keys
 from graphshare.progress import task
 from graphshare.text.names import split_key
@@ -254,8 +255,6 @@ def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat)
     if not format_.has_ties:
         hint = f"in {format_.suffix} every name has an array of its own; a graph ties parameters by using one node"
         raise RefusedError(Fault(f"{format_.name} has no ties", hint=hint))
-    from graphshare.formats.params.equal import find_equal_arrays  # start-up: hashlib loads OpenSSL
-
     kept = {key: kept for kept, others in find_equal_arrays(file, [record for record, _ in plan]) for key in others}
     records = {record.key: record for record, _ in plan}
     return [

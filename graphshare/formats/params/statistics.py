@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.comparison import read_rows
 from graphshare.formats.params.records import Record, element_count
-from graphshare.formats.params.rows import read_rows
 from graphshare.progress import Advance, noop_progress
 
 

@@ -13,7 +13,7 @@ from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import Capability, StaticType, find_format
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.lookup import RecordsByName
+from graphshare.formats.params.lookup import RecordsByName, hash_array
 from graphshare.formats.params.records import Record
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
@@ -233,8 +233,6 @@ def _hash_records(
     member: Member, records: Sequence[tuple[Node, Record]], forms: Collection[tuple[object, ...]]
 ) -> Iterator[tuple[Node, tuple[object, ...]]]:
     """Yield the parameters of these forms, each with a key that equal arrays have in common."""
-    from graphshare.formats.params.equal import hash_array  # start-up: hashlib loads OpenSSL
-
     if member.params is None:
         return
     with ArrayReader(member.params) as reader:

@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.comparison import Distance, compare_arrays, compare_records
+from graphshare.formats.params.comparison import Distance, align_rows, compare_arrays, compare_records
 from graphshare.formats.params.format import read_index
-from graphshare.formats.params.rows import align_rows
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
 
