@@ -67,7 +67,7 @@ def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) ->
 def open_bodies(
     sides: Sequence[Side], plan: RegionPlan, owners: tuple[Node, Node], outputs: Mapping[int, int], read: Read
 ) -> list[BodyPair]:
-    """Return the bodies of two operators as models; none where what they are given is not known, or is no array."""
+    """Return the bodies of two operators as models; none where what they are given is not known, or not an array."""
 
     def read_source(entry: Entry) -> Any:
         source = plan.sources.get(plan.find_term(plan.right, entry))

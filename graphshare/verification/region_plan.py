@@ -218,14 +218,15 @@ class Planner:
         """Whether two values are outputs of the models that belong together."""
         return tuple(map(place_of, end)) in {tuple(map(place_of, head)) for head in self.heads}
 
-    def list_after(self, end: Entry, steps: int) -> list[Entry]:
-        """Return the left values that need ``end`` by few steps, nearest first."""
+    def list_near(self, end: Entry, cone: Cone, steps: int) -> list[Entry]:
+        """Return the left values that need ``end`` by few steps, nearest first, and those before it in a region, last first."""
         after: dict[Place, Entry] = {}
         pending = [end.node]
         for _ in range(steps):
             pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers.get(each, ())))
             after.update({place_of(e): e for node in pending for e in islice(visible_outputs(node), 1)})
-        return list(after.values())[:_CANDIDATES]
+        before = [e for node in reversed(cone.left) if node is not end.node for e in islice(visible_outputs(node), 1)]
+        return [*list(after.values())[:_CANDIDATES], *before[:64]]
 
     def forget_ranks(self) -> None:
         """Forget what was seen of one set of inputs: others may have other ranks."""

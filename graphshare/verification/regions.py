@@ -239,9 +239,10 @@ class _Walk:
                 return None
             tolerance = self._tolerate(wanted, value)
             comparison = compare_values(value, wanted, tolerance)
-            moved = None if comparison or self._planner.is_head((a, b)) else self._find_moved(a, value)
+            moved = None if comparison or self._planner.is_head((a, b)) else self._find_moved(a, cone, value)
             if moved is not None:
                 changes.moved[moved] = b
+            if moved is not None or (is_array and _are_unlike_sizes(wanted, value) and not self._planner.is_head((a, b))):
                 changes.banned.add(place_of(a))
                 return None
             of_largest = None
@@ -304,24 +305,29 @@ class _Walk:
     def _read(self, entry: Entry) -> Any:
         return (self._values if entry.node.op else self._inputs).get(place_of(entry))
 
-    def _find_moved(self, end: Entry, value: Any) -> Place | None:
-        """Return the left value after ``end`` that a right one is which has its name; None where none is.
+    def _find_moved(self, end: Entry, cone: Cone, value: Any) -> Place | None:
+        """Return the left value near ``end`` that a right one is which has its name; None where none is.
 
-        Optimizers give the result of several operators the name of the first.
+        Optimizers give the result of several operators the name of the first, and converters number their values.
         """
-        after = self._planner.list_after(end, _STEPS)
-        if not isinstance(value, np.ndarray) or not after:
+        near = self._planner.list_near(end, cone, _STEPS)
+        if not isinstance(value, np.ndarray) or not near:
             return None
-        known = {place: array for place, array in self._values.items() if place[0] not in {e.node for e in after}}
+        known = {place: array for place, array in self._values.items() if place[0] not in {e.node for e in near}}
         try:
-            values = compute_part(self._models[0], after, {**known, **self._inputs})
+            values = compute_part(self._models[0], near, {**known, **self._inputs})
         except GraphshareError:
             return None
-        for entry, wanted in zip(after, values, strict=True):
+        for entry, wanted in zip(near, values, strict=True):
             is_like = isinstance(wanted, np.ndarray) and wanted.shape == value.shape and wanted.dtype == value.dtype
             if is_like and np.any(wanted) and compare_values(value, wanted, self._tolerate(wanted, value)):
                 return place_of(entry)
         return None
+
+
+def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
+    """Whether two arrays are lists of sizes or places of different lengths, which no fault makes of each other."""
+    return wanted.dtype.kind == value.dtype.kind == "i" and wanted.ndim == value.ndim == 1 and wanted.shape != value.shape
 
 
 def _key(end: Pair) -> tuple[Place, Place]:
