@@ -161,7 +161,7 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
         variants.append(Variant(other.translated.graph, odd))
     except RefusedError:
         pass  # the graph itself does not take such sizes
-    graph = generalize(variants, symbols)
+    graph = generalize(variants, symbols, first.translated.owners)
     translated = msgspec.structs.replace(instance.translated, graph=graph)
     return msgspec.structs.replace(instance, translated=translated), first
 

@@ -1,8 +1,8 @@
 """Sizes that the caller of a model chooses, such as the batch.
 
 The graph is translated for several sizes, and the translations are compared. What is equal in all of them does not depend on
-the sizes. A row of integers that grows with them (the target of a Reshape) is computed in the model from the shape of an input.
-Anything else that differs is refused, with its node.
+the sizes. A row of integers that grows with them (the target of a Reshape) is computed in the model from the shape of an input,
+and so are numbers that count up along an axis (the places of a sequence). Anything else that differs is refused, with its node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphshare.formats.onnx.stored import find_stored, outputs_of
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.onnx import Tensor
+from graphshare.ir.onnx import DTYPE_CODES, Tensor
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 
@@ -54,21 +54,21 @@ class Law(msgspec.Struct, frozen=True, eq=False):
         return values
 
 
-def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol]) -> Graph:
+def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str] = EMPTY) -> Graph:
     """Return the graph that all ``variants`` are instances of.
 
     Each variant from the second on changes one symbol more than the first does, in the order of ``symbols``; those after them
-    confirm what follows from the others.
+    confirm what follows from the others. ``owners`` are the nodes that faults name, by the names of ONNX nodes.
 
     Raises:
         RefusedError: nodes depend on the sizes in another way; all are listed.
     """
-    return _Generalization(variants, symbols).graph()
+    return _Generalization(variants, symbols, owners).graph()
 
 
 class _Generalization:
-    def __init__(self, variants: Sequence[Variant], symbols: Sequence[Symbol]) -> None:
-        self.variants, self.symbols = variants, symbols
+    def __init__(self, variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str]) -> None:
+        self.variants, self.symbols, self.owners = variants, symbols, owners
         self.first = variants[0].graph
         self.constants = [{node.name: tensor for node, tensor in _list_constants(v.graph)} for v in variants]
         self.scope = ValueScope()
@@ -139,15 +139,34 @@ class _Generalization:
             return names[0]
         if len({(tensor.dtype, tensor.shape, tensor.content) for tensor in constants}) == 1:
             return names[0]
-        arrays = [_integers(tensor) for tensor in constants]
-        law = self._find_law([a for a in arrays if a is not None])
-        if law is None:
+        arrays = [_read_array(tensor) for tensor in constants]
+        rows = arrays if {(tensor.dtype, len(tensor.shape)) for tensor in constants} == {(_SIZE, 1)} else []
+        if node.op == "Reshape" and len({row.shape for row in rows}) == 1:
+            grows = np.any([row != rows[0] for row in rows], axis=0)
+            if grows.sum() == 1 and 0 not in np.array(rows):  # follows from the others, whatever it depends on
+                return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, rows[0]).tolist())
+        law = self._find_law(rows)
+        result = self._compute(node, law) if law is not None else self._count_up(node, arrays, constants[0].dtype)
+        if result is None:
             self._refuse(node, "has a constant that depends on the sizes")
-            return names[0]
-        grows = np.any([*law.factors.values()], axis=0)
-        if node.op == "Reshape" and grows.sum() == 1 and 0 not in law.at(self.variants[0].sizes):
-            return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, law.rest).tolist())
-        return self._compute(node, law)
+        return result or names[0]
+
+    def _count_up(self, node: Node, arrays: Sequence[Array], dtype: str) -> str | None:
+        """Emit 0, 1, 2... along one axis, as many as the sizes say, and return their name; None for other constants."""
+        longest = max(arrays, key=lambda array: array.size)
+        axes = [size == longest.size for size in longest.shape]
+        if not any(axes) or any(x.ndim != longest.ndim or x.shape[axes.index(True)] != x.size for x in arrays):
+            return None
+        law = self._find_law([np.array([array.size]) for array in arrays])
+        if law is None or any(not np.array_equal(array.ravel(), np.arange(array.size)) for array in arrays):
+            return None
+        label, shape = _label(node), np.where(axes, -1, 1).tolist()
+        count = self.computed.emit("Squeeze", (self._compute(node, law),), f"{label}/count")
+        bounds = (self.computed.add_constant(f"{label}/first", 0), count, self.computed.add_constant(f"{label}/step", 1))
+        places = self.computed.emit("Range", bounds, f"{label}/places")
+        if dtype != _SIZE:
+            places = self.computed.emit("Cast", (places,), f"{label}/{dtype}", {"to": DTYPE_CODES[dtype]})
+        return self.computed.emit("Reshape", (places, self.computed.add_constant(f"{label}/axes", shape)), f"{label}/row")
 
     def _find_law(self, arrays: Sequence[Array]) -> Law | None:
         """Return how rows of integers follow from the sizes; None where they do not."""
@@ -189,7 +208,9 @@ class _Generalization:
 
     def _refuse(self, node: Node, reason: str) -> None:
         hint = "leave this size fixed, or export up to an output before it"
-        self.faults.append(Fault(f"{node.op} {reason}", node=_label(node), hint=hint))
+        fault = Fault(f"{node.op} {reason}", node=self.owners.get(_label(node), _label(node)), hint=hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
 
 
 class _ExportedSizes(SizeNodes):
@@ -200,7 +221,7 @@ class _ExportedSizes(SizeNodes):
         self.added: dict[str, Node] = {}
         self._count = count
 
-    def add_constant(self, name: str, values: Sequence[int], dtype: str = "int64") -> str:
+    def add_constant(self, name: str, values: int | Sequence[int], dtype: str = "int64") -> str:
         unique, number = name, 0
         while unique in self.added:
             number += 1
@@ -269,7 +290,8 @@ def _list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
             yield node, Tensor(dtype_name(stored.place.code), stored.place.shape, content)
 
 
-def _integers(tensor: Tensor) -> Array | None:
-    if tensor.dtype != _SIZE or len(tensor.shape) != 1 or tensor.content is None:
-        return None
-    return np.frombuffer(tensor.content, "<i8").astype(np.int64)
+def _read_array(tensor: Tensor) -> Array:
+    """Return the array of a constant; bfloat16 as its bits, which count nothing."""
+    dtype = np.dtype("uint16" if tensor.dtype == "bfloat16" else tensor.dtype).newbyteorder("<")
+    array: Array = np.frombuffer(tensor.content or b"", dtype).reshape(tensor.shape)
+    return array

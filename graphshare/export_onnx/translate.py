@@ -39,13 +39,15 @@ class Translated(msgspec.Struct, frozen=True, eq=False):
     """A graph of ONNX's operators and what became of which output.
 
     ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` those of inputs and initializers;
-    ``renamed`` are inputs, parameters and heads that could not keep MXNet's name. ``dropped`` are variables that nothing needs
-    any more: labels. ``custom`` are the nodes that were written in a domain of their own.
+    ``owners`` names the node that each ONNX node is a part of. ``renamed`` are inputs, parameters and heads that could not keep
+    MXNet's name. ``dropped`` are variables that nothing needs any more: labels. ``custom`` are the nodes that were written in a
+    domain of their own.
     """
 
     graph: Graph
     names: Mapping[tuple[Node, int], str]
     variables: Mapping[Node, str]
+    owners: Mapping[str, str]
     renamed: Mapping[str, str]
     dropped: Sequence[str]
     custom: Sequence[str]
@@ -84,7 +86,8 @@ def translate_graph(
     graph, renamed, dropped = work.finish()
     source = make_source(name, list_versions(graph, opset), IR_VERSIONS[opset], version=version, metadata=metadata)
     names = {**work.values, **{(node, 0): name for node, name in work.variables.items()}}
-    return Translated(msgspec.structs.replace(graph, source=source), names, work.variables, renamed, dropped, work.custom)
+    graph, owners = msgspec.structs.replace(graph, source=source), work.writer.owners
+    return Translated(graph, names, work.variables, owners, renamed, dropped, work.custom)
 
 
 class GraphTranslation:

@@ -78,6 +78,7 @@ class GraphWriter:
         self.opset = opset
         self.names = names
         self.node_names = UniqueNames()
+        self.owners: dict[str, str] = {}  # the name of the MXNet node that an ONNX node is a part of
         self.scope = ValueScope()
         self.nodes: list[Node] = []
         self.initializers: list[Node] = []
@@ -189,6 +190,7 @@ class GraphWriter:
                     final[output] = self.names.claim(f"{level.name}/{node.op_type}")
             outputs = tuple([final.get(x, x) for x in node.outputs])
             label = node.label or self.node_names.claim(name)
+            self.owners.setdefault(label, level.name)
             if level.outer is None:
                 operator = make_operator(node.op_type, outputs, node.attributes, label=label, domain=node.domain)
                 level.nodes.append(level.scope.connect(operator, node.inputs, final))

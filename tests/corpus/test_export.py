@@ -77,22 +77,28 @@ class Recording(OnnxRuntime):
         return compiled
 
 
-def computed(corpus: Path, stem: str, folder: Path) -> tuple[list[Any], list[str]]:
-    """Return what the engine computes on the recorded inputs, with its notes, and export the graph. Raises RefusedError."""
+def seeded_model(corpus: Path, stem: str) -> tuple[Checkpoint, dict[str, Any]]:
+    """Return a graph with all its parameters, and the recorded inputs."""
     meta = recorded(corpus, stem)
     params = read_index(corpus / meta["params_file"]) if meta.get("params_file") else None
     held = {split_key(record.key or "")[1] for record in params.records} if params else set()
-    graph = graph_of(corpus, stem)
-    feeds = seeded_feeds(corpus, stem, held)
-    engine, inputs = Recording(), recorded_inputs(corpus, stem)
-    ready = prepare(graph, params=params, feeds=feeds, shapes={}, targets=(), seed=None, params_seed=None, as_input=inputs)
+    feeds, inputs = seeded_feeds(corpus, stem, held), recorded_inputs(corpus, stem)
+    model = Checkpoint(graph_of(corpus, stem), params)
+    return model.with_params({name: x for name, x in feeds.items() if name not in inputs}), {x: feeds[x] for x in inputs}
+
+
+def computed(corpus: Path, stem: str, folder: Path) -> tuple[list[Any], list[str]]:
+    """Return what the engine computes on the recorded inputs, with its notes, and export the graph. Raises RefusedError."""
+    source, feeds = seeded_model(corpus, stem)
+    engine, inputs = Recording(), tuple(feeds)
+    held = source.parameter_file
+    ready = prepare(source.graph, params=held, feeds=feeds, shapes={}, targets=(), seed=None, params_seed=None, as_input=inputs)
     executor = Executor(engine, forwards=100)
     outputs = executor.run(ready.part.heads, ready.values, ready.inference, ready.roles).outputs
     if sum(x.nbytes for x in ready.values.values()) > LARGEST:
         return list(outputs), list(executor.notes)
     path = folder / f"{stem}.{os.getpid()}.onnx"
-    source = Checkpoint(graph, params).with_params({name: x for name, x in feeds.items() if name not in inputs})
-    export(source, path, feeds={name: feeds[name] for name in inputs}, as_input=inputs, verify=False)
+    export(source, path, feeds=feeds, as_input=inputs, verify=False)
     heads = [(entry.node, entry.index) for entry in ready.part.heads if not entry.node.is_variable]
     if not executor.notes and len(set(heads)) == len(ready.part.heads):  # others are outputs of nodes that only a file needs
         assert_same_model(path, translate_part(engine.parts[0]))

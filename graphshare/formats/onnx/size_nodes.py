@@ -25,8 +25,8 @@ class SizeNodes:
         nodes, self.nodes = self.nodes, []
         return nodes
 
-    def add_constant(self, name: str, values: Sequence[int], dtype: str = "int64") -> str:
-        """Add a constant, and return its name."""
+    def add_constant(self, name: str, values: int | Sequence[int], dtype: str = "int64") -> str:
+        """Add a constant, a row or one integer without an axis, and return its name."""
         return self.emit("Constant", (), name, {"value": make_row(values, dtype)})
 
     def compute(self, label: str, rest: Sequence[int], factors: Mapping[str, Sequence[int]]) -> str:
@@ -56,7 +56,8 @@ class SizeNodes:
         return self._sizes[name]
 
 
-def make_row(values: Sequence[int], dtype: str = "int64") -> Tensor:
-    """Return a row of integers."""
-    width = 8 if dtype == "int64" else 4
-    return Tensor(dtype, (len(values),), b"".join(value.to_bytes(width, "little", signed=True) for value in values))
+def make_row(values: int | Sequence[int], dtype: str = "int64") -> Tensor:
+    """Return a row of integers, or one integer without an axis."""
+    width, row = 8 if dtype == "int64" else 4, (values,) if isinstance(values, int) else values
+    shape = () if isinstance(values, int) else (len(row),)
+    return Tensor(dtype, shape, b"".join(value.to_bytes(width, "little", signed=True) for value in row))

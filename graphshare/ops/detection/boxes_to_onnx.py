@@ -97,7 +97,8 @@ def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: S
     if rule.limit >= 0:  # otherwise boxes that have nothing in common overlap too much already
         this = BoxSides(*(Term(t, t.emit("GatherElements", x.name, best, axis=1), candidates.dtype) for x in boxes))
         _, share = measure_overlap(TERMS, this, boxes, rule.pixels)
-        hits = (share >= rule.limit if rule.inclusive else share > rule.limit).name
+        limit = share.number(rule.limit)  # OpenVINO takes NaN, of two boxes without area, for greater than a number
+        hits = (limit <= share if rule.inclusive else limit < share).name
     if candidates.classes:
         mine = t.emit("GatherElements", candidates.classes, best, axis=1)
         hits = t.emit("And", hits, t.emit("Equal", mine, candidates.classes))
@@ -107,7 +108,7 @@ def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: S
 def emit_compact_order(t: Translation, chosen: str, count: int) -> tuple[str, str]:
     """Return the places of ``chosen`` ``(B, K)`` in their order, the others behind, and which of the result are chosen."""
     flags, order = t.emit_several("TopK", 2, t.cast(chosen, "int32", "bool"), t.integers([count]), axis=1, largest=1, sorted=1)
-    return order, t.cast(flags, "bool", "int32")
+    return order, t.emit("Greater", flags, t.number(0, "int32"))  # OpenVINO does not take TopK before a Cast to bool
 
 
 def emit_rows(t: Translation, rows: Value | str, places: str, shape: tuple[int, int]) -> str:

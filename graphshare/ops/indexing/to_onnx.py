@@ -133,7 +133,8 @@ def emit_indices(t: Translation, index: Value, size: int, mode: str = "clip") ->
         return t.emit("Mod", places, count)
     if mode == "raise":
         return t.emit("Where", t.emit("Less", places, t.number(0, "int64")), count, places)
-    return t.emit("Clip", places, t.number(0, "int64"), t.number(size - 1, "int64"))
+    places = t.emit("Max", places, t.number(0, "int64"))  # Clip makes floats of integers in onnx2torch
+    return t.emit("Min", places, t.number(size - 1, "int64"))
 
 
 def emit_where(t: Translation, condition: str, x: Value | str, y: Value | str, dtype: str) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from graphshare.analysis.free_sizes import Symbol
 from graphshare.errors import RefusedError
 from graphshare.export_onnx.dynamic import Variant, generalize
 from graphshare.formats.onnx.stored import find_stored, outputs_of
 from graphshare.formats.onnx.types import input_types, output_types
+from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import AttributeValue, Tensor
 from tests.onnx_files.composed import Operator, body, model
@@ -56,6 +61,50 @@ def test_other_rows_are_computed_from_the_shape_of_the_input() -> None:
     assert found["node/fixed"] == [0, 3, 1]
 
 
+@pytest.mark.parametrize("row", [lambda n: [n * n, 2], lambda n: [2, n // 2], lambda n: [4, 1 + n]])
+def test_one_size_of_a_reshape_may_depend_on_the_sizes_in_any_way(row: Callable[[int], list[int]]) -> None:
+    graph = generalize([variant(size, row(size)) for size in (2, 3, 5)], [N])
+    assert [-1 if size != row(3)[i] else size for i, size in enumerate(row(5))] == constants(graph)["node/shape"]
+
+
+def counted(size: int, shape: tuple[int, ...], dtype: str = "int64", first: int = 0) -> Variant:
+    """A sum of ``x`` and numbers that count up."""
+    kind = (dtype, (size, 4))
+    places = np.arange(first, first + int(np.prod(shape)), dtype=dtype)
+    nodes = [Operator("Add", ("x", "c"), ("y",), {}, "node")]
+    graph = model("g", nodes, {"x": kind}, {"y": kind}, {"c": Tensor(dtype, shape, places.tobytes())})
+    return Variant(graph, {"n": size})
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_numbers_that_count_up_are_computed(axis: int, dtype: str) -> None:
+    graph = generalize([counted(size, (1,) * axis + (size, 1), dtype) for size in (2, 3, 5)], [N])
+    assert operators(graph)[-1] == "Add"
+    assert operators(graph).count("Range") == 1
+    evaluator = ReferenceEvaluator(onnx.load_from_string(b"".join(encode_model(graph).pieces())))
+    for size in (1, 7):
+        (got,) = evaluator.run(None, {"x": np.zeros((size, 4), dtype)})
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got.ravel()[::4], np.arange(size))
+
+
+@pytest.mark.parametrize(
+    "variants",
+    [
+        [counted(size, (size, 1), first=1) for size in (2, 3, 5)],
+        [counted(size, (size * size, 1)) for size in (2, 3, 5)],
+        [counted(size, (size, 4)) for size in (2, 3, 5)],
+        [counted(size, (size, 1) if size < 5 else (1, size)) for size in (2, 3, 5)],
+    ],
+    ids=["from 1", "as many as no size says", "in two axes", "along another axis"],
+)
+def test_other_constants_are_refused_by_the_node_that_owns_them(variants: list[Variant]) -> None:
+    with pytest.raises(RefusedError, match="Add has a constant that depends on the sizes") as caught:
+        generalize(variants, [N], {"node": "the MXNet node"})
+    assert [fault.node for fault in caught.value.faults] == ["the MXNet node"]
+
+
 def test_what_is_equal_for_all_sizes_stays() -> None:
     graph = generalize([variant(size, [-1, 2]) for size in (2, 3, 5)], [N])
     assert operators(graph) == ["Reshape"]
@@ -75,12 +124,10 @@ def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], mes
         generalize(variants, [N])
 
 
-def looped(size: int, values: list[int]) -> Variant:
+def looped(size: int, values: list[int], op_type: str = "Reshape") -> Variant:
     """A loop whose body reshapes its state by a constant of the graph around it."""
     kind = ("float32", (size, 4))
-    step = body(
-        "body", [Operator("Reshape", ("state", "c"), ("reshaped",), label="inner")], {"reshaped": kind}, {"state": kind}
-    )
+    step = body("body", [Operator(op_type, ("state", "c"), ("reshaped",), label="inner")], {"reshaped": kind}, {"state": kind})
     nodes = [Operator("Loop", ("trips", "", "x"), ("y",), {"body": step}, "loop")]
     trips = Tensor("int64", (), np.array(3, "<i8").tobytes())
     return Variant(model("g", nodes, {"x": kind}, {"y": kind}, {"c": row(values), "trips": trips}), {"n": size})
@@ -104,5 +151,5 @@ def test_constants_that_only_bodies_read_stay() -> None:
 
 def test_what_depends_on_sizes_otherwise_is_refused_in_bodies_too() -> None:
     with pytest.raises(RefusedError, match="has a constant that depends on the sizes") as caught:
-        generalize([looped(size, [size * size, 4]) for size in (2, 3, 5)], [N])
+        generalize([looped(size, [size * size, 4], "Expand") for size in (2, 3, 5)], [N])
     assert [fault.node for fault in caught.value.faults] == ["inner"]

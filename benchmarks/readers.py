@@ -1,0 +1,195 @@
+"""Which programs read the ONNX files that ``export`` writes: the recorded forwards of a corpus, by readers.
+
+    GRAPHSHARE_CORPUS=DIR python -m benchmarks.readers --cache DIR [--only TEXT] [--reader NAME ...] [--again [KIND ...]]
+                                                       [--limit SECONDS] [--markdown FILE]
+
+Each graph is exported with the parameters and inputs of ``tests/corpus``. Each reader has an environment of its own in the
+cache and reads each file in a process of its own (``reader_side.py``); its outputs are compared with those that MXNet recorded.
+onnxruntime, after ONNX's checker, is the control. Graphs with inputs that are indices are exported with int64 for them as well.
+The cache keeps models, verdicts and outputs; a model with other bytes is read again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import venv
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import graphshare as gs
+from benchmarks.reader_side import READERS
+from benchmarks.rewrites import escape, find_message, format_head, run_limited
+from graphshare.execute.prepare.variable_values import index_limits
+from tests.corpus.test_export import seeded_model
+from tests.corpus.test_forward import STEMS, distance, graph_of, recorded_outputs
+from tests.surroundings import NONE, corpus_directory
+
+SIDE = Path(__file__).with_name("reader_side.py")
+ENVIRONMENTS = {
+    "openvino": ("openvino==2026.4.1",),
+    "onnx2torch": ("torch==2.14.1", "torchvision==0.29.1", "onnx2torch==1.5.15"),
+    "reference": ("onnx==1.23.2",),
+    "onnxruntime": ("onnx==1.23.2", "onnxruntime==1.32.0"),
+}
+TOLERANCE = 1e-4
+"""That of ``export``'s proof, of an output's largest number."""
+KINDS = ("right", "differs", "stops", "too slow")
+
+
+class Cell(NamedTuple):
+    """What became of a model in a reader: one of ``KINDS``, how far its outputs are from the recorded ones, what was said."""
+
+    kind: str
+    apart: float = -1.0
+    note: str = ""
+
+
+def export_model(corpus: Path, stem: str, folder: Path, dtype: str = "") -> Path | None:
+    """Export a graph, with its indices as ``dtype`` where one is named, and write the inputs beside it.
+
+    None where a dtype is named for a graph without indices.
+    """
+    path = folder / "model.onnx"
+    model, feeds = seeded_model(corpus, stem)
+    indices = {node.name for node in index_limits(model.graph.nodes) if node.name in feeds}
+    if dtype and not indices:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    stated = dict.fromkeys(indices if dtype else (), dtype)
+    exported = gs.export(model, path, feeds=feeds, as_input=tuple(feeds), input_dtypes=stated, verify=False)
+    values = {name: feeds[name] for name in exported.report.inputs}
+    np.savez(folder / "inputs.npz", **{name: x.astype(stated.get(name, x.dtype)) for name, x in values.items()})
+    return path
+
+
+def install_reader(cache: Path, reader: str) -> str:
+    """Return the Python of a reader's environment, which is made where it is not there."""
+    python = cache / f"env-{reader}" / "bin" / "python"
+    if not python.exists():
+        venv.create(python.parents[1], with_pip=True)
+        _, _, messages = run_limited([str(python), "-m", "pip", "install", "-q", *ENVIRONMENTS[reader], "numpy"], 3600)
+        code, _, messages = run_limited([str(python), "-c", f"import {reader.replace('reference', 'onnx.reference')}"], 60)
+        if code:
+            raise SystemExit(messages)
+    return str(python)
+
+
+class Reader:
+    """A process that reads one model after the other."""
+
+    def __init__(self, cache: Path, name: str, limit: float) -> None:
+        self.name = name
+        self._limit = limit
+        words = [install_reader(cache.absolute(), name), str(SIDE), name, str(limit)]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def read(self, model: Path) -> tuple[list[Any], Cell]:
+        """Return the outputs of a model, and a cell that says why there are none."""
+        out = model.with_name(f"{self.name}.npz")
+        out.unlink(missing_ok=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(model.absolute(), file=self._process.stdin, flush=True)
+        code = self._process.stdout.readline().strip()
+        if code == "late":
+            return [], Cell("too slow", note=f"takes more than {self._limit:.0f} s")
+        if code != "0":
+            messages = out.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
+            return [], Cell("stops", note=find_message(messages) or f"exit code {code}")
+        with np.load(out) as arrays:
+            return [arrays[str(index)] for index in range(len(arrays.files))], Cell("right")
+
+    def end(self) -> None:
+        """Let the process end."""
+        self._process.communicate()
+
+
+def judge(corpus: Path, stem: str, outputs: Sequence[Any]) -> Cell:
+    """Return whether outputs are those that were recorded."""
+    wanted = recorded_outputs(corpus, stem)
+    if [x.shape for x in outputs] != [x.shape for x in wanted]:
+        return Cell("differs", note=f"shapes {[x.shape for x in outputs]}, expected {[x.shape for x in wanted]}"[:300])
+    apart, how = distance(stem, graph_of(corpus, stem), outputs, wanted)
+    return Cell("right" if apart <= TOLERANCE else "differs", apart, how)
+
+
+def run_cell(reader: Reader, corpus: Path, stem: str, model: Path, again: Collection[str]) -> Cell:
+    """Return the outcome of a model in a reader; it is kept beside the model, with the hash of the model's bytes."""
+    kept = model.with_name(f"{reader.name}.json")
+    digest = sha256(model.read_bytes()).hexdigest()
+    if kept.exists():
+        last, *fields = json.loads(kept.read_text())
+        if last == digest and fields[0] not in again:
+            return Cell(*fields)
+    outputs, cell = reader.read(model)
+    if cell.kind == "right":
+        cell = judge(corpus, stem, outputs)
+    kept.write_text(json.dumps([digest, *cell]))
+    return cell
+
+
+def list_models(corpus: Path, cache: Path, only: str, keep: bool) -> Iterator[tuple[str, Path]]:
+    """Yield each graph and its model, and the model with int64 for its indices."""
+    for stem in STEMS:
+        for dtype in ("", "int64"):
+            folder = cache / "models" / f"{stem}{f'+{dtype}' if dtype else ''}"
+            if stem == NONE or only not in folder.name:
+                continue
+            path: Path | None = folder / "model.onnx"
+            if not (keep and (folder / "inputs.npz").exists()):
+                path = export_model(corpus, stem, folder, dtype)
+            if path is not None:
+                yield stem, path
+
+
+def format_table(table: dict[str, dict[str, Cell]], readers: Sequence[str]) -> str:
+    """Return counts by reader, and what is not right, in Markdown."""
+    lines = format_head("", *readers)
+    for kind in KINDS:
+        counts = Counter(reader for cells in table.values() for reader, cell in cells.items() if cell.kind == kind)
+        lines.append(f"| {kind} | " + " | ".join(str(counts[reader]) for reader in readers) + " |")
+    lines += ["", *format_head("reader", "kind", "what was said", "graphs")]
+    notes: Counter[tuple[str, str, str]] = Counter()
+    for cells in table.values():
+        notes.update((reader, cell.kind, escape(cell.note)) for reader, cell in cells.items() if cell.kind != "right")
+    lines += [f"| {' | '.join(note)} | {count} |" for note, count in sorted(notes.items())]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Export, read and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cache", type=Path, default=Path("readers"), metavar="DIR")
+    parser.add_argument("--only", default="", metavar="TEXT", help="graphs with this in their name")
+    parser.add_argument("--reader", choices=READERS, action="append", help="these readers alone")
+    parser.add_argument("--again", nargs="*", choices=KINDS, metavar="KIND", help="read these again, or all")
+    parser.add_argument("--keep", action="store_true", help="read the models in the cache, and export none that is there")
+    parser.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="for each model and reader")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here")
+    options = parser.parse_args()
+    corpus = corpus_directory()
+    if corpus is None:
+        raise SystemExit("no corpus: GRAPHSHARE_CORPUS names its folder")
+    again = () if options.again is None else options.again or KINDS
+    sides = [Reader(options.cache, name, options.limit) for name in options.reader or READERS]
+    table: dict[str, dict[str, Cell]] = {}
+    for stem, model in list_models(corpus, options.cache, options.only, options.keep):
+        row = table.setdefault(model.parent.name, {})
+        for side in sides:
+            cell = row[side.name] = run_cell(side, corpus, stem, model, again)
+            print(f"{model.parent.name:70} {side.name:12} {cell.kind:8} {cell.apart:9.1e} {cell.note[:200]}", flush=True)
+    for side in sides:
+        side.end()
+    if options.markdown:
+        options.markdown.write_text(format_table(table, [side.name for side in sides]))
+
+
+if __name__ == "__main__":
+    main()
