@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from graphshare.api.group import group as group
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
-    from graphshare.api.params import list_params as list_params
-    from graphshare.api.params import measure_params as measure_params
-    from graphshare.api.params import show_params as show_params
     from graphshare.api.pool import pool as pool
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
@@ -62,6 +59,9 @@ if TYPE_CHECKING:
     from graphshare.inspection.folder import inspect_folder as inspect_folder
     from graphshare.inspection.graph import infer_shapes as infer_shapes
     from graphshare.inspection.graph import inspect as inspect
+    from graphshare.inspection.params import list_params as list_params
+    from graphshare.inspection.params import measure_params as measure_params
+    from graphshare.inspection.params import show_params as show_params
     from graphshare.inspection.sharing import inspect_shared as inspect_shared
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
@@ -83,7 +83,7 @@ _NAMES = {
     "api.fold": "fold",
     "api.foreach": "foreach",
     "api.group": "group",
-    "api.params": "convert diff_params list_params measure_params show_params",
+    "api.params": "convert diff_params",
     "api.pool": "pool",
     "api.share": "detect share",
     "api.upgrade": "format upgrade",
@@ -107,6 +107,7 @@ _NAMES = {
     "inspection.folder": "inspect_folder",
     "inspection.graph": "infer_shapes inspect",
     "inspection.sharing": "inspect_shared",
+    "inspection.params": "list_params measure_params show_params",
     "ir.graph": "Entry Graph Node Rewrite",
     "rewrite.duplicate": "duplicate",
     "rewrite.rename": "rename",
