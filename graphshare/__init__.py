@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from graphshare.fleet.records import SchedulerError as SchedulerError
     from graphshare.formats.images.images import open_images as open_images
     from graphshare.inspection.folder import inspect_folder as inspect_folder
+    from graphshare.inspection.folder import inspect_shared as inspect_shared
     from graphshare.inspection.graph import infer_shapes as infer_shapes
     from graphshare.inspection.graph import inspect as inspect
     from graphshare.inspection.params import list_params as list_params
     from graphshare.inspection.params import measure_params as measure_params
     from graphshare.inspection.params import show_params as show_params
-    from graphshare.inspection.sharing import inspect_shared as inspect_shared
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
@@ -104,9 +104,8 @@ _NAMES = {
     "files.staged_file": "overwriting",
     "fleet.records": "SchedulerError",
     "formats.images.images": "open_images",
-    "inspection.folder": "inspect_folder",
+    "inspection.folder": "inspect_folder inspect_shared",
     "inspection.graph": "infer_shapes inspect",
-    "inspection.sharing": "inspect_shared",
     "inspection.params": "list_params measure_params show_params",
     "ir.graph": "Entry Graph Node Rewrite",
     "rewrite.duplicate": "duplicate",
