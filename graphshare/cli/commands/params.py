@@ -12,7 +12,7 @@ from graphshare.api.params import diff_params
 from graphshare.cli import options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
-from graphshare.cli.parameter_lines import format_parameter_diff
+from graphshare.cli.report import format_parameter_diff
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
 from graphshare.formats.params.format import list_formats
