@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from graphshare.api.group import group as group
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
-    from graphshare.api.params import list_params as list_params
-    from graphshare.api.params import measure_params as measure_params
-    from graphshare.api.params import show_params as show_params
     from graphshare.api.pool import pool as pool
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
@@ -61,9 +58,12 @@ if TYPE_CHECKING:
     from graphshare.fleet.records import SchedulerError as SchedulerError
     from graphshare.formats.images.images import open_images as open_images
     from graphshare.inspection.folder import inspect_folder as inspect_folder
+    from graphshare.inspection.folder import inspect_shared as inspect_shared
     from graphshare.inspection.graph import infer_shapes as infer_shapes
     from graphshare.inspection.graph import inspect as inspect
-    from graphshare.inspection.sharing import inspect_shared as inspect_shared
+    from graphshare.inspection.params import list_params as list_params
+    from graphshare.inspection.params import measure_params as measure_params
+    from graphshare.inspection.params import show_params as show_params
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
@@ -84,7 +84,7 @@ _NAMES = {
     "api.fold": "fold",
     "api.foreach": "foreach",
     "api.group": "group",
-    "api.params": "convert diff_params list_params measure_params show_params",
+    "api.params": "convert diff_params",
     "api.pool": "pool",
     "api.share": "detect share",
     "api.unfix": "unfix",
@@ -106,9 +106,9 @@ _NAMES = {
     "files.staged_file": "overwriting",
     "fleet.records": "SchedulerError",
     "formats.images.images": "open_images",
-    "inspection.folder": "inspect_folder",
+    "inspection.folder": "inspect_folder inspect_shared",
     "inspection.graph": "infer_shapes inspect",
-    "inspection.sharing": "inspect_shared",
+    "inspection.params": "list_params measure_params show_params",
     "ir.graph": "Entry Graph Node Rewrite",
     "rewrite.duplicate": "duplicate",
     "rewrite.rename": "rename",

@@ -6,12 +6,7 @@ from graphshare.arguments import Natural, NotNegative, Seconds
 from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import (
-    Fault,
-    RefusedError,
-    UsageError,
-    locate_refusals,
-)
+from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.resources import resource_limits
 from graphshare.rewrite.fold.fold import fold as fold_layers

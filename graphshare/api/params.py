@@ -1,4 +1,4 @@
-"""``convert``, ``diff_params`` and what is known of parameter files, which the stems of checkpoints name too."""
+"""``convert`` and ``diff_params``: parameter files, which the stems of checkpoints name too."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from graphshare.formats.params.convert import Conversion, choose_cast, describe_
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.formats.params.format import choose_format, find_format, read_index
 from graphshare.formats.params.records import select_keys
-from graphshare.inspection.params import list_params as list_params
-from graphshare.inspection.params import measure_params as measure_params
-from graphshare.inspection.params import show_params as show_params
 from graphshare.text.names import split_key
 from graphshare.text.urls import local_path
 

@@ -17,15 +17,7 @@ from graphshare.errors import Fault, InputError, RefusedError, UsageError, locat
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.leftovers import hold_folder
 from graphshare.files.open_source import describe_file
-from graphshare.files.paths import (
-    UsedFile,
-    base_name,
-    exists,
-    find_identity,
-    is_folder,
-    is_snapshot,
-    refuse_inputs_as_outputs,
-)
+from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
 from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, find_format, iter_formats
 from graphshare.formats.onnx.pool import (

@@ -16,14 +16,7 @@ from graphshare.execute.plan import ExecutionPlan
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import check_shapes, convert_feed, initial_value, unknown_shapes
 from graphshare.execute.train.sgd import Momentum, Sgd
-from graphshare.execute.train.trainer import (
-    Backpropagation,
-    backpropagate,
-    batch_rescale,
-    fill_zeros,
-    first_data,
-    node_streams,
-)
+from graphshare.execute.train.trainer import Backpropagation, backpropagate, batch_rescale, fill_zeros, first_data, node_streams
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order

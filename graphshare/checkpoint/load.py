@@ -27,6 +27,7 @@ from graphshare.files.paths import (
     split,
     suggest_files,
 )
+from graphshare.files.paths import StrPath as StrPath
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
 from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, STEM_END, params_path, split_params, suggest_graph
@@ -36,8 +37,6 @@ from graphshare.text.format import format_count
 from graphshare.text.names import suggest
 from graphshare.text.patterns import expand_patterns
 from graphshare.text.urls import is_url, local_path, redact
-
-StrPath = str | os.PathLike[str]
 
 
 def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | None = None) -> Checkpoint:

@@ -1,22 +1,27 @@
-"""Print a report or write it to a file; on a terminal in colour."""
+"""Print a report or write it to a file; on a terminal in colour. Differences of parameters as lines of text."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 import graphshare
 from graphshare.checkpoint.save import write_text
-from graphshare.cli.console import is_colored, name_options, put_json_text, put_text, say
+from graphshare.cli.console import Line, is_colored, name_options, put_json_text, put_text, say
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile
+from graphshare.formats.params.records import STEPS
 from graphshare.reports.formats import FORMATS, default_format, render, style_report
 from graphshare.reports.model import FindingsReport
-from graphshare.text.format import escape_control
+from graphshare.text.format import escape_control, format_count, format_dims
+from graphshare.text.names import split_key
+
+if TYPE_CHECKING:  # start-up: few reports are on parameters
+    from graphshare.formats.params.diff import ParameterChange, ParameterDiff
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,3 +77,35 @@ def _put_colored(report: FindingsReport) -> None:
         for piece, style in line:
             text.append(escape_control(piece), _STYLES.get(style, ""))
         console.print(text)
+
+
+def format_parameter_diff(found: ParameterDiff) -> Iterator[Line]:
+    """Yield a line for each parameter that differs, and a count."""
+    for change in found.changes:
+        style = change.how if change.how in ("added", "removed") else "changed"
+        yield style, f"{change.how:8} {_names(change)}  {_what(change)}"
+    yield "", f"parameters: {found.equal} equal, {len(found.changes)} different"
+    for dtype, count in found.across.items():
+        yield (
+            "",
+            f"{format_count(count, 'array')} of unlike types compared up to the rounding of {dtype}, {STEPS[dtype][1]:.3g}",
+        )
+
+
+def _names(change: ParameterChange) -> str:
+    old, new = change.old, change.new
+    if old is None or new is None or old == new:
+        return old or new or "(no name)"
+    return f"{old} -> {new if split_key(old)[0] != split_key(new)[0] else split_key(new)[1]}"
+
+
+def _what(change: ParameterChange) -> str:
+    shape = format_dims(change.shape, unknown="never filled")
+    parts = [change.detail] if change.detail else [f"{shape} {change.dtype or ''}".rstrip()]
+    if change.distance is not None and not change.distance:
+        apart = change.distance
+        most = "NaN or infinities differ" if apart.max_abs is None else f"max abs {apart.max_abs:.4g}"
+        parts.append(f"{apart.differing:,} of {apart.count:,} differ, {most}")
+    if change.distance is not None and change.distance.densified:
+        parts.append("compared in dense form")
+    return "; ".join(parts)

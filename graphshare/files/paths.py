@@ -179,6 +179,7 @@ def suggest_files(path: str, ends: tuple[str, ...], *, stem_end: str = "") -> st
     return f"did you mean {' or '.join(repr(join(folder, entry)) for entry in near)}?" if near else ""
 
 
+StrPath = str | os.PathLike[str]
 STDIN = "<stdin>"
 STDOUT = "<stdout>"
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")

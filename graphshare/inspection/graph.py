@@ -10,16 +10,7 @@ import msgspec
 
 from graphshare.analysis.name_lists import NameLists, implied_variables
 from graphshare.analysis.roles import Role, assign_roles, implied_role
-from graphshare.checkpoint.load import (
-    Model,
-    Names,
-    Shapes,
-    as_checkpoint,
-    as_names,
-    as_shapes,
-    check_roles,
-    find_roles,
-)
+from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles, find_roles
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format
@@ -28,8 +19,6 @@ from graphshare.ir.walk import consumers
 from graphshare.text.format import format_names
 from graphshare.text.summary import ShortRepr, Table, format_html
 
-if TYPE_CHECKING:
-    from graphshare.execute.prepare.shape_report import Shaped
 if TYPE_CHECKING:
     from graphshare.execute.prepare.shape_report import Shaped
 

@@ -29,13 +29,7 @@ from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
 from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import BRANCHES, find_batch
-from graphshare.rewrite.choices import (
-    Duplication,
-    check_collisions,
-    check_prefixes,
-    match_shared_inputs,
-    note_unknown_roles,
-)
+from graphshare.rewrite.choices import Duplication, check_collisions, check_prefixes, match_shared_inputs, note_unknown_roles
 from graphshare.text.format import format_names
 
 _SUFFIX = "_output"

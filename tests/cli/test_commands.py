@@ -112,6 +112,19 @@ def test_a_misspelt_command_gets_a_suggestion() -> None:
     refused(graphshare("duplcate"), "did you mean 'duplicate'?")
 
 
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_commands_that_compute_import_numpy_before_their_own_modules(command: str) -> None:
+    """Below a chain of imports each call in those of numpy may map a piece of the interpreter's stack and unmap it."""
+    script = f"""if True:
+        import sys
+        from graphshare.cli import main
+        assert main.run([{command!r}, "--help"]) == 0
+        names = list(sys.modules)
+        assert names.index("numpy") < names.index("graphshare.cli.commands.{command}")
+        """
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="one process is forked for each command")
 def test_commands_on_json_import_nothing_heavy(folder: Path) -> None:
     """numpy, jsonschema and rich cost more than the work itself."""

@@ -18,8 +18,7 @@ import numpy as np
 import onnx
 import pytest
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import Example, ExampleRecord
+from graphshare.checks.rule import DENSE_RECORDS, Example, ExampleRecord, dense
 from tests.meta.test_ci_use import steps
 from tests.processes import ROOT, graphshare, in_process
 from tests.seam.placed import apply_add, place, tensor

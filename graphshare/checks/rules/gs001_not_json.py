@@ -2,20 +2,19 @@
 
 import re
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 from graphshare.reports.model import parse_path
 
 _LINE = re.compile(r"line (\d+) column (\d+)")
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The file is not JSON: cut short, bytes after the end, invalid UTF-8, or wrong punctuation",
     why="MXNet reads some such files, those cut inside the last brackets or with trailing bytes; no other tool does, and "
     "what is missing is unknown.",
-    fails=Example(dense()[:-20]),
-    passes=Example(dense()),
+    fails=dense()[:-20],
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield the reasons that the reader gives."""

@@ -1,16 +1,15 @@
 """GS003: a byte order mark before the first brace."""
 
 from graphshare.checks.document import BOM
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The file starts with a UTF-8 byte order mark",
     why="Editors on Windows write it; MXNet refuses such a file.",
-    fails=Example(BOM + dense().encode()),
-    passes=Example(dense()),
+    fails=BOM + dense().encode(),
+    passes=dense(),
     fix="removes it",
 )
 def find(context: CheckContext) -> Violations:

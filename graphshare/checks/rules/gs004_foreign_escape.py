@@ -2,20 +2,19 @@
 
 import re
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 _ESCAPE = re.compile(r'\\(?:["\\nrt]|(.))', re.DOTALL)
 _LIMIT = 20
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A string contains an escape that MXNet cannot read",
     why='MXNet reads \\" \\\\ \\n \\r \\t and refuses a file with any other escape, such as \\u00e9 or \\/; '
     "json.dumps writes them for every name that is not ASCII.",
-    fails=Example(dense().replace("fc_bias", "fc_bi\\u00e4s")),
-    passes=Example(dense().replace("fc_bias", "fc_bi\u00e4s")),
+    fails=dense().replace("fc_bias", "fc_bi\\u00e4s"),
+    passes=dense().replace("fc_bias", "fc_bi\u00e4s"),
     fix="writes the characters themselves",
 )
 def find(context: CheckContext) -> Violations:

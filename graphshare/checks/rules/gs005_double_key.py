@@ -1,15 +1,14 @@
 """GS005: a key that occurs twice in one object."""
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A JSON object has the same key twice",
     why="MXNet and this tool use the last value, other readers the first or neither: the file is ambiguous.",
-    fails=Example(dense().replace('"name": "fc_bias"', '"name": "fc_bia", "name": "fc_bias"')),
-    passes=Example(dense()),
+    fails=dense().replace('"name": "fc_bias"', '"name": "fc_bia", "name": "fc_bias"'),
+    passes=dense(),
     fix="keeps the last, as MXNet does",
 )
 def find(context: CheckContext) -> Violations:

@@ -1,17 +1,16 @@
 """GS006: keys that MXNet does not know."""
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 from graphshare.formats.mxnet.document import GRAPH_KEYS, NODE_KEYS
 from graphshare.text.names import did_you_mean
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A graph or a node has a key that MXNet does not know",
     why="MXNet refuses the file: JSONReader: Unknown field.",
-    fails=Example(dense().replace('"arg_nodes"', '"comment": "made by hand",\n "arg_nodes"')),
-    passes=Example(dense()),
+    fails=dense().replace('"arg_nodes"', '"comment": "made by hand",\n "arg_nodes"'),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield every such key of graphs and nodes."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 def _is_int(value: object) -> bool:
@@ -20,11 +19,11 @@ _TAGS: dict[str, Callable[[object], bool]] = {
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="An attribute of the graph is not a pair of a known type and a value",
     why='MXNet refuses the file; mxnet_version in particular is ["int", 10901].',
-    fails=Example(dense().replace('["int", 10901]', "10901")),
-    passes=Example(dense()),
+    fails=dense().replace('["int", 10901]', "10901"),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield every graph attribute that MXNet does not read."""

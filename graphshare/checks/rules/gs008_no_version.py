@@ -1,16 +1,15 @@
 """GS008: a file newer than the first format generation that has no version."""
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="The graph does not say which MXNet wrote it",
     why="MXNet treats such a file as one of 0.8.0: it adds missing inputs, makes argmax along axis -1 flat and moves hidden "
     "keys. Files of 2015, whose nodes have param, never had a version and are not reported.",
-    fails=Example(dense().replace(',\n "attrs": {"mxnet_version": ["int", 10901]}', "")),
-    passes=Example(dense()),
+    fails=dense().replace(',\n "attrs": {"mxnet_version": ["int", 10901]}', ""),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield the file if it lacks the version that its generation of files contains."""

@@ -2,8 +2,7 @@
 
 import re
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 _STRING = re.compile(r'"(?:[^"\\\n\r\0]|\\.)*([\n\r\0])?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(u0000|.)", re.DOTALL)
@@ -12,12 +11,12 @@ _NAMES = {"\n": "a raw line feed", "\r": "a raw carriage return", "\0": "a NUL"}
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A string contains a raw line break or a NUL",
     why="MXNet refuses a raw line feed or carriage return inside a string, and ends the string at a NUL. "
     "It reads and writes other control characters unchanged.",
-    fails=Example(dense().replace("fc_bias", "fc\nbias")),
-    passes=Example(dense().replace("fc_bias", "fc\\nbias")),
+    fails=dense().replace("fc_bias", "fc\nbias"),
+    passes=dense().replace("fc_bias", "fc\\nbias"),
     fix="writes line breaks as \\n and \\r; a NUL stays",
 )
 def find(context: CheckContext) -> Violations:

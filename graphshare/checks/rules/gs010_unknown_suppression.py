@@ -1,16 +1,15 @@
 """GS010: a suppression that names no rule."""
 
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import KEY, is_known_code, read_suppressed_codes
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="A node suppresses a rule that does not exist",
     why="The suppression is probably misspelled and has no effect.",
-    fails=Example(dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS9999", "num_hidden": "2"')),
-    passes=Example(dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS504", "num_hidden": "2"')),
+    fails=dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS9999", "num_hidden": "2"'),
+    passes=dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS504", "num_hidden": "2"'),
 )
 def find(context: CheckContext) -> Violations:
     """Yield every suppressed code that no rule has."""

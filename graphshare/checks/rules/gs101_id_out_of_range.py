@@ -1,15 +1,14 @@
 """GS101: an id that refers to no node."""
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="An id refers to a node that does not exist",
     why="MXNet refuses the file with a bare Check failed: e.node_id < jgraph.nodes.size().",
-    fails=Example(dense().replace('"heads": [[3,', '"heads": [[9,')),
-    passes=Example(dense()),
+    fails=dense().replace('"heads": [[3,', '"heads": [[9,'),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield every such id of inputs, control dependencies, heads and ``arg_nodes``."""

@@ -1,16 +1,15 @@
 """GS103: an input that comes later in the file."""
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 from graphshare.ir.graph import Node
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="A node comes before one of its inputs",
     why="MXNet loads such a file and writes it back in another order, with other ids; tools that read in one pass fail.",
-    fails=Example(symbol(operator("relu", "a", 1), variable("data"), heads=[0])),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0))),
+    fails=symbol(operator("relu", "a", 1), variable("data"), heads=[0]),
+    passes=symbol(variable("data"), operator("relu", "a", 0)),
     fix="puts the nodes in order",
 )
 def find(context: CheckContext) -> Violations:

@@ -1,16 +1,15 @@
 """GS104: nodes that no output needs."""
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 from graphshare.ir.walk import reachable
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="No output needs a node",
     why="No list of MXNet contains it and MXNet drops it when it writes the file; often an id is wrong.",
-    fails=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 0))),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1))),
+    fails=symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 0)),
+    passes=symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1)),
     fix="drops it, as MXNet does",
 )
 def find(context: CheckContext) -> Violations:

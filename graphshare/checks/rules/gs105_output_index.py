@@ -1,17 +1,16 @@
 """GS105: an output that its node does not have."""
 
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import find_missing_outputs
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 from graphshare.text.format import format_count
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="An input or a head takes an output that its node does not have",
     why="MXNet does not check the index while loading; later calls read memory outside the array.",
-    fails=Example(dense().replace('"heads": [[3, 0, 0]]', '"heads": [[3, 1, 0]]')),
-    passes=Example(dense()),
+    fails=dense().replace('"heads": [[3, 0, 0]]', '"heads": [[3, 1, 0]]'),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield every input and head that takes such an output."""

@@ -1,18 +1,17 @@
 """GS106: a variable that has inputs."""
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 from graphshare.text.format import format_count
 
 _WRONG = {**variable("b"), "inputs": [[0, 0, 0]]}
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="A variable has inputs",
     why="MXNet keeps them and never uses them: an operator became a variable, or an id is wrong.",
-    fails=Example(symbol(variable("data"), _WRONG, operator("relu", "a", 1))),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0))),
+    fails=symbol(variable("data"), _WRONG, operator("relu", "a", 1)),
+    passes=symbol(variable("data"), operator("relu", "a", 0)),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each such variable."""

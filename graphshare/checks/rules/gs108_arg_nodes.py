@@ -1,17 +1,16 @@
 """GS108: ``arg_nodes`` that does not list the variables."""
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 from graphshare.ir.graph import VARIABLE_OP
 from graphshare.text.format import format_count
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="arg_nodes does not list the variables in order",
     why="MXNet does not use the list; other tools take the arguments from it.",
-    fails=Example(dense().replace('"arg_nodes": [0, 1, 2]', '"arg_nodes": [0, 2]')),
-    passes=Example(dense()),
+    fails=dense().replace('"arg_nodes": [0, 1, 2]', '"arg_nodes": [0, 2]'),
+    passes=dense(),
     fix="writes the list that follows from the nodes",
 )
 def find(context: CheckContext) -> Violations:

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
 from graphshare.text.format import format_count
@@ -13,11 +12,11 @@ _BUILD_DEPENDENT = frozenset(("Pooling", "_contrib_quantized_pooling", "LRN"))
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="node_row_ptr is not the running sum of the nodes' output counts",
     why="MXNet ignores it; tools that use it find the wrong outputs.",
-    fails=Example(dense().replace('"heads"', '"node_row_ptr": [0, 1, 2, 3, 5],\n "heads"')),
-    passes=Example(dense().replace('"heads"', '"node_row_ptr": [0, 1, 2, 3, 4],\n "heads"')),
+    fails=dense().replace('"heads"', '"node_row_ptr": [0, 1, 2, 3, 5],\n "heads"'),
+    passes=dense().replace('"heads"', '"node_row_ptr": [0, 1, 2, 3, 4],\n "heads"'),
     fix="writes the sum that follows from the nodes, or omits it where an operator is unknown",
 )
 def find(context: CheckContext) -> Violations:

@@ -1,15 +1,14 @@
 """GS110: a graph without outputs."""
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="The graph has no outputs",
     why="MXNet loads it into a symbol that computes nothing.",
-    fails=Example(dense().replace("[[3, 0, 0]]", "[]")),
-    passes=Example(dense()),
+    fails=dense().replace("[[3, 0, 0]]", "[]"),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield the empty list of heads."""

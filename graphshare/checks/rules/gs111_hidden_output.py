@@ -1,15 +1,14 @@
 """GS111: an output that has no name."""
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="An input or a head takes an internal output of its operator",
     why="It is scratch space, or filled in training only; no MXNet API composes such a graph, but a file can contain it.",
-    fails=Example(symbol(variable("data"), operator("Pooling", "pool", 0, kernel="(2, 2)"), operator("relu", "a", (1, 1)))),
-    passes=Example(symbol(variable("data"), operator("Pooling", "pool", 0, kernel="(2, 2)"), operator("relu", "a", (1, 0)))),
+    fails=symbol(variable("data"), operator("Pooling", "pool", 0, kernel="(2, 2)"), operator("relu", "a", (1, 1))),
+    passes=symbol(variable("data"), operator("Pooling", "pool", 0, kernel="(2, 2)"), operator("relu", "a", (1, 0))),
 )
 def find(context: CheckContext) -> Violations:
     """Yield every input and head that takes one."""

@@ -1,17 +1,16 @@
 """GS201: one name for two arguments."""
 
-from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.graph_facts import find_repeats
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="Two arguments have the same name",
     why="Equal names are not sharing: MXNet's Module refuses the graph (Duplicate names detected), elsewhere a gradient "
     "silently stays 0, and a parameter file can contain only one of them.",
-    fails=Example(symbol(variable("x"), variable("x"), operator("elemwise_add", "sum", 0, 1))),
-    passes=Example(symbol(variable("x"), operator("elemwise_add", "sum", 0, 0))),
+    fails=symbol(variable("x"), variable("x"), operator("elemwise_add", "sum", 0, 1)),
+    passes=symbol(variable("x"), operator("elemwise_add", "sum", 0, 0)),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each argument whose name an earlier one has."""

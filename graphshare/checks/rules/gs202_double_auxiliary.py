@@ -1,16 +1,15 @@
 """GS202: one name for two auxiliary states."""
 
-from graphshare.checks.examples import batch_norm
 from graphshare.checks.graph_facts import find_repeats
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, batch_norm, check_rule
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="Two auxiliary states have the same name",
     why="MXNet's Module refuses the graph: Duplicate names detected.",
-    fails=Example(batch_norm(mean="bn_moving", var="bn_moving")),
-    passes=Example(batch_norm()),
+    fails=batch_norm(mean="bn_moving", var="bn_moving"),
+    passes=batch_norm(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each auxiliary state whose name an earlier one has."""

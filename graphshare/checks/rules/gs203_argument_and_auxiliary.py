@@ -1,15 +1,14 @@
 """GS203: one name for an argument and an auxiliary state."""
 
-from graphshare.checks.examples import batch_norm
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, batch_norm, check_rule
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="An argument and an auxiliary state have the same name",
     why="Module keeps two arrays, Gluon one, and bind with the default backend confuses them.",
-    fails=Example(batch_norm(mean="bn_beta")),
-    passes=Example(batch_norm()),
+    fails=batch_norm(mean="bn_beta"),
+    passes=batch_norm(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each auxiliary state that has an argument's name."""

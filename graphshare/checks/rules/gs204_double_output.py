@@ -1,17 +1,16 @@
 """GS204: one name for two outputs."""
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.graph_facts import find_repeats
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Two outputs have the same name",
     why="executor.output_dict refuses them (Duplicate names), and the name no longer identifies an output.",
-    fails=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "a", 1), heads=[1, 2])),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1), heads=[1, 2])),
+    fails=symbol(variable("data"), operator("relu", "a", 0), operator("relu", "a", 1), heads=[1, 2]),
+    passes=symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1), heads=[1, 2]),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each head whose output has an earlier one's name."""

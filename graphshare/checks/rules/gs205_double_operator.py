@@ -1,17 +1,16 @@
 """GS205: one name for two operators."""
 
-from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.graph_facts import find_repeats
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 
 
 @check_rule(
-    level=Level.NOTE,
+    level="note",
     summary="Two operators have the same name",
     why="MXNet runs the graph, and Gluon itself exports such graphs when a block is called twice; "
     "but get_internals()['a_output'] finds two outputs and refuses.",
-    fails=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "a", 1))),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1))),
+    fails=symbol(variable("data"), operator("relu", "a", 0), operator("relu", "a", 1)),
+    passes=symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1)),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator whose name an earlier one has."""

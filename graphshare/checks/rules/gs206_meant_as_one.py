@@ -1,32 +1,27 @@
 """GS206: two parameter nodes that should be one."""
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 from graphshare.ir.graph import Node
 
 _ATTRS = {"num_hidden": "2", "no_bias": "True"}
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Two parameters with the same name feed the same input of two operators of one kind",
     why="They were probably meant to be shared, but sharing takes one node: these train separately, or not at all.",
-    fails=Example(
-        symbol(
-            variable("data"),
-            variable("w_weight"),
-            operator("FullyConnected", "a", 0, 1, **_ATTRS),
-            variable("w_weight"),
-            operator("FullyConnected", "b", 2, 3, **_ATTRS),
-        )
+    fails=symbol(
+        variable("data"),
+        variable("w_weight"),
+        operator("FullyConnected", "a", 0, 1, **_ATTRS),
+        variable("w_weight"),
+        operator("FullyConnected", "b", 2, 3, **_ATTRS),
     ),
-    passes=Example(
-        symbol(
-            variable("data"),
-            variable("w_weight"),
-            operator("FullyConnected", "a", 0, 1, **_ATTRS),
-            operator("FullyConnected", "b", 2, 1, **_ATTRS),
-        )
+    passes=symbol(
+        variable("data"),
+        variable("w_weight"),
+        operator("FullyConnected", "a", 0, 1, **_ATTRS),
+        operator("FullyConnected", "b", 2, 1, **_ATTRS),
     ),
 )
 def find(context: CheckContext) -> Violations:

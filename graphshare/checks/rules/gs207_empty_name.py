@@ -1,15 +1,14 @@
 """GS207: a node without a name."""
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="A node has an empty name",
     why="A variable without a name cannot be fed or found in a parameter file; an operator's output is just called 'output'.",
-    fails=Example(dense().replace('"name": "fc"', '"name": ""')),
-    passes=Example(dense()),
+    fails=dense().replace('"name": "fc"', '"name": ""'),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each node with an empty name."""

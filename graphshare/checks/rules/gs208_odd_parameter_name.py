@@ -1,16 +1,15 @@
 """GS208: a parameter that is not named like the others of its operator."""
 
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import find_parameters
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.NOTE,
+    level="note",
     summary="A parameter is not named like the other parameters of its operator",
     why="Parameter files are matched by name; an odd one is often a misspelling.",
-    fails=Example(dense().replace("fc_bias", "fv_bias")),
-    passes=Example(dense()),
+    fails=dense().replace("fc_bias", "fv_bias"),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator whose own parameters have different stems."""

@@ -2,18 +2,17 @@
 
 from functools import lru_cache
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 from graphshare.ops.registry import find_kernel, lookup, registered_signatures
 from graphshare.text.names import did_you_mean
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="MXNet 1.9.1 has no such operator",
     why="MXNet refuses the file: Operator ... is not registered.",
-    fails=Example(symbol(variable("data"), operator("Relu", "a", 0))),
-    passes=Example(symbol(variable("data"), operator("relu", "a", 0))),
+    fails=symbol(variable("data"), operator("Relu", "a", 0)),
+    passes=symbol(variable("data"), operator("relu", "a", 0)),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each node of such an operator."""

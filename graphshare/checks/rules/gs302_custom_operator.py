@@ -1,16 +1,15 @@
 """GS302: an operator defined in Python."""
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 from graphshare.ops.registry import canonical
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The graph needs Python code that the file does not contain",
     why="MXNet refuses to load the file until the operator is registered: Cannot find custom operator.",
-    fails=Example(symbol(variable("data"), operator("Custom", "a", 0, op_type="my_scale"))),
-    passes=Example(symbol(variable("data"), operator("_mul_scalar", "a", 0, scalar="2"))),
+    fails=symbol(variable("data"), operator("Custom", "a", 0, op_type="my_scale")),
+    passes=symbol(variable("data"), operator("_mul_scalar", "a", 0, scalar="2")),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each Custom node."""

@@ -1,8 +1,7 @@
 """GS303: an attribute that the operator does not take."""
 
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import find_attribute_faults, find_refused_hidden_keys
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 from graphshare.ops.registry import signature_of
 from graphshare.text.names import did_you_mean
 
@@ -10,11 +9,11 @@ _FREE = "keys that begin and end with two underscores are free"
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="An operator has an attribute that it does not take",
     why="MXNet refuses the file: Cannot find argument.",
-    fails=Example(dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bais": "False"')),
-    passes=Example(dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bias": "False"')),
+    fails=dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bais": "False"'),
+    passes=dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bias": "False"'),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each such attribute."""

@@ -1,16 +1,15 @@
 """GS304: the value of an attribute cannot be read."""
 
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import find_attribute_faults
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The operator cannot read the value of an attribute",
     why="MXNet refuses the file: Invalid Parameter format.",
-    fails=Example(dense().replace('"num_hidden": "2"', '"num_hidden": "2.0"')),
-    passes=Example(dense()),
+    fails=dense().replace('"num_hidden": "2"', '"num_hidden": "2.0"'),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each such attribute, and attributes that contradict each other."""

@@ -1,16 +1,15 @@
 """GS305: a required attribute is missing."""
 
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import find_attribute_faults, find_reshapes_without_shape
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="An operator lacks an attribute that it requires",
     why="MXNet refuses the file: Required parameter ... is not presented.",
-    fails=Example(dense().replace('"num_hidden"', '"__num_hidden__"')),
-    passes=Example(dense()),
+    fails=dense().replace('"num_hidden"', '"__num_hidden__"'),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each missing attribute."""

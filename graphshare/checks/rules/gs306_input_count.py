@@ -1,17 +1,16 @@
 """GS306: too few or too many inputs."""
 
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import find_wrong_input_counts
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 from graphshare.text.format import format_count
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="An operator has too few or too many inputs",
     why="MXNet loads the file and fails when shapes are inferred.",
-    fails=Example(dense().replace("[[0, 0, 0], [1, 0, 0], [2, 0, 0]]", "[[0, 0, 0], [1, 0, 0]]")),
-    passes=Example(dense()),
+    fails=dense().replace("[[0, 0, 0], [1, 0, 0], [2, 0, 0]]", "[[0, 0, 0], [1, 0, 0]]"),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator whose attributes ask for another number of inputs than it has."""

@@ -1,7 +1,17 @@
 """GS307: shapes that contradict each other."""
 
-from graphshare.checks.examples import dense, operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import (
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+    operator,
+    symbol,
+    variable,
+)
 from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
 
@@ -15,11 +25,11 @@ _CHAIN = symbol(
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The shapes of the graph contradict each other",
     why="MXNet refuses to bind it. The known shapes are those that variables declare (__shape__), those of the parameter "
     "file, and those of --shape.",
-    fails=Example(_CHAIN),
+    fails=_CHAIN,
     passes=Example(dense(), (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_bias", (2,)))),
 )
 def find(context: CheckContext) -> Violations:

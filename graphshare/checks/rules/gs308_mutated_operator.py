@@ -1,19 +1,16 @@
 """GS308: an operator's output in place of an auxiliary state."""
 
-from graphshare.checks.examples import batch_norm, operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, batch_norm, check_rule, operator, symbol, variable
 
 _NAMES = ("data", "bn_gamma", "bn_beta", "bn_moving_mean")
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="An operator writes into an input that is not a variable",
     why="MXNet refuses to compose such a graph (Mutation target can only be Variable), but a file can contain it.",
-    fails=Example(
-        symbol(*map(variable, _NAMES), operator("relu", "var", 1), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001"))
-    ),
-    passes=Example(batch_norm()),
+    fails=symbol(*map(variable, _NAMES), operator("relu", "var", 1), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001")),
+    passes=batch_norm(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each auxiliary slot that is fed by an operator."""

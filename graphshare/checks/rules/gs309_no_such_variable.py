@@ -1,12 +1,11 @@
 """GS309: a shape for a variable that does not exist."""
 
-from graphshare.checks.examples import dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Example, Violation, Violations, check_rule, dense
 from graphshare.text.names import did_you_mean
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A shape is given for a variable that the graph does not have",
     why="Module refuses such a name: the input is not found in list_arguments.",
     fails=Example(dense(), shapes={"date": (1, 3)}),

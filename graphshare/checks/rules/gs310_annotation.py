@@ -4,18 +4,17 @@ import json
 import re
 from collections.abc import Callable
 
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import HIDDEN
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 from graphshare.ops.attributes import read_value
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="An annotation (__lr_mult__, __shape__, __init__ ...) cannot be read",
     why="MXNet accepts any text there and fails when it is used: the optimizer, for one, when training starts.",
-    fails=Example(dense().replace('"num_hidden": "2"', '"__lr_mult__": "fast", "num_hidden": "2"')),
-    passes=Example(dense().replace('"num_hidden": "2"', '"__lr_mult__": "0.1", "num_hidden": "2"')),
+    fails=dense().replace('"num_hidden": "2"', '"__lr_mult__": "fast", "num_hidden": "2"'),
+    passes=dense().replace('"num_hidden": "2"', '"__lr_mult__": "0.1", "num_hidden": "2"'),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each annotation whose value cannot be read."""

@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
 
@@ -21,11 +20,11 @@ def _chain(last: dict[str, str]) -> str:
 
 
 @check_rule(
-    level=Level.NOTE,
+    level="note",
     summary="One operator lacks an attribute that all others of its kind have, or has another value",
     why="Every other operator of the kind has it: it may have been lost, and the default differs.",
-    fails=Example(_chain({"alpha": "0.2"})),
-    passes=Example(_chain({"alpha": "0.2", "beta": "0.5"})),
+    fails=_chain({"alpha": "0.2"}),
+    passes=_chain({"alpha": "0.2", "beta": "0.5"}),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each such operator of the outermost graph."""

@@ -1,11 +1,10 @@
 """GS401: the parameter file cannot be read."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The parameter file is damaged or of another format",
     why="MXNet only reports: Invalid NDArray file format.",
     fails=Example(dense(), DENSE_RECORDS, damaged=True),

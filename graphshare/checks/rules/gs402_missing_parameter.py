@@ -1,12 +1,11 @@
 """GS402: a parameter that the parameter file does not contain."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, Violation, Violations, check_rule, dense
 from graphshare.text.names import did_you_mean
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The parameter file does not contain a parameter of the graph",
     why="Module.set_params and Gluon's SymbolBlock refuse the file: ... is not presented.",
     fails=Example(dense(), DENSE_RECORDS[:1]),

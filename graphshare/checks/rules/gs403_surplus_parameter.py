@@ -1,12 +1,11 @@
 """GS403: a record without a variable."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 from graphshare.text.names import did_you_mean
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="The parameter file contains a record that the graph does not use",
     why="Module ignores it, Gluon's SymbolBlock refuses it unless ignore_extra is set; often a name is misspelled.",
     fails=Example(dense(), (*DENSE_RECORDS, ExampleRecord("arg:fc2_weight", (2, 3)))),

@@ -1,14 +1,13 @@
 """GS404: ``arg:`` in place of ``aux:``, or vice versa."""
 
-from graphshare.checks.examples import batch_norm
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Violation, Violations, batch_norm, check_rule
 
 _CHANNELS = [ExampleRecord(f"arg:bn_{formal}", (3,)) for formal in ("gamma", "beta")]
 _VAR = ExampleRecord("aux:bn_moving_var", (3,))
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A record has the prefix arg: although its variable is an auxiliary state, or vice versa",
     why="load_checkpoint puts it into the wrong dictionary, and Module does not find it.",
     fails=Example(batch_norm(), (*_CHANNELS, ExampleRecord("arg:bn_moving_mean", (3,)), _VAR)),

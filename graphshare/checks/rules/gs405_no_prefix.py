@@ -1,11 +1,10 @@
 """GS405: keys without ``arg:`` and ``aux:``."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Keys of the parameter file have neither arg: nor aux:",
     why="load_checkpoint fails on them (not enough values to unpack); SymbolBlock.imports accepts them.",
     fails=Example(dense(), (ExampleRecord("fc_weight", (2, 3)), ExampleRecord("fc_bias", (2,)))),

@@ -1,14 +1,13 @@
 """GS406: the shape of a record differs from the graph's."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
 from graphshare.text.format import format_dims
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A parameter has another shape than the graph requires",
     why="Module refuses the file (expected ..., got ...).",
     fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (3,)))),

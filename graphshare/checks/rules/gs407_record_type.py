@@ -1,7 +1,6 @@
 """GS407: the dtype of a record does not fit the graph."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
 from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
@@ -11,7 +10,7 @@ _FLAGS = {str(codes.mxnet): dtype for dtype, codes in DTYPES.items() if dtype no
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The dtypes of parameters do not match each other or the graph's declarations",
     why="MXNet's type inference refuses them.",
     fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,), "float16"))),

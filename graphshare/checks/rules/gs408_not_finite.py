@@ -1,13 +1,12 @@
 """GS408: NaN or infinity among the parameters."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.record_values import find_non_finite
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 from graphshare.text.format import format_count
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A parameter contains NaN or infinity",
     why="One is enough to make every output NaN.",
     fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,), value=float("nan")))),

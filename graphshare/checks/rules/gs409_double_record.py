@@ -1,12 +1,11 @@
 """GS409: two records with one key."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.graph_facts import find_repeats
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Two records of the parameter file have the same key",
     why="mx.nd.load silently keeps the last.",
     fails=Example(dense(), (*DENSE_RECORDS, DENSE_RECORDS[1])),

@@ -1,13 +1,12 @@
 """GS410: a record without an array that MXNet can use."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.record_values import find_unreadable
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A record is empty, damaged, or of a dtype that MXNet does not load",
     why="MXNet fails when it first uses the record (unknown storage type: -1), or refuses the whole file (Unknown type enum).",
     fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", None))),

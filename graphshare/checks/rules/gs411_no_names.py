@@ -1,11 +1,10 @@
 """GS411: a parameter file without names."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The parameter file has no names",
     why="Arrays cannot be matched with parameters; load_checkpoint and SymbolBlock.imports fail.",
     fails=Example(dense(), DENSE_RECORDS, named=False),

@@ -1,12 +1,11 @@
 """GS412: bytes after the last name of a parameter file, or a header that MXNet does not write."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 from graphshare.text.format import format_count
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="The parameter file contains bytes that MXNet does not write",
     why="MXNet ignores them or fails to decode a name; the file is damaged or from another program.",
     fails=Example(dense(), (*DENSE_RECORDS, ExampleRecord("arg:\0", (2,)))),

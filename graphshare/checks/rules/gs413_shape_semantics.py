@@ -1,11 +1,10 @@
 """GS413: graph and parameter file of different shape semantics."""
 
-from graphshare.checks.examples import DENSE_RECORDS, dense
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Graph and parameter file were saved under different shape semantics",
     why="MXNet refuses V3 records with np-shape off, and V2 records with np-shape on.",
     fails=Example(dense().replace('{"mxnet_version"', '{"is_np_shape": ["int", 1], "mxnet_version"'), DENSE_RECORDS),

@@ -1,16 +1,15 @@
 """GS414: a variance below zero."""
 
 from graphshare.analysis.name_lists import implied_variables
-from graphshare.checks.examples import batch_norm
 from graphshare.checks.record_values import find_negative
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Violation, Violations, batch_norm, check_rule
 
 _REST = tuple(ExampleRecord(f"{kind}:bn_{formal}", (3,)) for kind, formal in (("arg", "gamma"), ("arg", "beta"),
                                                                               ("aux", "moving_mean")))  # fmt: skip
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A moving variance is negative",
     why="BatchNorm takes its square root: the outputs are NaN.",
     fails=Example(batch_norm(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,), value=-1.0))),

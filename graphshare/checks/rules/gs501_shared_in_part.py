@@ -1,31 +1,26 @@
 """GS501: an operator that shares only some of its parameters with another."""
 
-from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.graph_facts import find_sharing_pairs
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 
 _ATTRS = {"num_hidden": "2"}
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Two operators share a weight but not its bias",
     why="The branches look shared, but drift apart in training.",
-    fails=Example(
-        symbol(
-            *map(variable, ("x", "y", "w_weight", "a_bias", "b_bias")),
-            operator("FullyConnected", "a", 0, 2, 3, **_ATTRS),
-            operator("FullyConnected", "b", 1, 2, 4, **_ATTRS),
-            heads=[5, 6],
-        )
+    fails=symbol(
+        *map(variable, ("x", "y", "w_weight", "a_bias", "b_bias")),
+        operator("FullyConnected", "a", 0, 2, 3, **_ATTRS),
+        operator("FullyConnected", "b", 1, 2, 4, **_ATTRS),
+        heads=[5, 6],
     ),
-    passes=Example(
-        symbol(
-            *map(variable, ("x", "y", "w_weight", "w_bias")),
-            operator("FullyConnected", "a", 0, 2, 3, **_ATTRS),
-            operator("FullyConnected", "b", 1, 2, 3, **_ATTRS),
-            heads=[4, 5],
-        )
+    passes=symbol(
+        *map(variable, ("x", "y", "w_weight", "w_bias")),
+        operator("FullyConnected", "a", 0, 2, 3, **_ATTRS),
+        operator("FullyConnected", "b", 1, 2, 3, **_ATTRS),
+        heads=[4, 5],
     ),
 )
 def find(context: CheckContext) -> Violations:

@@ -1,8 +1,7 @@
 """GS502: normalizations that share only scale or only moving statistics."""
 
-from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.graph_facts import find_sharing_pairs
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 
 _SCALE, _STATISTICS = ("gamma", "beta"), ("moving_mean", "moving_var")
 
@@ -16,11 +15,11 @@ def _twins(*names: str) -> str:
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Two BatchNorms share the scale but not the moving statistics, or vice versa",
     why="Shared statistics are updated by each branch in turn; separate ones give equal branches different outputs.",
-    fails=Example(_twins("b_moving_mean", "b_moving_var")),
-    passes=Example(_twins()),
+    fails=_twins("b_moving_mean", "b_moving_var"),
+    passes=_twins(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each normalization that shares one pair with an earlier one but not the other, or half a pair."""

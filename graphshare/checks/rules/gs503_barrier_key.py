@@ -1,8 +1,7 @@
 """GS503: one SyncBatchNorm key for two operators."""
 
-from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.graph_facts import find_repeats
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 from graphshare.ops.normalization.signature import BARRIER
 
 _OP, _KEY = BARRIER
@@ -15,11 +14,11 @@ def _pair(second: str) -> str:
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Two SyncBatchNorms have the same key",
     why="The key names a barrier of the process: with several devices the two wait for each other, and mix their statistics.",
-    fails=Example(_pair("a")),
-    passes=Example(_pair("b")),
+    fails=_pair("a"),
+    passes=_pair("b"),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator whose key an earlier one has."""

@@ -1,17 +1,16 @@
 """GS504: a suffix after the ending that MXNet looks for."""
 
 from graphshare.analysis.roles import SUFFIXES
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import INNER_FORMAL
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="A parameter's name does not end as MXNet expects",
     why="Initializers and weight decay depend on the end of the name (_weight, _bias ...): a suffix changes training.",
-    fails=Example(dense().replace("fc_weight", "fc_weight_b")),
-    passes=Example(dense().replace("fc_weight", "b_fc_weight")),
+    fails=dense().replace("fc_weight", "fc_weight_b"),
+    passes=dense().replace("fc_weight", "b_fc_weight"),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each parameter whose name continues after such an ending."""

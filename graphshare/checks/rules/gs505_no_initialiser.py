@@ -1,17 +1,16 @@
 """GS505: a parameter without an initializer."""
 
 from graphshare.analysis.roles import SUFFIXES
-from graphshare.checks.examples import dense
 from graphshare.checks.graph_facts import INNER_FORMAL
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
 
 @check_rule(
-    level=Level.NOTE,
+    level="note",
     summary="A parameter's name has no ending that MXNet's initializers know",
     why="init_params stops (Unknown initialization pattern); a trained model still loads.",
-    fails=Example(dense().replace("fc_weight", "fc_kernel")),
-    passes=Example(dense()),
+    fails=dense().replace("fc_weight", "fc_kernel"),
+    passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each parameter whose name has none of the endings that MXNet knows, and no ``__init__``."""

@@ -1,7 +1,6 @@
 """GS506: a prefix before the beginning that MXNet looks for."""
 
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
 
 _STARTS = ("upsampling", "stn_loc")
 _ATTRS = {"kernel": "(4, 4)", "num_filter": "2", "stride": "(2, 2)"}
@@ -12,11 +11,11 @@ def _upsampling(name: str) -> str:
 
 
 @check_rule(
-    level=Level.NOTE,
+    level="note",
     summary="A prefix hides upsampling or stn_loc, which MXNet looks for at the start of a name",
     why="Parameters called upsampling... are initialized bilinearly, stn_loc... specially; this matters only for training.",
-    fails=Example(_upsampling("sha-upsampling0")),
-    passes=Example(_upsampling("upsampling0")),
+    fails=_upsampling("sha-upsampling0"),
+    passes=_upsampling("upsampling0"),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each parameter whose name contains a beginning that MXNet looks for, but does not start with it."""

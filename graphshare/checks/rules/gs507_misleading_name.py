@@ -1,7 +1,6 @@
 """GS507: a parameter whose name tells another use."""
 
-from graphshare.checks.examples import batch_norm
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, batch_norm, check_rule
 
 # The use that the ending of a name tells; MXNet has two names for statistics.
 _USE_BY_ENDING = {
@@ -18,11 +17,11 @@ _USE_BY_FORMAL = {**_USE_BY_ENDING, "mean": "mean", "var": "variance"}
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="A parameter is used for something else than its name tells",
     why="Inputs or names are swapped: each gets the other's values, and initializers depend on the name.",
-    fails=Example(batch_norm(mean="bn_moving_var", var="bn_moving_mean")),
-    passes=Example(batch_norm()),
+    fails=batch_norm(mean="bn_moving_var", var="bn_moving_mean"),
+    passes=batch_norm(),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each parameter that an operator uses for something else than its name tells."""

@@ -1,15 +1,14 @@
 """GS601: an ONNX model that cannot be read."""
 
-from graphshare.checks.examples import relu
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The file is not a sound ONNX model: cut short, or a value is defined twice or by nothing",
     why="A name stands for one value, and a value is defined before it is read; runtimes refuse such a model.",
-    fails=Example(relu()[:-3]),
-    passes=Example(relu()),
+    fails=relu()[:-3],
+    passes=relu(),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

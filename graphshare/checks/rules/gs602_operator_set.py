@@ -1,17 +1,16 @@
 """GS602: an operator set that is not imported."""
 
-from graphshare.checks.examples import relu
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu
 from graphshare.ir.graph import Node
 from graphshare.reports.model import Steps
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="The model, or a function, imports no operator set for an operator",
     why="The version of the operator set decides what an operator means; runtimes refuse a model without it.",
-    fails=Example(relu(opset=0)),
-    passes=Example(relu()),
+    fails=relu(opset=0),
+    passes=relu(),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

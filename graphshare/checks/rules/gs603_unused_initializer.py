@@ -1,15 +1,14 @@
 """GS603: initializers that nothing reads."""
 
-from graphshare.checks.examples import apply, initializer, model, relu, value
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, apply, check_rule, initializer, model, relu, value
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="Nothing reads an initializer",
     why="It makes the file larger, runtimes drop it with a warning, and often a name is wrong.",
-    fails=Example(relu(initializer("w"))),
-    passes=Example(model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2))),
+    fails=relu(initializer("w")),
+    passes=model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2)),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

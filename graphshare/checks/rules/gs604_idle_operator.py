@@ -1,15 +1,14 @@
 """GS604: operators of an ONNX model that no output needs."""
 
-from graphshare.checks.examples import apply, relu
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, apply, check_rule, relu
 
 
 @check_rule(
-    level=Level.WARNING,
+    level="warning",
     summary="No output needs an operator of an ONNX model",
     why="Runtimes remove it; often an output is missing, or a name is wrong.",
-    fails=Example(relu(apply("Relu", "x", "z"))),
-    passes=Example(relu()),
+    fails=relu(apply("Relu", "x", "z")),
+    passes=relu(),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

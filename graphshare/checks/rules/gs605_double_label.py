@@ -1,18 +1,15 @@
 """GS605: two operators of an ONNX model with one name."""
 
-from graphshare.checks.examples import apply, model, value
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, apply, check_rule, model, value
 from graphshare.ir.graph import Node
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="Two operators of an ONNX model have one name",
     why="onnxruntime refuses the model, though values alone connect operators; error messages do not tell the two apart.",
-    fails=Example(
-        model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2))
-    ),
-    passes=Example(model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y"), value(11, "x", 2), value(12, "y", 2))),
+    fails=model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2)),
+    passes=model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y"), value(11, "x", 2), value(12, "y", 2)),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

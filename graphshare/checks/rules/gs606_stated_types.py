@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphshare.checks.examples import relu, value
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu, value
 
 if TYPE_CHECKING:  # start-up: symbol files need no other format
     from graphshare.formats.onnx.value_types import ValueType
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="An input or output has no type, or a stated type contradicts another one, or what ONNX infers",
     why="Every input and output needs a dtype and a rank. Of two types runtimes refuse the model or ignore one; tools that "
     "plan memory believe the wrong one. What ONNX infers is known where the onnx package is installed.",
-    fails=Example(relu(value(13, "y", 3))),
-    passes=Example(relu(value(13, "y", 2))),
+    fails=relu(value(13, "y", 3)),
+    passes=relu(value(13, "y", 2)),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

@@ -2,17 +2,16 @@
 
 import os
 
-from graphshare.checks.examples import apply, initializer, model, value
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, check_rule, initializer, model, value
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="External data of a tensor does not exist, or its file is too short",
     why="The model cannot be loaded: its weights are in another file that was not copied with it, or not as a whole. "
     "Data behind a link, as in the folders of model hubs, is a warning: onnxruntime loads it, onnx does not.",
-    fails=Example(model(apply("Add", "x w", "y"), initializer("w", location="w.bin"), value(11, "x", 2), value(12, "y", 2))),
-    passes=Example(model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2))),
+    fails=model(apply("Add", "x w", "y"), initializer("w", location="w.bin"), value(11, "x", 2), value(12, "y", 2)),
+    passes=model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2)),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

@@ -1,15 +1,14 @@
 """GS608: types stated of values that do not exist."""
 
-from graphshare.checks.examples import relu, value
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu, value
 
 
 @check_rule(
-    level=Level.NOTE,
+    level="note",
     summary="The file states the type of a value that does not exist",
     why="It is left of an operator that was removed or renamed; a value that gets the name later gets its type.",
-    fails=Example(relu(value(13, "z", 2))),
-    passes=Example(relu(value(13, "y", 2))),
+    fails=relu(value(13, "z", 2)),
+    passes=relu(value(13, "y", 2)),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

@@ -1,18 +1,17 @@
 """GS609: functions that are defined twice, damaged, or called with more than they take."""
 
-from graphshare.checks.examples import field, function, relu
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, field, function, relu
 from graphshare.text.format import format_count
 
 _OPSET = field(8, field(1, "own") + field(2, 1))
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="Two functions of an ONNX model have one name, or one is not sound, or is called with more than it takes",
     why="Runtimes refuse the model, or compute the wrong one of the two.",
-    fails=Example(relu(more=_OPSET + function("f") + function("f"))),
-    passes=Example(relu(more=_OPSET + function("f") + function("g"))),
+    fails=relu(more=_OPSET + function("f") + function("f")),
+    passes=relu(more=_OPSET + function("f") + function("g")),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

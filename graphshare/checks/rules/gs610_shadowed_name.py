@@ -1,7 +1,6 @@
 """GS610: a name of a body that is also a name around it."""
 
-from graphshare.checks.examples import apply, branch, model, value
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, branch, check_rule, model, value
 
 
 def _choose(name: str) -> bytes:
@@ -12,12 +11,12 @@ def _choose(name: str) -> bytes:
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="A body of an If, a Loop or a Scan has a name that is also around it",
     why="ONNX forbids that. Runtimes refuse the model where an operator of the body has such an output; inputs and "
     "initializers, and names that come later outside, they accept or not (a warning).",
-    fails=Example(_choose("h")),
-    passes=Example(_choose("own")),
+    fails=_choose("h"),
+    passes=_choose("own"),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

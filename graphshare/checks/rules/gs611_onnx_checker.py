@@ -2,8 +2,7 @@
 
 import re
 
-from graphshare.checks.examples import apply, model, value
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, check_rule, model, value
 from graphshare.errors import install_command
 
 _FRAME = re.compile(r"\[\w+Error\] (Inference error\(s\): )?")
@@ -15,12 +14,12 @@ def _add(size: int) -> bytes:
 
 
 @check_rule(
-    level=Level.ERROR,
+    level="error",
     summary="ONNX's checker refuses the model: operators get inputs that do not fit, or attributes that they do not have",
     why="Runtimes refuse such a model, or compute something else. The checker runs where the onnx package is installed (else a "
     "note says so), with its inference of types, and only where no other rule finds an error.",
-    fails=Example(_add(3)),
-    passes=Example(_add(2)),
+    fails=_add(3),
+    passes=_add(2),
     format="onnx",
     runs_after_errors=False,
 )

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from graphshare.checks.examples import apply, initializer, model, value
-from graphshare.checks.rule import CheckContext, Example, Level, Violation, Violations, check_rule
+from graphshare.checks.rule import CheckContext, Violation, Violations, apply, check_rule, initializer, model, value
 from graphshare.formats.params.records import Record
 from graphshare.text.format import format_bytes, format_count, format_names
 
@@ -16,12 +15,12 @@ def _add_two(size: int) -> bytes:
 
 
 @check_rule(
-    level=Level.NOTE,
+    level="note",
     summary="Weights of an ONNX model are in it several times, or most of them in Constants",
     why="The file and what loads it are larger than they need be: arrays of 1,024 bytes and more count, those of one number "
     "only with related names. Tools that look for weights among the initializers (quantization, external data) miss Constants.",
-    fails=Example(_add_two(256)),
-    passes=Example(_add_two(255)),
+    fails=_add_two(256),
+    passes=_add_two(255),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:

@@ -14,8 +14,7 @@ from graphshare.checkpoint.save import write_stdout
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import Line, put_colored, put_json, say
-from graphshare.cli.parameter_lines import format_parameter_diff
-from graphshare.cli.report import put_report, report_format
+from graphshare.cli.report import format_parameter_diff, put_report, report_format
 from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference, diff
 from graphshare.errors import Fault, GraphshareError, UsageError

@@ -19,7 +19,7 @@ from graphshare.cli.output import warn
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.model_names import stem_of
-from graphshare.inspection.folder import ModelFacts, inspect_models
+from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 
@@ -116,8 +116,6 @@ def _refuse_options(given: Sequence[str], folder: str) -> None:
 
 def _put_shared(folder: str, format_: str, sieve: Sieve) -> int:
     """Print which models below ``folder`` have equal arrays; return 0. Raises InputError as :func:`_put_folder`."""
-    from graphshare.inspection.sharing import find_shared  # start-up: few inspections read weights
-
     found = find_shared(find_models(folder, sieve))
     if format_ != "text":
         put_json(found, lines=format_ == "jsonl")

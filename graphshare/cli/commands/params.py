@@ -8,15 +8,15 @@ import click
 import msgspec
 
 from graphshare.api.params import convert as convert_params
-from graphshare.api.params import diff_params, list_params, measure_params, show_params
+from graphshare.api.params import diff_params
 from graphshare.cli import options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
-from graphshare.cli.parameter_lines import format_parameter_diff
+from graphshare.cli.report import format_parameter_diff
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
 from graphshare.formats.params.format import list_formats
-from graphshare.inspection.params import ParameterListing
+from graphshare.inspection.params import ParameterListing, list_params, measure_params, show_params
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
 _TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)

@@ -11,7 +11,7 @@ import msgspec
 
 from graphshare.arguments import Positive
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.files.paths import base_name, is_folder, is_listed_file, join, list_names
+from graphshare.files.paths import StrPath, base_name, is_folder, is_listed_file, join, list_names
 from graphshare.formats.content_tests import is_image
 from graphshare.formats.images.header import ENDINGS, ImageHeader, read_header, read_start
 from graphshare.formats.images.settings import (
@@ -221,7 +221,7 @@ def _size(size: tuple[int, int]) -> str:
 
 
 def open_images(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: StrPath | Iterable[StrPath],
     *,
     preset: str | None = None,
     resize: Positive | tuple[Positive, Positive] | None = None,

@@ -30,15 +30,7 @@ from graphshare.formats.onnx.stored import (
     source_of,
 )
 from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, dtype_name, locate_tensor, read_elements
-from graphshare.formats.onnx.types import (
-    NestedType,
-    TensorType,
-    input_types,
-    is_complete,
-    parse_type,
-    read_any_type,
-    read_type,
-)
+from graphshare.formats.onnx.types import NestedType, TensorType, input_types, is_complete, parse_type, read_any_type, read_type
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.rebuild import rebuild_graph

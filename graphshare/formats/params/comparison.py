@@ -19,6 +19,8 @@ from graphshare.formats.params.arrays import ArrayReader, SparseArray, storage_d
 from graphshare.formats.params.records import ITEM_SIZES, STEPS, Record, element_count
 from graphshare.progress import Advance, noop_progress
 
+Array = NDArray[Any]
+
 
 class Comparison(msgspec.Struct, frozen=True):
     """How two arrays compare. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
@@ -181,9 +183,6 @@ def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Arra
         known = (positions >= 0) & (places[positions] == targets)
         values[known] = array.values[order[positions[known]]]
     return values.reshape(-1)
-
-
-Array = NDArray[Any]
 
 
 def read_rows(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Iterator[Array]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.checks.engine import run_rules
-from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.rule import Example
+from graphshare.checks.rule import Example, operator, symbol, variable
 from graphshare.ops.kernel import Kernel
 from graphshare.ops.registry import KERNELS, register_kernel
 from graphshare.ops.unification import same_dtypes, same_shapes
