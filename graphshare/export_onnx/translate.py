@@ -23,6 +23,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.bodies import inner_operators, inner_variables
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Attrs, KernelError, Shape
+from graphshare.ops.node_errors import find_faults
 from graphshare.ops.registry import canonical, find_translation, lookup, total_outputs
 from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
 from graphshare.ops.unification import is_known
@@ -134,6 +135,12 @@ class GraphTranslation:
                 self._refuse(node, f"operator {node.op} cannot be exported: {error}", reason=str(error))
                 return
             results = self._custom(node)
+        except Exception:  # a translation relies on the number of inputs that its operator has
+            counted = find_faults(node)
+            if not counted:
+                raise
+            self._refuse(node, *(fault.message for fault in counted))
+            return
         wanted = [self.name_result(Entry(node, index)) for index in range(len(results))]
         for index, final in enumerate(self.writer.end(results, wanted)):
             self.values[node, index] = final

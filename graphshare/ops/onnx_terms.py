@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from graphshare.ops.formulas import Functions
-from graphshare.ops.translation import Translation, Value
+from graphshare.ops.translation import Translate, Translation, Value
 
 if TYPE_CHECKING:
     from graphshare.ir.onnx import AttributeValue
@@ -100,6 +100,10 @@ class Term:
         """Return it with a shape in which every size is known."""
         return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
 
+    def unsqueeze(self, axis: int) -> Term:
+        """Return it with a new axis of size 1."""
+        return Term(self.t, self.t.emit("Unsqueeze", self.name, self.t.integers([axis])), self.dtype)
+
     def expand(self, shape: Sequence[int]) -> Term:
         """Return it broadcast to ``shape``."""
         return Term(self.t, self.t.emit("Expand", self.name, self.t.integers(shape)), self.dtype)
@@ -168,6 +172,11 @@ def term(t: Translation, x: Value | int = 0) -> Term:
 def terms(t: Translation) -> list[Term]:
     """Return all inputs of the node as terms."""
     return [term(t, x) for x in t.inputs]
+
+
+def translate_terms(function: Callable[..., Term]) -> Translate:
+    """Return the translation that emits ``function`` of all inputs of the node, as terms."""
+    return lambda t: function(*terms(t)).name
 
 
 def _named(like: Term, name: str) -> Term:

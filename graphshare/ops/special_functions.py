@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def _erf(x: Array) -> Array:
     size = np.minimum(np.abs(x), x.dtype.type(ONE_IN_FLOAT64))
     square = size * size
     near = x * _polynomial(inner, 2 * square - 1)
-    far = 1 - np.exp(-square) * _polynomial(outer, _outer_argument(size))
+    far = 1 - np.exp(-square) * _polynomial(outer, outer_argument(size))
     result: Array = np.where(size <= 1, near, np.copysign(far, x))
     return result
 
@@ -117,13 +118,12 @@ def _erfc(x: Array) -> Array:
     inner, outer = erf_polynomials(*DEGREES)
     square = x * x
     near = 1 - x * _polynomial(inner, 2 * square - 1)
-    return np.where(x <= 1, near, np.exp(-square) * _polynomial(outer, _outer_argument(np.maximum(x, 1))))
+    return np.where(x <= 1, near, np.exp(-square) * _polynomial(outer, outer_argument(np.maximum(x, 1))))
 
 
-def _outer_argument(size: Array) -> Array:
-    """Map ``[1, 6]`` to ``[-1, 1]``, densely where the function bends."""
-    result: Array = ((size - 3) / (size + 3) + 1 / 12) * (24 / 10)
-    return result
+def outer_argument(size: Any) -> Any:
+    """Map ``[1, 6]`` to ``[-1, 1]``, densely where the function bends; of arrays, and of terms of an ONNX graph."""
+    return ((size - 3) / (size + 3) + 1 / 12) * (24 / 10)
 
 
 @cache

@@ -188,3 +188,8 @@ def test_a_deformable_convolution_of_booleans() -> None:
     attrs = {"kernel": "(1, 1)", "num_filter": "2", "no_bias": "1"}
     assert "its data is bool" in refusal("_contrib_ModulatedDeformableConvolution", attrs, data, offset, mask, weight)
     assert "its data is bool" in refusal("_contrib_DeformableConvolution", attrs, data, offset, weight)
+
+
+def test_more_inputs_than_the_operator_has() -> None:
+    assert "_npi_arcsinh has 2 inputs, expected 1 (x)" in refusal("_npi_arcsinh", {}, zeros(2), zeros(2))
+    assert "_hypot has 1 input, expected 2 (lhs, rhs)" in refusal("_hypot", {}, zeros(2))

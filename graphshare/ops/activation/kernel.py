@@ -14,23 +14,10 @@ import numpy as np
 
 from graphshare.ops.activation.softmax import GRADIENTS as SOFTMAX_GRADIENTS
 from graphshare.ops.activation.softmax import KERNELS as SOFTMAX_KERNELS
+from graphshare.ops.arrays import Array, Attrs, KernelError, Shape, Shapes
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
-from graphshare.ops.kernel import (
-    RELU,
-    Array,
-    Attrs,
-    Context,
-    Epilogue,
-    Forward,
-    Kernel,
-    KernelError,
-    Operation,
-    Shape,
-    Shapes,
-    result_buffer,
-    reuse_buffer,
-)
+from graphshare.ops.kernel import RELU, Context, Epilogue, Forward, Kernel, Operation, result_buffer, reuse_buffer
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.special_functions import BLOCK, erf, erf_of_block, softplus
 from graphshare.ops.unification import same_dtypes, same_floating_dtypes, same_shapes, unify
@@ -39,8 +26,8 @@ from graphshare.text.format import format_count, format_shape
 
 _EXACT_ALPHA = 1.6732632423543772
 _EXACT_SCALE = 1.0507009873554805
-_SELU_ALPHA = np.float32(_EXACT_ALPHA)  # the gradient computes with the exact ones
-_SELU_SCALE = np.float32(_EXACT_SCALE)
+SELU_ALPHA = np.float32(_EXACT_ALPHA)  # the gradient computes with the exact ones
+SELU_SCALE = np.float32(_EXACT_SCALE)
 
 
 def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -61,10 +48,8 @@ def elu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def selu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return :func:`elu` with the slope and the scale that keep mean 0 and variance 1."""
-    below = x < 0
-    out: Array = np.expm1(x, out=_copy(context, x), where=below)
-    _scale_where(out, _SELU_ALPHA, out, below)
-    out *= x.dtype.type(_SELU_SCALE)
+    out = elu(context, {"slope": SELU_ALPHA}, x)
+    out *= x.dtype.type(SELU_SCALE)
     return out
 
 
@@ -308,14 +293,10 @@ def _sigmoid_directly(dtype: str) -> Callable[..., Array]:
     return compute
 
 
-def _tanh_directly(dtype: str) -> Callable[..., Array]:
-    return partial(np.tanh, order="C")
-
-
 _DIRECT: dict[Any, Callable[[str], Callable[..., Array]]] = {
     relu: _relu_directly,
     sigmoid: _sigmoid_directly,
-    tanh: _tanh_directly,
+    tanh: lambda dtype: partial(np.tanh, order="C"),
 }
 
 

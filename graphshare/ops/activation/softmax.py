@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.arrays import Array, Attrs, KernelError, Shapes, Types
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, TapeEntry, Vjp
-from graphshare.ops.kernel import (
-    Array,
-    Attrs,
-    Context,
-    Forward,
-    Kernel,
-    KernelError,
-    Shapes,
-    Types,
-    result_buffer,
-    reuse_buffer,
-)
+from graphshare.ops.kernel import Context, Forward, Kernel, result_buffer, reuse_buffer
 from graphshare.ops.unification import axis_of, same_floating_dtypes, same_shapes, unify
 from graphshare.text.format import format_count
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from graphshare.ops.activation.kernel import SELU_ALPHA, SELU_SCALE
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.unary.onnx_special import erf, expm1, softplus, softsign
@@ -48,10 +49,6 @@ def _leaky(t: Translation, slope: float) -> str:
     return x.apply("LeakyRelu", alpha=slope).name
 
 
-def _translate_leaky(t: Translation) -> str:
-    return _leaky(t, float(t.attrs["slope"]))
-
-
 def _translate_elu(t: Translation) -> str:
     x, slope = term(t), float(t.attrs["slope"])
     if x.dtype == "float64":
@@ -60,7 +57,7 @@ def _translate_elu(t: Translation) -> str:
 
 
 def _translate_selu(t: Translation) -> str:
-    x, alpha, scale = term(t), float(np.float32(1.6732632423543772)), float(np.float32(1.0507009873554805))
+    x, alpha, scale = term(t), float(SELU_ALPHA), float(SELU_SCALE)
     if x.dtype == "float64":
         return ((x < 0).choose(expm1(x) * alpha, x) * scale).name
     return x.apply("Selu", alpha=alpha, gamma=scale).name
@@ -87,7 +84,7 @@ def _translate_rrelu(t: Translation) -> list[str]:
 _LEAKY: dict[str, Callable[[Translation], str | list[str]]] = {
     "elu": _translate_elu,
     "gelu": _translate_gelu,
-    "leaky": _translate_leaky,
+    "leaky": lambda t: _leaky(t, float(t.attrs["slope"])),
     "prelu": _translate_prelu,
     "rrelu": _translate_rrelu,
     "selu": _translate_selu,
@@ -106,7 +103,7 @@ def translate_softmax(t: Translation) -> str:
     """Emit ``Softmax``; with ``use_length`` the elements behind the length are minus infinity before and 0 after it."""
     x = t.inputs[0]
     if len(t.inputs) == 1:
-        return _emit(t, "Softmax", _data(t), x.rank)
+        return _emit(t, "Softmax", _data(t))
     axis, wide = axis_of(t.attrs["axis"], x.rank), _compute_dtype(t)
     places = t.constant(np.arange(x.shape[axis]).reshape(-1, *(1,) * (x.rank - 1 - axis)), "int64")
     length = t.emit("Unsqueeze", t.cast(t.inputs[1], "int64"), t.integers([axis]))
@@ -114,16 +111,6 @@ def translate_softmax(t: Translation) -> str:
     data = t.emit("Where", inside, _data(t), t.number(-np.inf, wide))
     out = t.emit("Softmax", _divide(t, data, axis, wide), axis=axis)
     return _round(t, t.emit("Where", inside, out, t.number(0, wide)), wide)
-
-
-def translate_log_softmax(t: Translation) -> str:
-    """Emit ``LogSoftmax``."""
-    return _emit(t, "LogSoftmax", _data(t), t.inputs[0].rank)
-
-
-def translate_softmin(t: Translation) -> str:
-    """Emit ``Softmax`` of the negative data."""
-    return _emit(t, "Softmax", t.emit("Neg", _data(t)), t.inputs[0].rank)
 
 
 def translate_softmax_activation(t: Translation) -> str:
@@ -143,7 +130,8 @@ def _data(t: Translation) -> str:
     return data if x.rank else t.reshape(data, (1,))
 
 
-def _emit(t: Translation, op_type: str, data: str, rank: int) -> str:
+def _emit(t: Translation, op_type: str, data: str) -> str:
+    rank = t.inputs[0].rank
     axis, wide = axis_of(t.attrs["axis"], max(1, rank)), _compute_dtype(t)
     out = _round(t, t.emit(op_type, _divide(t, data, axis, wide), axis=axis), wide)
     return out if rank else t.reshape(out, ())
@@ -174,7 +162,7 @@ TRANSLATIONS = (
     *(Translator(name, translate_activation) for name in ("Activation", "relu", "sigmoid", "tanh", "softsign")),
     Translator("LeakyReLU", translate_leaky_relu),
     Translator("softmax", translate_softmax, _POSITIVE),
-    Translator("log_softmax", translate_log_softmax, _POSITIVE),
-    Translator("softmin", translate_softmin, _POSITIVE),
+    Translator("log_softmax", lambda t: _emit(t, "LogSoftmax", _data(t)), _POSITIVE),
+    Translator("softmin", lambda t: _emit(t, "Softmax", t.emit("Neg", _data(t))), _POSITIVE),
     Translator("SoftmaxActivation", translate_softmax_activation),
 )

@@ -14,21 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.arrays import Array, Attrs, Types
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
-from graphshare.ops.kernel import (
-    Add,
-    Array,
-    Attrs,
-    Context,
-    Direct,
-    Epilogue,
-    Forward,
-    Kernel,
-    Types,
-    result_buffer,
-    reuse_buffer,
-)
+from graphshare.ops.kernel import Add, Context, Direct, Forward, Kernel, result_buffer, reuse_buffer
 from graphshare.ops.limits import FLOATS, NUMBERS, Limits, with_limits
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 from graphshare.ops.windows import to_compute_dtype
@@ -132,8 +121,28 @@ ARITHMETIC: dict[str, Function] = {
 """The functions of the operators on two arrays and on an array and a number, by the words in their names."""
 
 
-def _kernel(operator: str, word: str, shapes: Any, epilogue: Epilogue | None = None) -> Kernel:
+PAIRS = {
+    **{f"elemwise_{name}": name for name in ("add", "sub", "mul", "div")},
+    **{f"_{name}": name for name in ARITHMETIC if name not in ("add", "sub", "mul", "div")},
+    "_grad_add": "add",
+    **{f"broadcast_{name}": name for name in ARITHMETIC},
+}
+"""The operators on two arrays, and the words of their functions."""
+
+_WORDS = {"add": "plus", "sub": "minus"}
+
+SCALARS = {
+    **{f"_{_WORDS.get(name, name)}_scalar": (name, False) for name in ARITHMETIC},
+    **{f"_r{_WORDS.get(name, name)}_scalar": (name, True) for name in ("sub", "div", "mod", "power")},
+}
+"""The operators on an array and a number: the words of their functions, and whether the number comes first."""
+
+
+def _kernel(operator: str, word: str) -> Kernel:
+    """Return the kernel of an operator on two arrays, which only a broadcast takes in different shapes."""
     function = ARITHMETIC[word]
+    shapes = broadcast_shapes if operator.startswith("broadcast_") else same_shapes
+    epilogue = (lambda attrs: Add()) if word == "add" and shapes is same_shapes else None
 
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         return function(context, x, y)
@@ -177,17 +186,6 @@ def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
     for x in arrays[2:]:
         np.add(result, x, out=result)
     return result
-
-
-def _return_first(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    return x
-
-
-_SAME_SHAPE = {
-    **{f"elemwise_{name}": name for name in ("add", "sub", "mul", "div")},
-    **{f"_{name}": name for name in ARITHMETIC if name not in ("add", "sub", "mul", "div")},
-    "_grad_add": "add",
-}
 
 
 def result_type(attrs: Attrs, dtype: str) -> str:
@@ -234,20 +232,12 @@ def scalar_kernel(operator: str, word: str, reverse: bool) -> Kernel:
     return Kernel(operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct)
 
 
-_EPILOGUES: dict[str, Epilogue] = {"add": lambda attrs: Add()}
-
-
-_WORDS = {"add": "plus", "sub": "minus"}
-
-
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(_kernel(operator, name, same_shapes, _EPILOGUES.get(name)) for operator, name in _SAME_SHAPE.items()),
-    *(_kernel(f"broadcast_{name}", name, broadcast_shapes) for name in ARITHMETIC),
-    Kernel("_identity_with_attr_like_rhs", _return_first, same_shapes, same_dtypes),
+    *(_kernel(operator, word) for operator, word in PAIRS.items()),
+    Kernel("_identity_with_attr_like_rhs", lambda context, attrs, x, y: x, same_shapes, same_dtypes),
     Kernel("add_n", add_n, same_shapes, same_dtypes),
-    *(scalar_kernel(f"_{_WORDS.get(name, name)}_scalar", name, False) for name in ARITHMETIC),
-    *(scalar_kernel(f"_r{_WORDS.get(name, name)}_scalar", name, True) for name in ("sub", "div", "mod", "power")),
+    *(scalar_kernel(operator, word, reverse) for operator, (word, reverse) in SCALARS.items()),
 )
 
 Rule = Callable[[Array, Array, Array, Array], Array]
@@ -280,9 +270,6 @@ RULES: dict[str, tuple[Rule, Rule]] = {
     "minimum": (lambda x, y, z, dz: dz * (x <= y), lambda x, y, z, dz: dz * (x > y)),
     "arctan2": (lambda x, y, z, dz: dz * y / (x * x + y * y), lambda x, y, z, dz: -dz * x / (x * x + y * y)),
 }
-
-
-_COMPARISONS = "equal not_equal greater greater_equal lesser lesser_equal logical_and logical_or logical_xor".split()
 
 
 def _apply(word: str, side: int, x: Array, y: Array, z: Array, dz: Array) -> Array:
@@ -325,11 +312,6 @@ def _scalar_vjp(word: str, *, reverse: bool) -> Vjp:
     return vjp
 
 
-def add_n_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradient of the sum for each summand."""
-    return [dy] * len(entry.requested)
-
-
 def binary_gradient(operator: str, word: str) -> Gradient:
     """Return the gradient of an operator of two arrays that computes the function ``word`` of :data:`RULES`."""
     return Gradient(operator, _binary_vjp(word), reads_outputs=word in ("power", "hypot"))
@@ -341,16 +323,13 @@ def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradi
 
 
 GRADIENTS = (
-    *(binary_gradient(f"elemwise_{word}", word) for word in ("add", "sub", "mul", "div")),
-    *(binary_gradient(f"_{word}", word) for word in ("mod", "power", "hypot", "maximum", "minimum")),
-    *(binary_gradient(f"broadcast_{word}", word) for word in RULES if word != "arctan2"),
-    *(scalar_gradient(f"_{_WORDS.get(word, word)}_scalar", word) for word in RULES if word != "arctan2"),
-    *(scalar_gradient(f"_r{_WORDS.get(word, word)}_scalar", word, reverse=True) for word in ("sub", "div", "mod", "power")),
-    binary_gradient("_grad_add", "add"),
-    Gradient("add_n", add_n_gradient, reads_inputs=False, reads_outputs=False),
+    *(binary_gradient(operator, word) for operator, word in PAIRS.items() if word in RULES),
+    *(scalar_gradient(operator, word, reverse=first) for operator, (word, first) in SCALARS.items() if word in RULES),
+    Gradient("add_n", lambda entry, dy: [dy] * len(entry.requested), reads_inputs=False, reads_outputs=False),
     Gradient("_identity_with_attr_like_rhs", lambda entry, dy: dy, reads_inputs=False, reads_outputs=False),
     *no_gradient(
         "a comparison is constant almost everywhere",
-        *(name for word in _COMPARISONS for name in (f"_{word}", f"broadcast_{word}", f"_{word}_scalar")),
+        *(operator for operator, word in PAIRS.items() if word not in RULES),
+        *(operator for operator, (word, _) in SCALARS.items() if word not in RULES),
     ),
 )

@@ -9,8 +9,8 @@ from functools import partial, reduce
 import numpy as np
 
 from graphshare.ops import conversion
-from graphshare.ops.binary.kernel import result_type
-from graphshare.ops.onnx_terms import Term, term, terms
+from graphshare.ops.binary.kernel import PAIRS, SCALARS, result_type
+from graphshare.ops.onnx_terms import Term, term, terms, translate_terms
 from graphshare.ops.translation import Translation, Translator, keep_input
 
 Function = Callable[[Term, Term], Term]
@@ -112,12 +112,6 @@ FUNCTIONS: dict[str, Function] = {
 """The functions of the operators on two arrays and on an array and a number, by the words in their names."""
 
 
-def translate_pair(t: Translation, name: str) -> str:
-    """Emit the function ``name`` of :data:`FUNCTIONS` on two arrays."""
-    x, y = terms(t)
-    return FUNCTIONS[name](x, y).name
-
-
 def scalar_of(t: Translation, dtype: str) -> int | float:
     """Return the attribute ``scalar`` as a number of ``dtype``."""
     number: int | float = conversion.convert(np.asarray(t.attrs["scalar"], np.float64), dtype).item()
@@ -159,18 +153,9 @@ def translate_sum(t: Translation) -> str:
     return reduce(lambda x, y: x + y, arrays).name
 
 
-_WORDS = {"add": "plus", "sub": "minus"}
-_ELEMENTWISE = ("add", "sub", "mul", "div")
-
 TRANSLATIONS = (
-    *(Translator(f"elemwise_{n}" if n in _ELEMENTWISE else f"_{n}", partial(translate_pair, name=n)) for n in FUNCTIONS),
-    *(Translator(f"broadcast_{name}", partial(translate_pair, name=name)) for name in FUNCTIONS),
-    Translator("_grad_add", partial(translate_pair, name="add")),
-    *(Translator(f"_{_WORDS.get(name, name)}_scalar", partial(translate_scalar, name=name)) for name in FUNCTIONS),
-    *(
-        Translator(f"_r{_WORDS.get(name, name)}_scalar", partial(translate_scalar, name=name, reverse=True))
-        for name in ("sub", "div", "mod", "power")
-    ),
+    *(Translator(operator, translate_terms(FUNCTIONS[word])) for operator, word in PAIRS.items()),
+    *(Translator(operator, partial(translate_scalar, name=word, reverse=first)) for operator, (word, first) in SCALARS.items()),
     Translator("_identity_with_attr_like_rhs", keep_input),
     Translator("add_n", translate_sum),
 )

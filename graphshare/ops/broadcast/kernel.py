@@ -54,12 +54,15 @@ def tile(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.tile(x, attrs["reps"])
 
 
-def _tile_shape(attrs: Attrs, x: Dims) -> Dims:
+def align_repeats(attrs: Attrs, x: Dims) -> tuple[Dims, tuple[int, ...]]:
+    """Return a shape and ``reps`` with as many axes as the longer one has, aligned at the last one."""
     reps = tuple(attrs["reps"] or ())
     rank = max(len(x), len(reps))
-    padded: Dims = (1,) * (rank - len(x)) + x
-    reps = (1,) * (rank - len(reps)) + reps
-    return tuple(None if d is None else d * n for d, n in zip(padded, reps, strict=True))
+    return (1,) * (rank - len(x)) + x, (1,) * (rank - len(reps)) + reps
+
+
+def _tile_shape(attrs: Attrs, x: Dims) -> Dims:
+    return tuple(None if d is None else d * n for d, n in zip(*align_repeats(attrs, x), strict=True))
 
 
 def repeat(context: Context, attrs: Attrs, x: Array) -> Array:

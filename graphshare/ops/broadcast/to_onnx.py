@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from graphshare.ops.broadcast.kernel import padding_of
+from graphshare.ops.broadcast.kernel import align_repeats, padding_of
 from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.unification import axis_of
 
@@ -22,10 +22,9 @@ def translate_pad(t: Translation) -> str:
 
 def translate_tile(t: Translation) -> str:
     """Emit ``Tile``, with an axis for each member of ``reps``."""
-    x, reps = t.inputs[0], tuple(t.attrs["reps"] or ())
-    rank = max(x.rank, len(reps))
-    wide = t.reshape(x, (*(1,) * (rank - x.rank), *x.shape))
-    return t.emit("Tile", wide, t.integers((*(1,) * (rank - len(reps)), *reps)))
+    x = t.inputs[0]
+    shape, reps = align_repeats(t.attrs, x.shape)
+    return t.emit("Tile", t.reshape(x, [size or 0 for size in shape]), t.integers(reps))
 
 
 def translate_repeat(t: Translation) -> str:

@@ -9,11 +9,6 @@ from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import Translation, Translator
 
 
-def translate_cast(t: Translation) -> str:
-    """Emit ``Cast``."""
-    return term(t).convert(t.attrs["dtype"]).name
-
-
 def translate_amp_cast(t: Translation) -> str:
     """Emit ``Cast`` for floats; float32 is rounded and clipped for integers, as by oneDNN."""
     x, dtype = term(t), t.attrs["dtype"]
@@ -28,13 +23,8 @@ def _round_into(x: Term, dtype: str) -> Term:
     return x.is_nan().choose(0.0 if dtype == "uint8" else greatest, rounded).cast(dtype)
 
 
-def translate_amp_multicast(t: Translation) -> list[str]:
-    """Emit ``Cast`` for all arrays that have not their output's dtype yet."""
-    return [t.cast(x, out.dtype) for x, out in zip(t.inputs, t.outputs, strict=True)]
-
-
 TRANSLATIONS = (
-    Translator("Cast", translate_cast),
+    Translator("Cast", lambda t: term(t).convert(t.attrs["dtype"]).name),
     Translator("amp_cast", translate_amp_cast),
-    Translator("amp_multicast", translate_amp_multicast),
+    Translator("amp_multicast", lambda t: [t.cast(x, out.dtype) for x, out in zip(t.inputs, t.outputs, strict=True)]),
 )

@@ -39,13 +39,14 @@ def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shap
     return shapes, [output]
 
 
-def _infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer the sum of the sizes along ``dim``."""
     return _infer_along(attrs["dim"], inputs, outputs[0])
 
 
 def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer as for Concat; two unknown sizes are equal, as those of the weights of an RNN in both directions."""
-    shapes, (output,) = _infer_concat_shapes(attrs, inputs, outputs)
+    shapes, (output,) = infer_concat_shapes(attrs, inputs, outputs)
     if output is None or any(shape is None for shape in shapes):
         return shapes, [output]
     at = axis_of(attrs["dim"], len(output))
@@ -98,9 +99,15 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return [each] * len(inputs), [output]
 
 
+def number_of_sections(attrs: Attrs) -> int:
+    """Return the number of equal parts of SliceChannel or _split_v2; 0 or less where indices say where parts begin."""
+    count: int = attrs["num_outputs"] if "num_outputs" in attrs else attrs["sections"]
+    return count
+
+
 def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
-    """Return where each output of _split_v2 begins and ends on an axis of this size."""
-    count = attrs["sections"]
+    """Return where each output of SliceChannel or _split_v2 begins and ends on an axis of this size."""
+    count = number_of_sections(attrs)
     if count > 0:
         if size % count:
             raise KernelError(f"an axis of size {size} cannot be split into {count} equal parts")
@@ -125,26 +132,17 @@ def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool, sing
 
 
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-    """Return parts along ``axis``: ``sections`` equal ones, or beginning at ``indices`` (the first is 0)."""
+    """Return parts along ``axis``: equal ones, or beginning at ``indices`` (the first is 0)."""
     axis = axis_of(attrs["axis"], x.ndim)
     options = {"squeeze": attrs["squeeze_axis"], "single": () if context.shapes and context.shapes[0] == () else (1,)}
     return tuple(_take_part(x, axis, *span, **options) for span in part_spans(attrs, x.shape[axis]))
 
 
-def slice_channel(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-    """Return ``num_outputs`` equal parts along ``axis``."""
-    return split(context, equal_parts(attrs), x)
-
-
-def equal_parts(attrs: Attrs) -> Attrs:
-    """Return the attributes of SliceChannel as those of _split_v2."""
-    return {**attrs, "indices": (), "sections": attrs["num_outputs"]}
-
-
 def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the parts along an axis, and the input from parts whose size along the axis is known."""
     x = inputs[0]
-    count = attrs["sections"] if attrs["sections"] > 0 else len(attrs["indices"])
+    sections = number_of_sections(attrs)
+    count = sections if sections > 0 else len(attrs["indices"])
     parts = [*outputs, *[None] * (count - len(outputs))][:count]
     squeeze = attrs["squeeze_axis"]
     if x is None:
@@ -173,9 +171,10 @@ def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
     """Return the size of the axis that is split."""
     if size is not None:
         return size
-    if attrs["sections"] > 0:
+    sections = number_of_sections(attrs)
+    if sections > 0:
         known = next((d for d in parts if d is not None), None)
-        return None if known is None else known * attrs["sections"]
+        return None if known is None else known * sections
     return None if not parts or parts[-1] is None else attrs["indices"][-1] + parts[-1]
 
 
@@ -226,11 +225,11 @@ def _infer_crop_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 KERNELS = (
-    Kernel("Concat", concat, _infer_concat_shapes, same_dtypes),
+    Kernel("Concat", concat, infer_concat_shapes, same_dtypes),
     Kernel("_rnn_param_concat", concat, _infer_parameter_shapes, same_dtypes),
     Kernel("_npi_concatenate", concatenate, concatenate_shapes, same_dtypes),
     Kernel("stack", stack, stack_shapes, same_dtypes),
-    Kernel("SliceChannel", slice_channel, lambda attrs, *known: split_shapes(equal_parts(attrs), *known), same_dtypes),
+    Kernel("SliceChannel", split, split_shapes, same_dtypes),
     Kernel("_split_v2", split, split_shapes, same_dtypes),
     Kernel("Crop", crop, _infer_crop_shapes, same_dtypes),
 )
@@ -258,9 +257,7 @@ def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
     (x,) = entry.inputs
     axis = axis_of(entry.attrs["axis"], x.ndim)
     dx = np.zeros_like(x)
-    count, sections = x.shape[axis], entry.attrs.get("num_outputs") or entry.attrs.get("sections") or 0
-    bounds = [i * count // sections for i in range(sections + 1)] if sections else [*entry.attrs["indices"], count]
-    for dy, begin, end in zip(dys, bounds, bounds[1:], strict=False):
+    for dy, (begin, end) in zip(dys, part_spans(entry.attrs, x.shape[axis]), strict=False):
         if dy is not None:
             part = dx[(slice(None),) * axis + (slice(begin, end),)]
             part += dy.reshape(part.shape)

@@ -50,6 +50,15 @@ def at_least_3d(shape: Shape) -> Shape:
     return (1, *(shape or (1,)), 1) if len(shape) < 2 else (*shape, 1)
 
 
+STACKS: dict[str, tuple[Callable[..., Array], Lift, int | None]] = {
+    "_npi_vstack": (np.vstack, to_rows, 0),
+    "_npi_hstack": (np.hstack, at_least_1d, None),
+    "_npi_dstack": (np.dstack, at_least_3d, 2),
+    "_npi_column_stack": (np.column_stack, to_columns, 1),
+}
+"""numpy's functions that stack arrays: how they lift each, and the axis (None: 0 for one axis, else 1)."""
+
+
 def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
     """Return the rule that lifts all inputs and concatenates them along ``axis`` (None: 0 for one axis, else 1)."""
 
@@ -229,10 +238,10 @@ def _refuses_delete(attrs: Attrs, bodies: Bodies) -> str | None:
 
 KERNELS = with_limits(
     Limits(elements=True),
-    Kernel("_npi_vstack", _stack_with(np.vstack), _infer_stack_shapes(to_rows, 0), same_dtypes),
-    Kernel("_npi_hstack", _stack_with(np.hstack), _infer_stack_shapes(at_least_1d, None), same_dtypes),
-    Kernel("_npi_dstack", _stack_with(np.dstack), _infer_stack_shapes(at_least_3d, 2), same_dtypes),
-    Kernel("_npi_column_stack", _stack_with(np.column_stack), _infer_stack_shapes(to_columns, 1), same_dtypes),
+    *(
+        Kernel(name, _stack_with(function), _infer_stack_shapes(lift, axis), same_dtypes)
+        for name, (function, lift, axis) in STACKS.items()
+    ),
     Kernel("_npi_stack", stack, stack_shapes, same_dtypes),
     Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
     Kernel("_npi_pad", pad, output_rule(_pad_shape), same_dtypes),
@@ -256,10 +265,7 @@ def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 GRADIENTS = (
-    *(
-        Gradient(name, joint_permutation_vjp(name), reads_outputs=False)
-        for name in "_npi_stack _npi_vstack _npi_hstack _npi_dstack _npi_column_stack".split()
-    ),
+    *(Gradient(name, joint_permutation_vjp(name), reads_outputs=False) for name in ("_npi_stack", *STACKS)),
     Gradient("_npi_hsplit", permutation_vjp("_npi_hsplit"), reads_outputs=False),
     Gradient("_npi_pad", pad_gradient, reads_outputs=False),
     *no_gradient(

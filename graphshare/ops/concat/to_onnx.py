@@ -5,38 +5,25 @@ Deletions and insertions of the numpy interface are a ``Gather`` of what stays, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
-from graphshare.ops.concat.kernel import crop_origin, equal_parts, part_spans
-from graphshare.ops.concat.numpy_kernel import (
-    at_least_1d,
-    at_least_3d,
-    kept_part,
-    pad_widths,
-    positions,
-    to_columns,
-    to_rows,
-    with_split_axis,
-)
-from graphshare.ops.kernel import Array, Attrs, Shape
+from graphshare.ops.concat.kernel import crop_origin, part_spans
+from graphshare.ops.concat.numpy_kernel import STACKS, Lift, kept_part, pad_widths, positions, with_split_axis
+from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.limits import refuse_invalid_call
 from graphshare.ops.translation import Translate, Translation, Translator, Value
 from graphshare.ops.unification import axis_of
 
 
 def translate_concat(t: Translation) -> str:
-    """Emit ``Concat`` along ``dim``."""
-    return t.emit("Concat", *t.inputs, axis=axis_of(t.attrs["dim"], t.inputs[0].rank))
-
-
-def translate_concatenate(t: Translation) -> str:
-    """Emit ``Concat`` along ``axis``, or of the flattened inputs."""
-    if t.attrs["axis"] is None:
+    """Emit ``Concat`` along ``dim`` or ``axis``, or of the flattened inputs where that is None."""
+    axis = t.attrs["dim" if "dim" in t.attrs else "axis"]
+    if axis is None:
         return t.emit("Concat", *(t.reshape(x, (prod(x.shape),)) for x in t.inputs), axis=0)
-    return t.emit("Concat", *t.inputs, axis=axis_of(t.attrs["axis"], t.inputs[0].rank))
+    return t.emit("Concat", *t.inputs, axis=axis_of(axis, t.inputs[0].rank))
 
 
 def translate_stack(t: Translation) -> str:
@@ -62,16 +49,6 @@ def _reshape_part(t: Translation, piece: str, index: int, shape: tuple[int, ...]
     return piece if t.outputs[index].shape == shape else t.reshape(piece, t.outputs[index].shape)
 
 
-def translate_split(t: Translation) -> list[str]:
-    """Emit ``Split`` into equal parts, or at indices."""
-    return emit_parts(t, t.attrs)
-
-
-def translate_slice_channel(t: Translation) -> list[str]:
-    """Emit ``Split`` into equal parts."""
-    return emit_parts(t, equal_parts(t.attrs))
-
-
 def translate_crop(t: Translation) -> str:
     """Emit ``Slice`` of height and width."""
     top, left = crop_origin(t.attrs, [x.shape for x in t.inputs])
@@ -79,7 +56,7 @@ def translate_crop(t: Translation) -> str:
     return t.slice(t.inputs[0], (2, 3), (top, left), (top + height, left + width))
 
 
-def _translate_concat(lift: Callable[[Shape], Shape], axis: int | None) -> Translate:
+def _translate_concat(lift: Lift, axis: int | None) -> Translate:
     """Return the translation to ``Concat`` of lifted inputs along ``axis`` (None: 0 for one axis, otherwise 1)."""
 
     def translate(t: Translation) -> str:
@@ -88,11 +65,6 @@ def _translate_concat(lift: Callable[[Shape], Shape], axis: int | None) -> Trans
         return t.emit("Concat", *lifted, axis=axis if axis is not None else 0 if len(shapes[0]) == 1 else 1)
 
     return translate
-
-
-def translate_hsplit(t: Translation) -> list[str]:
-    """Emit ``Split`` by columns, or along the only axis."""
-    return emit_parts(t, with_split_axis(t.attrs, t.inputs[0].rank))
 
 
 def translate_pad(t: Translation) -> str:
@@ -215,17 +187,13 @@ def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
 TRANSLATIONS = (
     Translator("Concat", translate_concat),
     Translator("_rnn_param_concat", translate_concat),
-    Translator("_npi_concatenate", translate_concatenate),
+    Translator("_npi_concatenate", translate_concat),
     Translator("stack", translate_stack),
-    Translator("SliceChannel", translate_slice_channel),
-    Translator("_split_v2", translate_split),
+    *(Translator(name, lambda t: emit_parts(t, t.attrs)) for name in ("SliceChannel", "_split_v2")),
     Translator("Crop", translate_crop),
-    Translator("_npi_vstack", _translate_concat(to_rows, 0)),
-    Translator("_npi_hstack", _translate_concat(at_least_1d, None)),
-    Translator("_npi_dstack", _translate_concat(at_least_3d, 2)),
-    Translator("_npi_column_stack", _translate_concat(to_columns, 1)),
+    *(Translator(name, _translate_concat(lift, axis)) for name, (_, lift, axis) in STACKS.items()),
     Translator("_npi_stack", translate_stack),
-    Translator("_npi_hsplit", translate_hsplit),
+    Translator("_npi_hsplit", lambda t: emit_parts(t, with_split_axis(t.attrs, t.inputs[0].rank))),
     Translator(
         "_npi_pad",
         translate_pad,

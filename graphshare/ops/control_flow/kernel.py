@@ -120,13 +120,18 @@ def foreach_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodi
     return foreach_types(attrs, operands, _fill_dtypes(results, heads))
 
 
+def foreach_places(attrs: Attrs) -> tuple[int, ...]:
+    """Return for each input of a ``_foreach`` the position of its variable in the body."""
+    return (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
+
+
 def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
-    """Return for each input of a ``_foreach`` the position of its variable in the body.
+    """Return :func:`foreach_places` for this many inputs.
 
     Raises:
         KernelError: the attributes do not map the inputs to distinct variables.
     """
-    places = (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
+    places = foreach_places(attrs)
     if sorted(places) != list(range(count)):
         raise KernelError(
             f"in_data_locs, in_state_locs and remain_locs map {format_count(len(places), 'input')}, but there are {count}"
@@ -176,17 +181,8 @@ def while_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
     return while_types(attrs, operands, results)
 
 
-def cond_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-    """Infer through the condition and both branches, whose heads have the shapes of the outputs."""
-    return _infer_cond(attrs, inputs, outputs, bodies.shapes, unify)
-
-
-def cond_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-    """Infer dtypes as :func:`cond_body_shapes` infers shapes."""
-    return _infer_cond(attrs, inputs, outputs, bodies.types, lambda known, dtype: known or dtype)
-
-
 def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], infer: Any, merge: Any) -> tuple[Any, Any]:
+    """Infer shapes or dtypes through the condition and both branches, whose heads have those of the outputs."""
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
         of = [operands[i] for i in _inputs(attrs, key, operands)]
@@ -233,7 +229,7 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
 
     Return the first ``num_out_data`` heads of the body, stacked, then the last states.
     """
-    places = (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
+    places = foreach_places(attrs)
     if len(places) != len(inputs):
         raise KernelError(
             f"in_data_locs, in_state_locs and remain_locs map {format_count(len(places), 'input')}, but there are {len(inputs)}"
@@ -306,7 +302,7 @@ CostOf = Callable[[int, Shapes], "int | None"]
 
 def _foreach_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
     """Count the body once for each step."""
-    data, places = len(attrs["in_data_locs"]), (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
+    data, places = len(attrs["in_data_locs"]), foreach_places(attrs)
     length = inputs[0][0] if inputs and inputs[0] else None
     step = [x if i >= data or not x else x[1:] or (1,) for i, x in enumerate(inputs)]
     body = cost_of(0, [shape for _, shape in sorted(zip(places, step, strict=True), key=lambda pair: pair[0])])
@@ -350,8 +346,10 @@ KERNELS = (
         cond,
         infer_nothing,
         infer_nothing,
-        body_shapes=cond_body_shapes,
-        body_types=cond_body_types,
+        body_shapes=lambda attrs, inputs, outputs, bodies: _infer_cond(attrs, inputs, outputs, bodies.shapes, unify),
+        body_types=lambda attrs, inputs, outputs, bodies: _infer_cond(
+            attrs, inputs, outputs, bodies.types, lambda a, b: a or b
+        ),
         body_cost=_cond_cost,
     ),
 )
@@ -370,7 +368,7 @@ def _step_of(dys: Sequence[Array | None], step: int) -> list[Array | None]:
 def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     """Return the gradients of data by step, of states passed back from step to step, and of all others summed over steps."""
     attrs = entry.attrs
-    places = (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
+    places = foreach_places(attrs)
     data, states, count = len(attrs["in_data_locs"]), len(attrs["in_state_locs"]), attrs["num_out_data"]
     totals: list[Array | None] = [np.zeros_like(x) for x in entry.inputs[:data]]
     totals += [None] * (len(entry.inputs) - data)

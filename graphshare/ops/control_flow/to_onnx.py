@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from graphshare.ops.control_flow.kernel import foreach_places
 from graphshare.ops.translation import Translation, Translator, Value
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def translate_foreach(t: Translation) -> list[str]:
     """Emit ``Scan`` over the data: a step of data with a single axis keeps it with size 1."""
     data_count, out_count = len(t.attrs["in_data_locs"]), t.attrs["num_out_data"]
     state_count = len(t.attrs["in_state_locs"])
-    places = (*t.attrs["in_data_locs"], *t.attrs["in_state_locs"], *t.attrs["remain_locs"])
+    places = foreach_places(t.attrs)
     if not data_count:
         t.refuse("it has no data to run along")
     data, states = [_with_steps(t, x) for x in t.inputs[:data_count]], t.inputs[data_count : data_count + state_count]

@@ -140,11 +140,6 @@ def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(inputs[0]) * prod(inputs[1][1:])
 
 
-def deconvolution_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data, weight and bias."""
-    return deconvolution_gradients(entry.attrs, entry, dy)
-
-
 def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of a transposed convolution with attributes that may differ from those of the node."""
     groups = attrs["num_group"]
@@ -291,13 +286,8 @@ KERNELS = (
 )
 
 
-def col2im_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the columns of the gradient."""
-    return im2col(Context(), entry.attrs, dy)
-
-
 GRADIENTS = (
-    Gradient("Deconvolution", deconvolution_gradient, reads_outputs=False),
-    Gradient("col2im", col2im_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("Deconvolution", lambda entry, dy: deconvolution_gradients(entry.attrs, entry, dy), reads_outputs=False),
+    Gradient("col2im", lambda entry, dy: im2col(Context(), entry.attrs, dy), reads_inputs=False, reads_outputs=False),
     Gradient("im2col", permutation_vjp("im2col"), reads_outputs=False),
 )

@@ -48,16 +48,19 @@ def _emit_convolution(t: Translation, data: str, weight: str, bias: list[str]) -
 def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> str:
     """Return the product of the filters with the cells under all taps."""
     x, window, groups = t.inputs[0], window_of(t.attrs), t.attrs["num_group"]
-    shapes = [y.shape for y in (x, t.outputs[0])]
-    if is_channels_last(t.attrs["layout"]):
-        shapes = [(shape[0], shape[-1], *shape[1:-1]) for shape in shapes]
-    (samples, channels, *_), (_, filters, *counts) = shapes
+    (samples, channels, *_), (_, filters, *counts) = _shapes_with_channels_first(t, t.attrs)
     rows, front = channels // groups * prod(window.kernel), (0, 0, *window.pad)
     cells = gather_columns(t, t.pad(data, front, front, 0, x.dtype), place_taps(window, counts))
     columns = t.reshape(cells, (samples, groups, rows, prod(counts)))
     product = t.emit("MatMul", t.reshape(weight, (groups, filters // groups, rows)), columns)
     out = t.reshape(product, (samples, filters, *counts))
     return t.emit("Add", out, t.reshape(bias[0], (filters, *(1,) * len(counts)))) if bias else out
+
+
+def _shapes_with_channels_first(t: Translation, attrs: Attrs) -> list[tuple[int, ...]]:
+    """Return the shapes of the data and of the output in the order (N, C, spatial)."""
+    shapes = [x.shape for x in (t.inputs[0], t.outputs[0])]
+    return [(shape[0], shape[-1], *shape[1:-1]) for shape in shapes] if is_channels_last(attrs["layout"]) else shapes
 
 
 def translate_im2col(t: Translation) -> str:
@@ -81,13 +84,11 @@ def _positions(window: Window, sizes: tuple[int, ...]) -> list[int]:
     return [(n + 2 * p - e) // s + 1 for n, p, e, s in zip(sizes, window.pad, window.extent, window.stride, strict=True)]
 
 
-def translate_deconvolution(t: Translation) -> str:
-    """Emit ``ConvTranspose``, between transposes where the channels come last."""
-    return emit_deconvolution(t, t.attrs)
-
-
 def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
-    """Emit the deconvolution that ``attrs`` state, on the inputs of the node."""
+    """Emit the deconvolution that ``attrs`` state, on the inputs of the node: a ``ConvTranspose``.
+
+    It is between transposes where the channels come last.
+    """
     x = t.inputs[0]
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"])
     window, extra = fit_window(attrs, x.shape[1:-1] if last else x.shape[2:])
@@ -122,10 +123,7 @@ def _emit_deconvolution(t: Translation, data: str, weight: str, window: Window, 
 def _emit_transposed_product(t: Translation, data: str, weight: str, window: Window, attrs: Attrs) -> str:
     """Return the products of each cell with all taps of the filters, added where they meet; onnxruntime lacks float64."""
     x, groups, filters = t.inputs[0], attrs["num_group"], attrs["num_filter"]
-    shapes = [y.shape for y in (x, t.outputs[0])]
-    if is_channels_last(attrs["layout"]):
-        shapes = [(shape[0], shape[-1], *shape[1:-1]) for shape in shapes]
-    (samples, channels, *counts), (_, _, *sizes) = shapes
+    (samples, channels, *counts), (_, _, *sizes) = _shapes_with_channels_first(t, attrs)
     matrix = t.reshape(weight, (groups, channels // groups, filters // groups * prod(window.kernel)))
     cells = t.reshape(data, (samples, groups, channels // groups, prod(counts)))
     products = t.emit("MatMul", t.transpose(matrix, (0, 2, 1)), cells)
@@ -140,5 +138,5 @@ TRANSLATIONS = (
     Translator("Convolution_v1", translate_convolution, "its data is floating point"),
     Translator("im2col", translate_im2col),
     Translator("col2im", translate_col2im),
-    Translator("Deconvolution", translate_deconvolution),
+    Translator("Deconvolution", lambda t: emit_deconvolution(t, t.attrs)),
 )

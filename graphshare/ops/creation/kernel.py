@@ -145,14 +145,6 @@ def _count_from(start: float, step: float, repeat: int, count: int, dtype: Any) 
     return result
 
 
-def _zeros(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
-    return np.zeros(shape, dtype)
-
-
-def _ones(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
-    return fill(shape, 1, dtype)
-
-
 def _eye(operator: str) -> Kernel:
     def values(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
         return np.eye(shape[0], shape[1], k=attrs["k"], dtype=dtype)
@@ -237,8 +229,14 @@ def _infer_full_like_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tupl
 
 KERNELS = with_limits(
     Limits(not_negative=("num", "N", "M", "dimensions", "shape")),
-    *(_creation_kernel(name, attribute_shape, _zeros) for name in ("_zeros", "_npi_zeros")),
-    *(_creation_kernel(name, attribute_shape, _ones) for name in ("_ones", "_npi_ones")),
+    *(
+        _creation_kernel(name, attribute_shape, lambda attrs, shape, dtype: np.zeros(shape, dtype))
+        for name in ("_zeros", "_npi_zeros")
+    ),
+    *(
+        _creation_kernel(name, attribute_shape, lambda attrs, shape, dtype: fill(shape, 1, dtype))
+        for name in ("_ones", "_npi_ones")
+    ),
     Kernel("_zeros_without_dtype", zeros_without_dtype, attribute_rule(attribute_shape), _infer_undetermined_dtypes),
     _creation_kernel(
         "_full",

@@ -31,30 +31,8 @@ def translate_created(t: Translation) -> str:
     return t.constant(_FORWARD[t.op](Context(shapes=[out.shape]), t.attrs, *examples), out.dtype)
 
 
-def translate_full_like(t: Translation) -> str:
-    """Emit ``ConstantOfShape`` for the input's shape."""
-    return fill_like(t, t.attrs["fill_value"], t.outputs[0].dtype)
-
-
 TRANSLATIONS = (
     *(Translator(name, translate_filled) for name in ("_full", *_ONE_VALUE)),
-    *(
-        Translator(name, translate_created)
-        for name in (
-            "_arange",
-            "_linspace",
-            "_eye",
-            "_npi_identity",
-            "_npi_arange",
-            "_npi_eye",
-            "_npi_logspace",
-            "_npi_blackman",
-            "_npi_hamming",
-            "_npi_hanning",
-            "_npi_indices",
-            "_npi_diag_indices_from",
-            "_contrib_arange_like",
-        )
-    ),
-    Translator("_npi_full_like", translate_full_like),
+    *(Translator(name, translate_created) for name in _FORWARD if name not in ("_full", "_npi_full_like", *_ONE_VALUE)),
+    Translator("_npi_full_like", lambda t: fill_like(t, t.attrs["fill_value"], t.outputs[0].dtype)),
 )

@@ -31,11 +31,16 @@ def _output_sizes(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 def _place_taps(attrs: Attrs, samples: int, offset: Array) -> tuple[Array, Array, Array]:
     """Return the offsets ``(N, G, kh, kw, 2, h, w)``, and the rows and columns of the taps without them."""
-    (kh, kw), stride, dilate, pad = window_pairs(attrs)
+    (kh, kw), *_ = window_pairs(attrs)
     h, w = offset.shape[2:]
-    rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
-    columns = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
-    return offset.reshape(samples, attrs["num_deformable_group"], kh, kw, 2, h, w), rows, columns
+    return offset.reshape(samples, attrs["num_deformable_group"], kh, kw, 2, h, w), *regular_taps(attrs, h, w)
+
+
+def regular_taps(attrs: Attrs, height: int, width: int) -> tuple[Array, Array]:
+    """Return the rows and the columns of the taps ``(kh, kw, h, w)`` that nothing has moved, which broadcast."""
+    (kh, kw), stride, dilate, pad = window_pairs(attrs)
+    rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(height) * stride[0] - pad[0]).reshape(height, 1)
+    return rows, np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(width) * stride[1] - pad[1]
 
 
 def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array) -> Array:
@@ -43,12 +48,8 @@ def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Arr
     return _convolve_deformed(attrs, x, offset, None, weight, *bias)
 
 
-def modulated_deformable_convolution(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Return :func:`deformable_convolution` with samples scaled by a mask ``(N, G*kh*kw, h, w)``, and 0 outside of the data."""
-    return _convolve_deformed(attrs, *inputs)
-
-
 def _convolve_deformed(attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, *bias: Array) -> Array:
+    """Return :func:`deformable_convolution`; a mask ``(N, G*kh*kw, h, w)`` scales samples, which are 0 outside of the data."""
     places, rows, columns = _place_taps(attrs, len(x), offset)
     (n, shifts, kh, kw, _, h, w), channels, groups = places.shape, x.shape[1], attrs["num_group"]
     require_memory(n * channels * kh * kw * h * w * x.itemsize)
@@ -195,7 +196,7 @@ KERNELS = with_limits(
     Kernel("_contrib_DeformableConvolution", deformable_convolution, _infer_convolution_shapes, same_dtypes, cost=_count_taps),
     Kernel(
         "_contrib_ModulatedDeformableConvolution",
-        modulated_deformable_convolution,
+        lambda context, attrs, *inputs: _convolve_deformed(attrs, *inputs),
         _infer_mask_shapes,
         same_dtypes,
         cost=_count_taps,

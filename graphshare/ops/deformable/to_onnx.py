@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.deformable.kernel import regular_taps
 from graphshare.ops.kernel import Array
 from graphshare.ops.onnx_terms import Term
 from graphshare.ops.spatial_transform.kernel import window_pairs
@@ -14,17 +15,8 @@ from graphshare.ops.spatial_transform.to_onnx import clamp, is_within, sample_bi
 from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 
 
-def translate_deformable_convolution(t: Translation) -> str:
-    """Emit the convolution; a tap outside of the image gives 0, one behind the last pixel that pixel."""
-    return _convolve(t, None, *t.inputs[2:])
-
-
-def translate_modulated_convolution(t: Translation) -> str:
-    """Emit the convolution of samples that are scaled by a mask."""
-    return _convolve(t, *t.inputs[2:])
-
-
 def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -> str:
+    """Emit the convolution of samples, which a mask scales; without one a tap behind the last pixel gives that pixel."""
     x, offset = t.inputs[:2]
     if 0 in x.shape or x.dtype == "bool":
         t.refuse("its data is bool" if x.dtype == "bool" else "its data has no elements")
@@ -72,12 +64,11 @@ def _sample(t: Translation, mask: Value | None, dtype: str) -> str:
 def _taps(t: Translation, dtype: str) -> tuple[str, str]:
     """Return the row and the column of each tap at each place: (N, G, taps * places)."""
     offset = t.inputs[1]
-    (kh, kw), stride, dilate, pad = window_pairs(t.attrs)
+    (kh, kw), *_ = window_pairs(t.attrs)
     count, _, h, w = offset.shape
     shifts = t.attrs["num_deformable_group"]
     moved = t.reshape(Value(t.cast(offset, dtype), offset.shape, dtype), (count, shifts, kh * kw, 2, h, w))
-    down = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
-    right = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
+    down, right = regular_taps(t.attrs, h, w)
     whole = (kh, kw, h, w)
 
     def move(axis: int, start: Array) -> str:
@@ -179,7 +170,7 @@ def _planes(t: Translation) -> str:
 
 
 TRANSLATIONS = (
-    Translator("_contrib_DeformableConvolution", translate_deformable_convolution, "its data has elements"),
-    Translator("_contrib_ModulatedDeformableConvolution", translate_modulated_convolution, "its data has elements"),
+    Translator("_contrib_DeformableConvolution", lambda t: _convolve(t, None, *t.inputs[2:]), "its data has elements"),
+    Translator("_contrib_ModulatedDeformableConvolution", lambda t: _convolve(t, *t.inputs[2:]), "its data has elements"),
     Translator("_contrib_DeformablePSROIPooling", translate_regions, "its data has elements, its sample_per_part is positive"),
 )

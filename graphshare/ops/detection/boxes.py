@@ -362,11 +362,8 @@ KERNELS = with_limits(
     Kernel("_contrib_box_nms", box_nms, _infer_nms_shapes, same_floating_dtypes),
     Kernel("_contrib_box_iou", box_iou, output_rule(_iou_shape), same_floating_dtypes),
     Kernel("_contrib_box_decode", box_decode, _infer_decode_shapes, same_floating_dtypes),
-    *with_limits(
-        Limits(dtypes=SIGNED, elements=True, finite=True),
-        Kernel("_contrib_bipartite_matching", bipartite_matching, _infer_matching_shapes, same_dtypes),
-        Kernel("_contrib_box_encode", box_encode, _infer_encode_shapes, same_dtypes),
-    ),
+    Kernel("_contrib_bipartite_matching", bipartite_matching, _infer_matching_shapes, same_dtypes),
+    Kernel("_contrib_box_encode", box_encode, _infer_encode_shapes, same_dtypes),
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unary.kernel import factor_vjp
@@ -96,14 +96,9 @@ def _check_channels(shape: tuple[Dim, ...], axis: int) -> None:
         raise KernelError(f"{format_shape(shape)} has {format_count(channels, 'channel')}, expected 1 or 3")
 
 
-def flip_left_right(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the columns (axis 1) reversed, also the middle one, which MXNet leaves uninitialised."""
-    return np.ascontiguousarray(x[:, ::-1])
-
-
-def flip_top_bottom(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the rows (axis 0) reversed, also the middle one as in :func:`flip_left_right`."""
-    return np.ascontiguousarray(x[::-1])
+def _flip(axis: int) -> Forward:
+    """Return the kernel that reverses rows (0) or columns (1), also the middle one, which MXNet leaves uninitialised."""
+    return lambda context, attrs, x: np.ascontiguousarray(np.flip(x, axis))
 
 
 def crop(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -146,8 +141,8 @@ KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=3),
     Kernel("_image_to_tensor", to_tensor, output_rule(_tensor_shape), dtype_rule("float32")),
     Kernel("_image_normalize", normalize, _infer_normalize_shapes, same_dtypes),
-    Kernel("_image_flip_left_right", flip_left_right, _infer_image_shapes, same_dtypes),
-    Kernel("_image_flip_top_bottom", flip_top_bottom, _infer_image_shapes, same_dtypes),
+    Kernel("_image_flip_left_right", _flip(1), _infer_image_shapes, same_dtypes),
+    Kernel("_image_flip_top_bottom", _flip(0), _infer_image_shapes, same_dtypes),
     Kernel("_image_crop", crop, output_rule(_crop_shape), same_dtypes),
     Kernel("_image_adjust_lighting", adjust_lighting, _infer_image_shapes, same_dtypes),
 )
@@ -166,19 +161,13 @@ def normalize_gradient(entry: TapeEntry, dy: Array) -> Array:
     return result.astype(dy.dtype, copy=False)
 
 
-def adjust_lighting_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient unchanged: the added shift does not depend on the image."""
-    return dy
-
-
 GRADIENTS = (
     Gradient("_image_to_tensor", to_tensor_gradient, reads_outputs=False),
     Gradient("_image_normalize", normalize_gradient, reads_inputs=False, reads_outputs=False),
-    Gradient("_image_adjust_lighting", adjust_lighting_gradient, reads_inputs=False, reads_outputs=False),
-    # as in MXNet, the gradient is not flipped
+    # the shift that adjusts the light does not depend on the image; as in MXNet, the gradient of a flip is not flipped
     *(
         Gradient(name, factor_vjp(1.0), reads_inputs=False, reads_outputs=False)
-        for name in ("_image_flip_left_right", "_image_flip_top_bottom")
+        for name in ("_image_adjust_lighting", "_image_flip_left_right", "_image_flip_top_bottom")
     ),
     Gradient("_image_crop", permutation_vjp("_image_crop"), reads_outputs=False),
 )

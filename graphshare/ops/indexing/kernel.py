@@ -197,12 +197,6 @@ def _infer_where_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
     return [inputs[0], *data], results
 
 
-def boolean_mask(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
-    """Return the rows of ``data`` whose ``index`` is not 0. Their number depends on the values."""
-    chosen: Array = data[index != 0]
-    return chosen
-
-
 def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     require(attrs["axis"] == 0, f"axis is {attrs['axis']}, but MXNet supports only axis 0")
     data, index = inputs
@@ -286,7 +280,7 @@ KERNELS = with_limits(
     Kernel("scatter_nd", scatter_nd, _infer_scatter_shapes, first_dtype),
     Kernel("one_hot", one_hot, _infer_one_hot_shapes, dtype_from_attribute),
     Kernel("where", where, _infer_where_shapes, _infer_where_dtypes),
-    Kernel("_contrib_boolean_mask", boolean_mask, _infer_mask_shapes, first_dtype),
+    Kernel("_contrib_boolean_mask", lambda context, attrs, data, index: data[index != 0], _infer_mask_shapes, first_dtype),
     Kernel("_ravel_multi_index", ravel, _infer_ravel_shapes, same_dtypes),
     Kernel("_unravel_index", unravel, _infer_unravel_shapes, same_dtypes),
     Kernel("_contrib_index_array", index_array, output_rule(_index_array_shape), dtype_rule("int64")),

@@ -171,28 +171,28 @@ def _side(count: int) -> int:
     return side
 
 
-def _square(shape: Shape) -> tuple[Dim, ...]:
+def square(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """Return ``shape`` with unified last two axes.
 
     Raises:
         KernelError: they differ.
     """
-    assert shape is not None
     require(len(shape) >= 2, f"matrices have at least 2 axes, not {len(shape)}")
     side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
     return (*shape[:-2], side, side)
 
 
-def _infer_matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def infer_matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer one shape for square matrices and a result of the same shape."""
     both, _ = same_shapes(attrs, inputs, outputs[:1])
-    shape = None if both[0] is None else _square(both[0])
+    shape = None if both[0] is None else square(both[0])
     return [shape], [shape]
 
 
 def _infer_number_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
-    shape = _square(inputs[0])
+    shape = square(inputs[0])
     single: Shape = () if attrs.get(NP_SHAPE) else (1,)
     return [shape], [unify(shape[:-2] or single, output) for output in outputs]
 
@@ -228,7 +228,7 @@ def _infer_gelqf_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def _infer_syevd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    (shape,), _ = _infer_matrix_shapes(attrs, inputs, outputs)
+    (shape,), _ = infer_matrix_shapes(attrs, inputs, outputs)
     return [shape], outputs if shape is None else [shape, shape[:-1]]
 
 
@@ -244,7 +244,7 @@ def _side_without_offset(attrs: Attrs, size: Dim) -> Dim:
 def _infer_extract_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
-    shape = _square(inputs[0])
+    shape = square(inputs[0])
     side = _side_without_offset(attrs, shape[-1])
     count = side if "lower" not in attrs or side is None else side * (side + 1) // 2
     return [shape], [unify((*shape[:-2], count), outputs[0])]
@@ -262,9 +262,9 @@ KERNELS = with_limits(
     Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
     Kernel("_linalg_det", det, _infer_number_shapes, same_dtypes),
     Kernel("_linalg_slogdet", slogdet, _infer_number_shapes, same_dtypes),
-    Kernel("_linalg_inverse", inverse, _infer_matrix_shapes, same_dtypes),
-    Kernel("_linalg_potrf", potrf, _infer_matrix_shapes, same_dtypes),
-    Kernel("_linalg_potri", potri, _infer_matrix_shapes, same_dtypes),
+    Kernel("_linalg_inverse", inverse, infer_matrix_shapes, same_dtypes),
+    Kernel("_linalg_potrf", potrf, infer_matrix_shapes, same_dtypes),
+    Kernel("_linalg_potri", potri, infer_matrix_shapes, same_dtypes),
     Kernel("_linalg_gelqf", gelqf, _infer_gelqf_shapes, same_dtypes),
     Kernel("_linalg_syevd", syevd, _infer_syevd_shapes, same_dtypes),
     Kernel("_linalg_sumlogdiag", sumlogdiag, _infer_sum_shapes, same_dtypes),

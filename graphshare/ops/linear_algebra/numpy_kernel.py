@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
 from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.linear_algebra.kernel import check_finite
+from graphshare.ops.linear_algebra.kernel import check_finite, infer_matrix_shapes, square
 from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, output_rule, same_dtypes, size_of, unify
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count, format_shape
@@ -186,21 +186,8 @@ def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
     return left * sign.swapaxes(-1, -2), values, right * sign
 
 
-def _square_shape(shape: Shape) -> Shape:
-    if shape is None:
-        return None
-    require(len(shape) >= 2, f"{format_count(len(shape), 'axis')}, expected matrices")
-    side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
-    return (*shape[:-2], side, side)
-
-
-def _square_matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = _square_shape(unify(inputs[0], outputs[0]))
-    return [shape], [shape]
-
-
 def _solve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a, b = _square_shape(inputs[0]), unify(inputs[1], outputs[0])
+    a, b = None if inputs[0] is None else square(inputs[0]), unify(inputs[1], outputs[0])
     if a is not None and b is not None:
         if len(b) not in (len(a), len(a) - 1):
             raise KernelError(f"{format_shape(b)} is neither one right side nor several for each matrix of {format_shape(a)}")
@@ -221,9 +208,9 @@ def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     a = inputs[0]
     if a is None:
         a = vectors if vectors is not None or not values else (*values, values[-1])
-    a = _square_shape(a)
     if a is None:
         return inputs, outputs
+    a = square(a)
     return [a], [unify(x, y) for x, y in zip((a[:-1], a), outputs, strict=False)]
 
 
@@ -285,7 +272,7 @@ KERNELS = with_limits(
     ),
     Kernel("_npi_tensordot_int_axes", _forward(_tensordot_by_count), _contraction_shapes, same_dtypes),
     Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_dtypes),
-    Kernel("_npi_cholesky", _forward(_cholesky), _square_matrix_shapes, same_dtypes),
+    Kernel("_npi_cholesky", _forward(_cholesky), infer_matrix_shapes, same_dtypes),
     Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),
     Kernel("_npi_pinv", _forward(_pinv), _transpose_shapes, same_dtypes),
     Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _transpose_shapes, same_dtypes),

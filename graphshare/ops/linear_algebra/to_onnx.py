@@ -187,13 +187,9 @@ def _take_cells(t: Translation, a: Value, rows: Array, columns: Array) -> str:
     return t.emit("Gather", flat, t.integers(places), axis=a.rank - 2)
 
 
-def translate_inverse(t: Translation) -> str:
-    """Emit the solution of equations with the unit matrix."""
-    return _invert(t, t.inputs[0])
-
-
-def _invert(t: Translation, x: Value) -> str:
-    a = matrices(t, x)
+def _invert(t: Translation, x: Value, shape: Sequence[int] = ()) -> str:
+    """Emit the solution of equations of ``x``, read as if it had another ``shape``, with the unit matrix."""
+    a = matrices(t, x, shape)
     return _finish(t, solve(t, a, unit_matrices(t, a)))
 
 
@@ -292,11 +288,6 @@ def translate_contraction(t: Translation) -> str:
     return t.cast(t.reshape(t.emit("MatMul", rows, columns), t.outputs[0].shape), t.outputs[0].dtype, a.dtype)
 
 
-def translate_einsum(t: Translation) -> str:
-    """Emit ``Einsum``."""
-    return t.emit("Einsum", *t.inputs, equation=t.attrs["subscripts"])
-
-
 def translate_solve(t: Translation) -> str:
     """Emit the solution of equations; a right side with an axis less is one column."""
     a, b = t.inputs
@@ -310,8 +301,7 @@ def translate_tensorinv(t: Translation) -> str:
     """Emit the inverse of the array as a matrix, split before axis ``ind``."""
     x = t.inputs[0]
     side = prod(x.shape[: t.attrs["ind"]])
-    a = matrices(t, x, (1, side, side))
-    return _finish(t, solve(t, a, unit_matrices(t, a)))
+    return _invert(t, x, (1, side, side))
 
 
 def translate_tensorsolve(t: Translation) -> str:
@@ -334,7 +324,7 @@ TRANSLATIONS = (
             ("syrk", translate_syrk),
             ("trmm", translate_trmm),
             ("trsm", translate_solve_triangular),
-            ("inverse", translate_inverse),
+            ("inverse", lambda t: _invert(t, t.inputs[0])),
             ("potri", translate_potri),
             ("potrf", translate_cholesky),
             ("sumlogdiag", translate_sum_log_diagonal),
@@ -350,7 +340,7 @@ TRANSLATIONS = (
         Translator(name, translate_contraction, _ACCUMULATED)
         for name in ("_np_dot", "_npi_tensordot", "_npi_tensordot_int_axes")
     ),
-    Translator("_npi_einsum", translate_einsum),
+    Translator("_npi_einsum", lambda t: t.emit("Einsum", *t.inputs, equation=t.attrs["subscripts"])),
     Translator("_npi_cholesky", translate_cholesky),
     Translator("_npi_solve", translate_solve, "sides of different batches are refused"),
     Translator("_npi_tensorinv", translate_tensorinv),

@@ -171,10 +171,6 @@ def _return_data(context: Context, attrs: Attrs, x: Array, label: Array) -> Arra
     return x
 
 
-def _logistic(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
-    return sigmoid(context, attrs, x)
-
-
 def _infer_regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the shape of the data for the label; for ``(N, 1)`` infer ``(N,)``."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
@@ -190,11 +186,6 @@ def _infer_regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> t
 def _infer_svm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     data = unify(inputs[0], outputs[0])
     return [data, inputs[1] if data is None else _unify_label(inputs[1], data[:-1])], [data]
-
-
-def make_loss(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``x``."""
-    return x
 
 
 def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
@@ -222,9 +213,9 @@ KERNELS = with_limits(
     _kernel("SoftmaxOutput", softmax_output, _infer_softmax_output_shapes),
     _kernel("LinearRegressionOutput", _return_data, _infer_regression_shapes),
     _kernel("MAERegressionOutput", _return_data, _infer_regression_shapes),
-    _kernel("LogisticRegressionOutput", _logistic, _infer_regression_shapes),
+    _kernel("LogisticRegressionOutput", lambda context, attrs, x, label: sigmoid(context, attrs, x), _infer_regression_shapes),
     _kernel("SVMOutput", _return_data, _infer_svm_shapes),
-    _kernel("MakeLoss", make_loss, same_shapes),
+    _kernel("MakeLoss", lambda context, attrs, x: x, same_shapes),
     _kernel("softmax_cross_entropy", softmax_cross_entropy, _infer_cross_entropy_shapes),
     *CTC_KERNELS,
     *with_limits(Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _infer_shapes, _infer_dtypes)),

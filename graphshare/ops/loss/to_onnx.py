@@ -28,11 +28,6 @@ def translate_softmax_output(t: Translation) -> str:
     return t.reshape(t.emit("Softmax", rows, axis=-1), x.shape)
 
 
-def translate_logistic(t: Translation) -> str:
-    """Emit ``Sigmoid``."""
-    return t.emit("Sigmoid", t.inputs[0])
-
-
 def translate_softmax_cross_entropy(t: Translation) -> str:
     """Emit minus the sum of the logarithms of the labels' probabilities, which are at least 1e-8."""
     x, label = t.inputs
@@ -58,7 +53,7 @@ def translate_ctc_loss(t: Translation) -> str:
     word = inside.choose(label, blank)
     path = _with_blanks(t, word, blank, size)  # (N, 2 * L + 1)
     logs = Term(t, t.emit("LogSoftmax", t.cast(t.inputs[0], _WIDE), axis=2), _WIDE)
-    emitted = logs.apply("GatherElements", _unsqueeze(path, 0).expand((steps, samples, size)), axis=2)
+    emitted = logs.apply("GatherElements", path.unsqueeze(0).expand((steps, samples, size)), axis=2)
     first = emitted.apply("Gather", emitted.number(0, "int64"), axis=0)
     start = (_constant(t, np.arange(size)) < 2).choose(first, -np.inf)
     after = _advance(t, start, emitted, path, times, blank) if steps > 1 else start
@@ -94,7 +89,7 @@ def _advance(t: Translation, start: Term, emitted: Term, path: Term, times: Term
     def step(inputs: Sequence[Value]) -> list[Value]:
         ahead, new, place = (term(t, x) for x in inputs)
         moved = [Term(t, _shift(t, ahead, by), _WIDE) for by in (1, 2)]
-        ways = [_unsqueeze(way, 0).name for way in (ahead, moved[0], moved[1] + forbidden)]
+        ways = [way.unsqueeze(0).name for way in (ahead, moved[0], moved[1] + forbidden)]
         total = Term(t, t.emit("Concat", *ways, axis=0), _WIDE).reduce("ReduceLogSumExp", [0]) + new
         out = _column(place < times).choose(total, ahead)
         return [Value(out.name, (samples, size), _WIDE)]
@@ -115,7 +110,7 @@ def _shift(t: Translation, ahead: Term, by: int) -> str:
 def _with_blanks(t: Translation, word: Term, blank: int, size: int) -> Term:
     """Return the words with blanks between and around (N, 2 * L + 1)."""
     samples, width = t.inputs[1].shape
-    pairs = t.pad(_unsqueeze(word, 2).name, (0, 0, 1), (0, 0, 0), blank, "int64")
+    pairs = t.pad(word.unsqueeze(2).name, (0, 0, 1), (0, 0, 0), blank, "int64")
     return Term(t, t.pad(t.reshape(pairs, (samples, 2 * width)), (0, 0), (0, 1), blank, "int64"), "int64")
 
 
@@ -136,11 +131,7 @@ def _constant(t: Translation, array: object) -> Term:
 
 
 def _column(x: Term) -> Term:
-    return _unsqueeze(x, 1)
-
-
-def _unsqueeze(x: Term, axis: int) -> Term:
-    return Term(x.t, x.t.emit("Unsqueeze", x.name, x.t.integers([axis])), x.dtype)
+    return x.unsqueeze(1)
 
 
 def translate_log_likelihood(t: Translation) -> list[str]:
@@ -189,7 +180,7 @@ def translate_log_likelihood(t: Translation) -> list[str]:
 TRANSLATIONS = (
     Translator("SoftmaxOutput", translate_softmax_output, "its data has an axis 1, with multi_output"),
     *(Translator(name, keep_input) for name in ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss")),
-    Translator("LogisticRegressionOutput", translate_logistic),
+    Translator("LogisticRegressionOutput", lambda t: t.emit("Sigmoid", t.inputs[0])),
     Translator("softmax_cross_entropy", translate_softmax_cross_entropy),
     Translator("CTCLoss", translate_ctc_loss),
     Translator("_contrib_hawkesll", translate_log_likelihood, "its sequences have elements"),

@@ -134,21 +134,12 @@ def _interleave(like: Array, heads: int, parts: list[Array | None]) -> Array:
     return result.reshape(like.shape)
 
 
-def _score_gradients(queries: Array, keys: Array, dy: Array) -> tuple[Array, Array]:
-    scaled = dy * dy.dtype.type(1 / sqrt(queries.shape[-1]))
-    return np.matmul(scaled, keys), np.matmul(scaled.swapaxes(1, 2), queries)
-
-
-def _value_gradients(attention: Array, values: Array, heads: int, dy: Array) -> tuple[Array, Array]:
-    gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)
-    return np.matmul(gradient, values.swapaxes(1, 2)), np.matmul(attention.swapaxes(1, 2), gradient)
-
-
 def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of the projections of one sequence, or of the queries and of the projections of the other."""
     projections, heads = entry.inputs, entry.attrs["heads"]
     queries, keys, _ = _split_projections(entry.attrs, projections)
-    dqueries, dkeys = _score_gradients(queries, keys, dy)
+    scaled = dy * dy.dtype.type(1 / sqrt(queries.shape[-1]))
+    dqueries, dkeys = np.matmul(scaled, keys), np.matmul(scaled.swapaxes(1, 2), queries)
     if len(projections) == 1:
         return [_interleave(projections[0], heads, [dqueries, dkeys, None])]
     return [_interleave(projections[0], heads, [dqueries]), _interleave(projections[1], heads, [dkeys, None])]
@@ -157,7 +148,9 @@ def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 def values_gradient(entry: TapeEntry, dy: Array, *, parts: int) -> Gradients:
     """Return the gradients of the projections, of whose ``parts`` the values are the last, and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
-    dattention, dvalues = _value_gradients(attention, split_interleaved(entry.attrs, projected, parts)[-1], heads, dy)
+    values = split_interleaved(entry.attrs, projected, parts)[-1]
+    gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)
+    dattention, dvalues = np.matmul(gradient, values.swapaxes(1, 2)), np.matmul(attention.swapaxes(1, 2), gradient)
     return [_interleave(projected, heads, [*[None] * (parts - 1), dvalues]), dattention]
 
 

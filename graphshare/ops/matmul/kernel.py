@@ -248,8 +248,7 @@ def dot_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
     if a.ndim == b.ndim == 1:
         scalar = dy.reshape(())
         return (scalar * b).astype(entry.inputs[0].dtype), (scalar * a).astype(entry.inputs[1].dtype)
-    inner_a = 0 if entry.attrs["transpose_a"] else a.ndim - 1
-    inner_b = b.ndim - 1 if entry.attrs["transpose_b"] else 0
+    inner_a, inner_b = _inner_axes(entry.attrs, a.ndim, b.ndim)
     dy = dy.reshape(*np.delete(a.shape, inner_a), *np.delete(b.shape, inner_b))
     left = a.ndim - 1
     da = np.tensordot(to_compute_dtype(dy), b, axes=(range(left, dy.ndim), [i for i in range(b.ndim) if i != inner_b]))

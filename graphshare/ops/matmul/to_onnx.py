@@ -99,18 +99,17 @@ def translate_khatri_rao(t: Translation) -> str:
 _FLOATS = "8-bit integers, booleans and matrices without elements are refused"
 
 
-def translate_self_scores(t: Translation) -> str:
-    """Emit the scaled products of queries and keys of one sequence."""
-    projected = t.widen(t.inputs[0])
-    queries, keys, _ = split_interleaved(t, projected, 3)
-    return _scores(t, queries, keys, projected)
-
-
-def translate_cross_scores(t: Translation) -> str:
-    """Emit the scaled products of queries and keys of another sequence."""
-    first, projected = map(t.widen, t.inputs)
-    (queries,), (keys, _) = split_interleaved(t, first, 1), split_interleaved(t, projected, 2)
-    return _scores(t, queries, keys, projected)
+def translate_scores(t: Translation) -> str:
+    """Emit the scaled products of queries and keys, (queries / sqrt(depth)) @ keys, of one sequence or of two."""
+    projections, counts = [t.widen(x) for x in t.inputs], (3,) if len(t.inputs) == 1 else (1, 2)
+    parts = [part for x, count in zip(projections, counts, strict=True) for part in split_interleaved(t, x, count)]
+    queries, keys, _ = parts
+    dtype, x = t.outputs[0].dtype, projections[-1]
+    if 0 in x.shape:
+        return _zeros(t)
+    depth = t.inputs[0].shape[2] // t.attrs["heads"] // counts[0]
+    scaled = t.emit("Div", queries, t.number(_round(sqrt(depth), dtype), x.dtype))
+    return t.cast(t.emit("MatMul", scaled, t.transpose(keys, (0, 2, 1))), dtype, x.dtype)
 
 
 def translate_values(t: Translation) -> str:
@@ -133,17 +132,6 @@ def split_interleaved(t: Translation, x: Value, count: int) -> list[str]:
     return [split] if count == 1 else t.emit_several("Split", count, split, t.integers([depth] * count), axis=2)
 
 
-def _scores(t: Translation, queries: str, keys: str, x: Value) -> str:
-    """Return (queries / sqrt(depth)) @ keys."""
-    dtype = t.outputs[0].dtype
-    if 0 in x.shape:
-        return _zeros(t)
-    depth = t.inputs[0].shape[2] // t.attrs["heads"] // (3 if len(t.inputs) == 1 else 1)
-    root = float(np.dtype(dtype).type(sqrt(depth)))
-    scaled = t.emit("Div", queries, t.number(root, x.dtype))
-    return t.cast(t.emit("MatMul", scaled, t.transpose(keys, (0, 2, 1))), dtype, x.dtype)
-
-
 def _zeros(t: Translation) -> str:
     """Return sums of nothing, which onnxruntime leaves out where it fuses a product with its scale."""
     return t.constant(np.zeros(t.outputs[0].shape), t.outputs[0].dtype)
@@ -157,8 +145,8 @@ TRANSLATIONS = (
     Translator("_linalg_gemm2", translate_matrix_product, _FLOATS),
     Translator("_contrib_div_sqrt_dim", translate_div_sqrt_dim),
     Translator("khatri_rao", translate_khatri_rao),
-    Translator("_contrib_interleaved_matmul_selfatt_qk", translate_self_scores),
+    Translator("_contrib_interleaved_matmul_selfatt_qk", translate_scores),
     Translator("_contrib_interleaved_matmul_selfatt_valatt", translate_values),
-    Translator("_contrib_interleaved_matmul_encdec_qk", translate_cross_scores),
+    Translator("_contrib_interleaved_matmul_encdec_qk", translate_scores),
     Translator("_contrib_interleaved_matmul_encdec_valatt", translate_values),
 )

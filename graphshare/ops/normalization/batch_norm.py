@@ -6,29 +6,16 @@ Gradients pass through the statistics of the batch, too, while training.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from graphshare.ops.arrays import Array, Attrs, Dim, KernelError, Shape, Shapes, Types
 from graphshare.ops.folding import ChannelScaling
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import (
-    RELU,
-    Array,
-    Attrs,
-    Context,
-    Dim,
-    Kernel,
-    KernelError,
-    KernelResult,
-    Normalize,
-    Operation,
-    Shape,
-    Shapes,
-    Types,
-    result_buffer,
-)
+from graphshare.ops.kernel import RELU, Context, Kernel, KernelResult, Normalize, Operation, result_buffer
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims
@@ -39,13 +26,6 @@ _CHUNK = 1 << 17
 
 _LARGEST_SHIFT = 16
 """The largest mean * scale for x * scale + shift instead of (x - mean) * scale + beta."""
-
-
-def batch_norm(
-    context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
-) -> KernelResult | Array:
-    """Return (x - mean) / sqrt(variance + eps) * gamma + beta; then mean and 1 / sqrt(variance + eps)."""
-    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True)
 
 
 def channel_terms(attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array) -> tuple[Array, Array]:
@@ -66,23 +46,13 @@ def plain_scaling(
     return factor.astype(beta.dtype), term.astype(beta.dtype)
 
 
-def batch_norm_raw(
-    context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
+def batch_norm(
+    context: Context, attrs: Attrs, *inputs: Array, inverse: bool = True, relu: bool = False
 ) -> KernelResult | Array:
-    """Return BatchNorm, the mean and the variance itself."""
-    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=False)
+    """Return (x - mean) / sqrt(variance + eps) * gamma + beta, with ``relu`` at least 0; then the mean and the variance.
 
-
-def batch_norm_relu(
-    context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
-) -> KernelResult | Array:
-    """Return max(BatchNorm, 0)."""
-    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True, relu=True)
-
-
-def _normalize(
-    context: Context, attrs: Attrs, inputs: tuple[Array, ...], *, inverse: bool, relu: bool = False
-) -> KernelResult | Array:
+    With ``inverse`` that is 1 / sqrt(variance + eps) in the place of the variance.
+    """
     x, gamma, beta, moving_mean, moving_var = inputs
     axis = axis_of(attrs.get("axis", 1), x.ndim)
     fixed = not context.training or attrs["use_global_stats"]
@@ -205,7 +175,7 @@ def _by_channel(
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
 
 
-BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu, scaling=None)  # more than scaling
+BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None)  # more than scaling
 
 
 def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
@@ -216,8 +186,8 @@ def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Att
 KERNELS = with_limits(
     Limits(dtypes=FLOATS),
     msgspec.structs.replace(_by_channel("BatchNorm", batch_norm), epilogue=Normalize, extend=rectify),
-    msgspec.structs.replace(_by_channel("BatchNorm_v1", batch_norm_raw), shapes=_matrix_or_image_shapes),
-    _by_channel("_contrib_SyncBatchNorm", batch_norm_raw),
+    msgspec.structs.replace(_by_channel("BatchNorm_v1", partial(batch_norm, inverse=False)), shapes=_matrix_or_image_shapes),
+    _by_channel("_contrib_SyncBatchNorm", partial(batch_norm, inverse=False)),
     BATCH_NORM_RELU,
 )
 

@@ -8,6 +8,7 @@ outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -48,11 +49,8 @@ def translate_group_norm(t: Translation) -> list[str]:
     x, groups = t.inputs[0], t.attrs["num_groups"]
     if 0 in x.shape[1:]:
         t.refuse("its data has no elements")
-    size = 1
-    for n in x.shape[1:]:
-        size *= n
-    rows = t.reshape(x, (x.shape[0], groups, size // groups))
-    split = Value(rows, (x.shape[0], groups, size // groups), x.dtype)
+    shape = (x.shape[0], groups, prod(x.shape[1:]) // groups)
+    split = Value(t.reshape(x, shape), shape, x.dtype)
     out, mean, deviation = _standardize(t, split, [2])
     wide = wide_dtype(t.inputs[0].dtype)
     results = [t.reshape(_scale(t, out, 1), x.shape)]

@@ -20,7 +20,7 @@ from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_grad
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
 from graphshare.ops.unary import kernel as unary
-from graphshare.ops.unary.kernel import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, factor_vjp, sign, slope_gradient
+from graphshare.ops.unary.kernel import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, STEPS, factor_vjp, sign, slope_gradient
 from graphshare.ops.unification import broadcast_shapes, compare_dtypes, same_dtypes, same_shapes
 from graphshare.text.format import format_count
 
@@ -89,11 +89,6 @@ def _pair(function: Any) -> Forward:
     return forward
 
 
-def bitwise_not(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Invert all bits, or negate a boolean."""
-    return np.bitwise_not(x)
-
-
 def around(context: Context, attrs: Attrs, x: Array) -> Array:
     """Round to ``decimals`` places, half to even."""
     if x.dtype.kind != "f":
@@ -124,7 +119,8 @@ def _where(left: str | None, right: str | None) -> Forward:
 
     def forward(context: Context, attrs: Attrs, condition: Array, *arrays: Array) -> Array:
         dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
-        parts = [arrays[0] if key is None else np.asarray(attrs[key]).astype(dtype) for key in (left, right)]
+        rest = iter(arrays)
+        parts = [next(rest) if key is None else np.asarray(attrs[key]).astype(dtype) for key in (left, right)]
         return np.where(condition != 0, *parts)
 
     return forward
@@ -239,11 +235,6 @@ def _compare_scalar(function: Any) -> Forward:
     return forward
 
 
-def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
-    """Return ``x`` where the condition is not 0, else ``y``, broadcast together."""
-    return np.where(condition != 0, x, y)
-
-
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(unary.unary_kernel(f"_npi_{name}", name) for name in UNARY.split()),
@@ -257,7 +248,7 @@ KERNELS = with_limits(
     *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, compare_dtypes("bool")) for name, f in COMPARISONS.items()),
     *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _float_types) for name, f in _FLOAT_FUNCTIONS.items()),
     *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, integer_types) for name, f in INTEGER_FUNCTIONS.items()),
-    Kernel("_npi_where", where, broadcast_shapes, where_types),
+    Kernel("_npi_where", _where(None, None), broadcast_shapes, where_types),
     *(binary.scalar_kernel(f"_npi_{name}_scalar", word, False) for name, word in ARITHMETIC.items()),
     *(binary.scalar_kernel(f"_npi_r{name}_scalar", ARITHMETIC[name], True) for name in ("subtract", "mod", "power")),
     *(
@@ -266,24 +257,18 @@ KERNELS = with_limits(
     ),
     Kernel("_npi_true_divide_scalar", _divide_scalar(False), same_shapes, _division_types),
     Kernel("_npi_rtrue_divide_scalar", _divide_scalar(True), same_shapes, _division_types),
-    *with_limits(
-        Limits(dtypes=NUMBERS),
-        *(
-            Kernel(f"_npi_{name}_scalar", _integer_scalar(f), same_shapes, integer_types)
-            for name, f in INTEGER_FUNCTIONS.items()
-        ),
-        *(Kernel(f"_npi_{name}_scalar", _real_scalar(f, False), same_shapes, _real_types) for name, f in _REAL.items()),
-        *(Kernel(f"_npi_r{name}_scalar", _real_scalar(f, True), same_shapes, _real_types) for name, f in _REAL.items()),
-        Kernel("_npi_copysign", _pair(_copysign), broadcast_shapes, same_dtypes),
-        Kernel("_npi_ldexp", _pair(_ldexp_scalar), broadcast_shapes, same_dtypes),
-        Kernel("_npi_bitwise_not", bitwise_not, same_shapes, integer_types),
-        Kernel("_npi_around", around, same_shapes, same_dtypes),
-        Kernel("_npi_nan_to_num", nan_to_num, same_shapes, same_dtypes),
-        Kernel("_npi_polyval", polyval, _polyval_shapes, same_dtypes),
-        Kernel("_npi_where_lscalar", _where("scalar", None), broadcast_shapes, where_types),
-        Kernel("_npi_where_rscalar", _where(None, "scalar"), broadcast_shapes, where_types),
-        Kernel("_npi_where_scalar2", _where("x", "y"), same_shapes, where_types),
-    ),
+    *(Kernel(f"_npi_{name}_scalar", _integer_scalar(f), same_shapes, integer_types) for name, f in INTEGER_FUNCTIONS.items()),
+    *(Kernel(f"_npi_{name}_scalar", _real_scalar(f, False), same_shapes, _real_types) for name, f in _REAL.items()),
+    *(Kernel(f"_npi_r{name}_scalar", _real_scalar(f, True), same_shapes, _real_types) for name, f in _REAL.items()),
+    Kernel("_npi_copysign", _pair(_copysign), broadcast_shapes, same_dtypes),
+    Kernel("_npi_ldexp", _pair(_ldexp_scalar), broadcast_shapes, same_dtypes),
+    Kernel("_npi_bitwise_not", lambda context, attrs, x: np.bitwise_not(x), same_shapes, integer_types),
+    Kernel("_npi_around", around, same_shapes, same_dtypes),
+    Kernel("_npi_nan_to_num", nan_to_num, same_shapes, same_dtypes),
+    Kernel("_npi_polyval", polyval, _polyval_shapes, same_dtypes),
+    Kernel("_npi_where_lscalar", _where("scalar", None), broadcast_shapes, where_types),
+    Kernel("_npi_where_rscalar", _where(None, "scalar"), broadcast_shapes, where_types),
+    Kernel("_npi_where_scalar2", _where("x", "y"), same_shapes, where_types),
 )
 
 
@@ -365,10 +350,6 @@ def _where_scalar_vjp(*, left: bool) -> Vjp:
 
 
 _BINARY = {**ARITHMETIC, "true_divide": "div"}
-_UNARY = (
-    "arccos arccosh arcsin arcsinh arctan arctanh cbrt cos cosh degrees exp expm1 log log10 log1p log2 "
-    "negative radians reciprocal sin sinh sqrt square tan"
-)
 
 
 def _unary_gradient(name: str) -> Gradient:
@@ -398,7 +379,7 @@ GRADIENTS = (
         for name in ("subtract", "mod", "power", "true_divide")
     ),
     Gradient("_npi_where", broadcast_where_gradient, reads_outputs=False),
-    *(_unary_gradient(name) for name in _UNARY.split()),
+    *(_unary_gradient(name) for name in UNARY.split() if name not in STEPS),
     slope_gradient("_npi_absolute", sign, by_input=True),
     Gradient("_npx_relu", relu_gradient, reads_inputs=False),
     Gradient("_npx_sigmoid", sigmoid_gradient, reads_inputs=False),
@@ -413,7 +394,8 @@ GRADIENTS = (
     *no_gradient("it computes integers", "_npi_bitwise_and", "_npi_bitwise_or", "_npi_bitwise_xor", "_npi_lcm"),
     *no_gradient(
         "its derivative is 0 wherever there is one",
-        *(f"_npi_{name}" for name in "ceil fix floor rint sign trunc logical_not".split()),
+        *(f"_npi_{name}" for name in UNARY.split() if name in STEPS),
+        "_npi_logical_not",
     ),
     *no_gradient(
         "its result is a count, a comparison or a constant",

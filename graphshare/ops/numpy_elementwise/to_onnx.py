@@ -17,7 +17,7 @@ from graphshare.ops.binary import to_onnx as binary
 from graphshare.ops.binary.kernel import result_type
 from graphshare.ops.binary.to_onnx import scalar_of
 from graphshare.ops.numpy_elementwise.kernel import ARITHMETIC, UNARY
-from graphshare.ops.onnx_terms import Term, term, terms
+from graphshare.ops.onnx_terms import Term, term, terms, translate_terms
 from graphshare.ops.translation import Translation, Translator, Value
 from graphshare.ops.unary import to_onnx as unary
 from graphshare.ops.unary.onnx_special import arctan
@@ -54,26 +54,10 @@ _TESTS: dict[str, Callable[[Term], Term]] = {
 }
 
 
-def translate_test(t: Translation, name: str) -> str:
-    """Emit a function with boolean results."""
-    return _TESTS[name](term(t)).name
-
-
-def translate_activation(t: Translation, name: str) -> str:
-    """Emit an activation."""
-    return activate(term(t), name).name
-
-
 def translate_arithmetic(t: Translation, name: str) -> str:
     """Emit the function ``name`` of two arrays in the output's dtype."""
     x, y = (value.cast(t.outputs[0].dtype) for value in terms(t))
     return binary.FUNCTIONS[name](x, y).name
-
-
-def translate_comparison(t: Translation, name: str) -> str:
-    """Emit a comparison of two arrays."""
-    x, y = terms(t)
-    return binary.COMPARISONS[name](x, y).name
 
 
 def translate_scalar_comparison(t: Translation, name: str) -> str:
@@ -88,12 +72,6 @@ def translate_division(t: Translation, reverse: bool) -> str:
     data = term(t).cast(t.outputs[0].dtype)
     number = data.number(float(np.dtype(data.dtype).type(t.attrs["scalar"])))
     return (number / data if reverse else data / number).name
-
-
-def translate_where(t: Translation) -> str:
-    """Emit ``Where``."""
-    condition, x, y = terms(t)
-    return condition.is_true().choose(x, y).name
 
 
 Function = Callable[[Term, Term], Term]
@@ -197,12 +175,6 @@ def ldexp(x: Term, exponent: Term) -> Term:
 _REAL: dict[str, Function] = {"arctan2": arctan2, "copysign": copysign, "ldexp": ldexp}
 
 
-def translate_pair(t: Translation, function: Function) -> str:
-    """Emit a function of two arrays of one dtype."""
-    x, y = terms(t)
-    return function(x, y).name
-
-
 def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> str:
     """Emit a function of an array and a number, which comes first with ``reverse``."""
     x = term(t)
@@ -260,11 +232,12 @@ def translate_polyval(t: Translation) -> str:
     return (total.cast("bool") if t.inputs[1].dtype == "bool" else total).name
 
 
-def translate_scalar_where(t: Translation, keys: Sequence[str | None]) -> str:
+def translate_where(t: Translation, keys: Sequence[str | None]) -> str:
     """Emit ``Where`` with two values: the attribute that a key names, or the next array."""
     condition, *arrays = terms(t)
     dtype = arrays[0].dtype if arrays else "float32"
-    yes, no = (arrays[0] if key is None else condition.number(_as(t.attrs[key], dtype), dtype) for key in keys)
+    rest = iter(arrays)
+    yes, no = (next(rest) if key is None else condition.number(_as(t.attrs[key], dtype), dtype) for key in keys)
     return condition.is_true().choose(yes, no).name
 
 
@@ -274,18 +247,17 @@ def _as(value: float, dtype: str) -> float:
 
 
 TRANSLATIONS = (
-    *(Translator(f"_npi_{name}", partial(unary.translate_function, name=name)) for name in UNARY.split()),
-    Translator("_npi_absolute", partial(unary.translate_function, name="abs")),
-    Translator("_npi_tanh", partial(translate_activation, name="tanh")),
-    Translator("_npx_relu", partial(translate_activation, name="relu")),
-    Translator("_npx_sigmoid", partial(translate_activation, name="sigmoid")),
-    *(Translator(f"_npi_{name}", partial(translate_test, name=name)) for name in _TESTS),
+    *(Translator(f"_npi_{name}", translate_terms(unary.FUNCTIONS[name])) for name in UNARY.split()),
+    Translator("_npi_absolute", translate_terms(unary.absolute)),
+    Translator("_npi_tanh", translate_terms(partial(activate, name="tanh"))),
+    Translator("_npx_relu", translate_terms(partial(activate, name="relu"))),
+    Translator("_npx_sigmoid", translate_terms(partial(activate, name="sigmoid"))),
+    *(Translator(f"_npi_{name}", translate_terms(test)) for name, test in _TESTS.items()),
     *(Translator(f"_npi_{name}", partial(translate_arithmetic, name=word)) for name, word in ARITHMETIC.items()),
     Translator("_npi_true_divide", partial(translate_arithmetic, name="div")),
-    *(Translator(f"_npi_{name}", partial(translate_comparison, name=word)) for name, word in _COMPARISONS.items()),
-    Translator("_npi_arctan2", partial(translate_pair, function=arctan2)),
-    Translator("_npi_hypot", partial(translate_pair, function=binary.hypot)),
-    Translator("_npi_where", translate_where),
+    *(Translator(f"_npi_{name}", translate_terms(binary.COMPARISONS[word])) for name, word in _COMPARISONS.items()),
+    Translator("_npi_arctan2", translate_terms(arctan2)),
+    Translator("_npi_hypot", translate_terms(binary.hypot)),
     *(Translator(f"_npi_{name}_scalar", partial(binary.translate_scalar, name=word)) for name, word in ARITHMETIC.items()),
     *(
         Translator(f"_npi_r{name}_scalar", partial(binary.translate_scalar, name=ARITHMETIC[name], reverse=True))
@@ -297,16 +269,17 @@ TRANSLATIONS = (
     ),
     Translator("_npi_true_divide_scalar", partial(translate_division, reverse=False)),
     Translator("_npi_rtrue_divide_scalar", partial(translate_division, reverse=True)),
-    *(Translator(f"_npi_{name}", partial(translate_pair, function=f)) for name, f in INTEGER_FUNCTIONS.items()),
+    *(Translator(f"_npi_{name}", translate_terms(f)) for name, f in INTEGER_FUNCTIONS.items()),
     *(Translator(f"_npi_{name}_scalar", partial(translate_integer_scalar, name=name)) for name in INTEGER_FUNCTIONS),
     *(Translator(f"_npi_{name}_scalar", partial(translate_real_scalar, name=name)) for name in _REAL),
     *(Translator(f"_npi_r{name}_scalar", partial(translate_real_scalar, name=name, reverse=True)) for name in _REAL),
-    *(Translator(f"_npi_{name}", partial(translate_pair, function=_REAL[name])) for name in ("copysign", "ldexp")),
+    *(Translator(f"_npi_{name}", translate_terms(_REAL[name])) for name in ("copysign", "ldexp")),
     Translator("_npi_bitwise_not", translate_bitwise_not),
     Translator("_npi_around", translate_around),
     Translator("_npi_nan_to_num", translate_nan_to_num),
     Translator("_npi_polyval", translate_polyval),
-    Translator("_npi_where_lscalar", partial(translate_scalar_where, keys=("scalar", None))),
-    Translator("_npi_where_rscalar", partial(translate_scalar_where, keys=(None, "scalar"))),
-    Translator("_npi_where_scalar2", partial(translate_scalar_where, keys=("x", "y"))),
+    Translator("_npi_where", partial(translate_where, keys=(None, None))),
+    Translator("_npi_where_lscalar", partial(translate_where, keys=("scalar", None))),
+    Translator("_npi_where_rscalar", partial(translate_where, keys=(None, "scalar"))),
+    Translator("_npi_where_scalar2", partial(translate_where, keys=("x", "y"))),
 )

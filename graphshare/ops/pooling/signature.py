@@ -29,6 +29,4 @@ OPERATORS = (
     ),
 )
 
-RULES: dict[str, Rule] = {
-    "Pooling": window_rule,
-}
+RULES: dict[str, Rule] = {"Pooling": window_rule}

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphshare.ops.kernel import Attrs
 from graphshare.ops.onnx_windows import place_taps, sum_windows
 from graphshare.ops.pooling.kernel import axes_and_window
 from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
@@ -40,15 +39,10 @@ class _Cells(NamedTuple):
         return all(p < k for pads in (self.begin, self.end) for p, k in zip(pads, self.window.kernel, strict=True))
 
 
-def translate_pooling(t: Translation) -> str:
-    """Emit a pooling over windows, or over all of the spatial axes."""
-    return _pool(t, t.attrs)
-
-
 def translate_pooling_v1(t: Translation) -> str:
     """Emit the pooling of MXNet 0.x: padding counts, as zeros for the maximum, and means divide by the whole window."""
     if t.attrs["global_pool"] or t.attrs["pool_type"] == "sum":
-        return _pool(t, t.attrs)
+        return translate_pooling(t)
     x, cells = t.inputs[0], _cells_of(t)
     if t.attrs["pool_type"] == "avg":
         return _average_all(t, x, cells)
@@ -63,9 +57,10 @@ def translate_pooling_v1(t: Translation) -> str:
     return t.pad(out, (0,) * len(beyond), beyond, -np.inf, x.dtype)
 
 
-def _pool(t: Translation, attrs: Attrs) -> str:
-    x, kind = t.inputs[0], attrs["pool_type"]
-    power = attrs.get("p_value") if kind == "lp" else 1
+def translate_pooling(t: Translation) -> str:
+    """Emit a pooling over windows, or over all of the spatial axes."""
+    x, kind = t.inputs[0], t.attrs["pool_type"]
+    power = t.attrs.get("p_value") if kind == "lp" else 1
     if power not in (1, 2, 3):
         t.refuse(f"its p_value is {power}; pool_type lp takes 1, 2 or 3")
     if kind == "lp":
@@ -76,7 +71,7 @@ def _pool(t: Translation, attrs: Attrs) -> str:
     for _ in range(power - 1):
         data = t.emit("Mul", data, factors)
     value = Value(data, x.shape, wide)
-    out = _pool_globally(t, value, kind) if attrs["global_pool"] else _pool_windows(t, value, kind)
+    out = _pool_globally(t, value, kind) if t.attrs["global_pool"] else _pool_windows(t, value, kind)
     return t.cast(_root(t, out, power, wide), x.dtype, of=wide)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.concat.kernel import concatenate_shapes
+from graphshare.ops.concat.kernel import infer_concat_shapes
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.convolution.kernel import convolution_cost, convolution_shapes
@@ -29,12 +29,12 @@ from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_s
 from graphshare.ops.normalization.batch_norm import batch_norm_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
-from graphshare.ops.unification import axis_of, demand_dtypes, same_shapes, size_of, unify
+from graphshare.ops.unification import axis_of, demand_dtypes, output_rule, same_shapes, size_of, unify
 from graphshare.ops.windows import is_channels_last, window_of
 
 ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
-_LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
-_STEPS = {dtype: np.float32(level) for dtype, level in _LEVELS.items()}
+LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
+_STEPS = {dtype: np.float32(level) for dtype, level in LEVELS.items()}
 WHOLE_RANGES = {"int8": (-127.5, 127.5), "uint8": (0.0, 255.5)}
 """The range of data that is quantized already, where none is calibrated."""
 
@@ -168,7 +168,7 @@ _EXACT_CELLS = 1 << 16
 
 
 def _per_unit(reach: float, dtype: str) -> Any:
-    return np.float32(_LEVELS[dtype] / reach) if reach else np.float32(0)
+    return np.float32(LEVELS[dtype] / reach) if reach else np.float32(0)
 
 
 def _output_dtype(attrs: Attrs) -> str:
@@ -197,12 +197,12 @@ def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
     """Return the floats that integers represent."""
-    return np.asarray(x * np.float32(reach_of(low, high) / _LEVELS[str(x.dtype)]))
+    return np.asarray(x * np.float32(reach_of(low, high) / LEVELS[str(x.dtype)]))
 
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return 32-bit sums as 8-bit integers; the range is the calibrated one, else that of the data."""
-    dtype, unit = _output_dtype(attrs), np.float32(reach_of(low, high) / _LEVELS["int32"])
+    dtype, unit = _output_dtype(attrs), np.float32(reach_of(low, high) / LEVELS["int32"])
     ends = calibration_range(attrs) or (float(np.float32(x.min()) * unit), float(np.float32(x.max()) * unit))
     reach = max(abs(ends[0]), abs(ends[1]))
     with np.errstate(divide="ignore", invalid="ignore"):  # nothing represents a range of 0: infinities and NaN
@@ -214,11 +214,6 @@ def act_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) 
     """Return max(x, 0) as int8 for any input dtype, in the same range; values above 127 become 127."""
     require(attrs["act_type"] == "relu", f"act_type {attrs['act_type']} is not supported for integers, expected relu")
     return np.clip(x, 0, 127).astype(np.int8), low, high
-
-
-def flatten_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """Merge all axes but the first."""
-    return x.reshape(len(x), -1), low, high
 
 
 def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
@@ -246,10 +241,10 @@ def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
     low, high = min(0.0, *(float(x[0]) for x in lows)), max(0.0, *(float(x[0]) for x in highs))
     require(all(str(x.dtype) in QUANTIZED for x in parts), f"expected {' or '.join(QUANTIZED)}")
     dtype = "uint8" if all(x.dtype == np.uint8 for x in parts) else "int8"
-    wide = max(abs(low), abs(high)) / _LEVELS[dtype]
+    wide = max(abs(low), abs(high)) / LEVELS[dtype]
     scaled = []
     for x, begin, end in zip(parts, lows, highs, strict=True):
-        factor = reach_of(begin, end) / _LEVELS[str(x.dtype)] / wide if wide else 1.0
+        factor = reach_of(begin, end) / LEVELS[str(x.dtype)] / wide if wide else 1.0
         scaled.append(x if factor == 1 and str(x.dtype) == dtype else round_to(x * np.float32(factor), dtype))
     return np.concatenate(scaled, axis=attrs["dim"]), range_end(low), range_end(high)
 
@@ -277,20 +272,9 @@ def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: A
     data, other = reach_of(*ends[:2]), reach_of(*ends[2:4])
     if bias is not None:
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
-        scale = per_unit * np.float32(reach_of(*ends[4:6])) / np.float32(_LEVELS["int8"])  # in MXNet's order
+        scale = per_unit * np.float32(reach_of(*ends[4:6])) / np.float32(LEVELS["int8"])  # in MXNet's order
         wide += np.trunc(bias * scale)
     return (_int32(wide), *product_range(data, 127 if x.dtype == np.int8 else 255, other, 127))
-
-
-def _flatten_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    data = inputs[0]
-    if not data:
-        return inputs, outputs
-    return inputs, [unify((data[0], size_of(data[1:])), outputs[0])]
-
-
-def _concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return concatenate_shapes({"axis": attrs["dim"]}, inputs, outputs)
 
 
 def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -376,9 +360,14 @@ KERNELS = with_limits(
     ),
     _kernel("_contrib_dequantize", dequantize, same_shapes, lambda attrs, inputs, _: (inputs[:1], ["float32"])),
     _kernel("_contrib_quantized_act", act_int8, same_shapes, _to_int8(lambda inputs: inputs[:1])),
-    _kernel("_contrib_quantized_flatten", flatten_int8, _flatten_shapes, _pass_dtypes),
+    _kernel(
+        "_contrib_quantized_flatten",
+        lambda context, attrs, x, low, high: (x.reshape(len(x), -1), low, high),
+        output_rule(lambda attrs, x: (x[0], size_of(x[1:])) if x else None),
+        _pass_dtypes,
+    ),
     _kernel("_contrib_quantized_pooling", pool_int8, _pool_shapes, _pass_dtypes),
-    _kernel("_contrib_quantized_concat", concat_int8, _concat_shapes, _concat_types),
+    _kernel("_contrib_quantized_concat", concat_int8, infer_concat_shapes, _concat_types),
     _kernel("_contrib_quantized_conv", convolve_int8, convolution_shapes, _layer_types, cost=convolution_cost),
     _kernel("_contrib_quantized_fully_connected", dense_int8, fully_connected_shapes, _layer_types, cost=fully_connected_cost),
     *with_limits(

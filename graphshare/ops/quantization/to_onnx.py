@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 
 import numpy as np
@@ -13,12 +13,10 @@ from graphshare.ops.kernel import Attrs
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.pooling.kernel import axes_and_window
 from graphshare.ops.pooling.to_onnx import translate_pooling
-from graphshare.ops.quantization.kernel import ENDS, WHOLE_RANGES, calibration_range
+from graphshare.ops.quantization.kernel import ENDS, LEVELS, WHOLE_RANGES, calibration_range
 from graphshare.ops.quantization.rnn_to_onnx import TRANSLATIONS as RNN
 from graphshare.ops.translation import Translation, Translator, Value
 from graphshare.ops.unification import axis_of
-
-_LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
 
 _EXACT = 1 << 24
 """Below it float32 holds every integer."""
@@ -32,6 +30,11 @@ def constant_end(t: Translation, value: float) -> str:
 def largest(low: Term, high: Term) -> Term:
     """Return the largest absolute value of a range."""
     return low.apply("Abs").apply("Max", high.apply("Abs"))
+
+
+def _ends_of_data(x: Term, rank: int) -> Iterator[Term]:
+    """Emit the least and the greatest number of data with ``rank`` axes, one after the other."""
+    return (x.reduce(op, range(rank)).reshape((1,)) for op in ("ReduceMin", "ReduceMax"))
 
 
 def reach_of(t: Translation, first: int) -> Term:
@@ -101,8 +104,7 @@ def translate_quantize_asymmetric(t: Translation) -> list[str]:
     if calibrated:
         low, high = (Term(t, constant_end(t, end), "float32") for end in calibrated)
     else:
-        axes = list(range(t.inputs[0].rank))
-        low, high = (x.reduce(op, axes).reshape((1,)) for op in ("ReduceMin", "ReduceMax"))
+        low, high = _ends_of_data(x, t.inputs[0].rank)
     scale = 255 / (high - low)
     shift = 255 - high * scale
     return [round_to(x * scale + shift, "uint8", may_be_nan=True).name, scale.name, shift.name]
@@ -114,15 +116,15 @@ def translate_add(t: Translation) -> list[str]:
     calibrated = calibration_range(t.attrs)
     if calibrated:
         ends = [constant_end(t, end) for end in calibrated]
-        unit = first.number(float(np.float32(_LEVELS[dtype]) / np.float32(max(map(abs, calibrated)))))
+        unit = first.number(float(np.float32(LEVELS[dtype]) / np.float32(max(map(abs, calibrated)))))
     else:
         high = first + second
         ends = [(-high).name, high.name]
-        unit = _LEVELS[dtype] / high
+        unit = LEVELS[dtype] / high
     parts = []
     mixed = t.inputs[0].dtype != t.inputs[1].dtype
     for x, reach in zip(t.inputs, (first, second), strict=False):
-        scaled = term(t, x).cast("float32") * (unit * reach / _LEVELS[x.dtype])
+        scaled = term(t, x).cast("float32") * (unit * reach / LEVELS[x.dtype])
         parts.append(round_to(scaled, "int8").cast("float32") if mixed and x.dtype == "uint8" else scaled)
     whole = round_to(parts[0] + parts[1], dtype)
     return [whole.name if t.outputs[0].rank else whole.reshape(()).name, *ends]  # ranges have one axis
@@ -132,13 +134,13 @@ def translate_multiply(t: Translation) -> str | list[str]:
     """Emit the product: as floats, in the calibrated range (fractions truncated), or as 32-bit integers."""
     first, second = term(t, 0).cast("int32"), term(t, 1).cast("int32")
     products, (a, b) = first * second, (reach_of(t, 2), reach_of(t, 4))
-    units = [_LEVELS["int8"] / reach for reach in (a, b)]
+    units = [LEVELS["int8"] / reach for reach in (a, b)]
     if t.attrs["enable_float_output"]:
         factor = a.number(1) / units[0] / units[1]
         return (products.cast("float64") * factor.cast("float64")).cast("float32").name
     calibrated = calibration_range(t.attrs)
     if calibrated is None:
-        level = a / 127 * (b / 127) * _LEVELS["int32"]
+        level = a / 127 * (b / 127) * LEVELS["int32"]
         return [products.name, (-level).name, level.name]
     unit = a.number(float(np.float32(127.5) / np.float32(max(map(abs, calibrated)))))
     scaled = products.cast("float32") * (unit / units[0] / units[1])
@@ -186,12 +188,11 @@ def translate_quantize(t: Translation) -> list[str]:
     if calibrated:
         reach = float(np.float32(max(map(abs, calibrated))))
         ends = (-reach, reach) if dtype == "int8" else calibrated
-        unit = float(np.float32(_LEVELS[dtype] / reach)) if reach else np.inf
+        unit = float(np.float32(LEVELS[dtype] / reach)) if reach else np.inf
         return [round_to(x * unit, dtype, may_be_nan=True).name, *(constant_end(t, end) for end in ends)]
-    axes = list(range(t.inputs[0].rank))
-    low, high = (x.reduce(op, axes).reshape((1,)) for op in ("ReduceMin", "ReduceMax"))
+    low, high = _ends_of_data(x, t.inputs[0].rank)
     widest = largest(low, high)
-    whole = round_to(x * divide_or(_LEVELS[dtype], widest, np.inf), dtype, may_be_nan=True)
+    whole = round_to(x * divide_or(LEVELS[dtype], widest, np.inf), dtype, may_be_nan=True)
     if dtype == "int8":
         low, high = -widest, widest
     return [whole.name, low.name, high.name]
@@ -200,20 +201,19 @@ def translate_quantize(t: Translation) -> list[str]:
 def translate_dequantize(t: Translation) -> str:
     """Emit ``DequantizeLinear``."""
     x = t.inputs[0]
-    step = (reach_of(t, 1) / _LEVELS[x.dtype]).reshape(())
+    step = (reach_of(t, 1) / LEVELS[x.dtype]).reshape(())
     return t.emit("DequantizeLinear", x, step.name, t.number(0, x.dtype))
 
 
 def translate_requantize(t: Translation) -> list[str]:
     """Emit a change of steps of 32-bit sums in float32; nothing represents a range of 0."""
     x, dtype = term(t).cast("float32"), t.outputs[0].dtype
-    unit = reach_of(t, 1) / _LEVELS["int32"]
+    unit = reach_of(t, 1) / LEVELS["int32"]
     calibrated = calibration_range(t.attrs)
     if calibrated:
         reach = Term(t, constant_end(t, max(map(abs, calibrated))), "float32")
     else:
-        axes = list(range(t.inputs[0].rank))
-        low, high = (x.reduce(op, axes).reshape((1,)) * unit for op in ("ReduceMin", "ReduceMax"))
+        low, high = (end * unit for end in _ends_of_data(x, t.inputs[0].rank))
         reach = largest(low, high)
     scaled = x * (unit * (ENDS[dtype][1] / reach))
     begin = reach * 0.0 if dtype == "uint8" else -reach
@@ -225,11 +225,6 @@ def translate_act(t: Translation) -> list[str]:
     if t.attrs["act_type"] != "relu":
         t.refuse(f"it has the act_type {t.attrs['act_type']}, and MXNet computes only relu of integers")
     return [term(t).apply("Clip", 0, 127).cast("int8").name, *_ranges(t)]
-
-
-def translate_flatten(t: Translation) -> list[str]:
-    """Emit ``Reshape`` to rows."""
-    return [t.reshape(t.inputs[0], t.outputs[0].shape), *_ranges(t)]
 
 
 def _ranges(t: Translation) -> list[str]:
@@ -264,10 +259,10 @@ def translate_concat(t: Translation) -> list[str]:
     count, dtype = t.attrs["num_args"], t.outputs[0].dtype
     lows, highs = ([term(t, i) for i in range(count + side, len(t.inputs), 2)] for side in (0, 1))
     low, high = lows[0].apply("Min", 0, *lows[1:]), highs[0].apply("Max", 0, *highs[1:])
-    wide = largest(low, high).cast("float64") / _LEVELS[dtype]
+    wide = largest(low, high).cast("float64") / LEVELS[dtype]
     scaled = []
     for i, x in enumerate(t.inputs[:count]):
-        ratio = largest(lows[i], highs[i]).cast("float64") / _LEVELS[x.dtype] / wide
+        ratio = largest(lows[i], highs[i]).cast("float64") / LEVELS[x.dtype] / wide
         factor = wide.equals(0).choose(wide.number(1), ratio).cast("float32")
         scaled.append(round_to(term(t, x).cast("float32") * factor, dtype).name)
     return [t.emit("Concat", *scaled, axis=t.attrs["dim"]), low.name, high.name]
@@ -295,8 +290,8 @@ def translate_dense(t: Translation) -> list[str]:
     sums = multiply_rows(t, rows, term(t, 1), shape, weight.shape).cast("int32")
     data, other = reach_of(t, first), reach_of(t, first + 2)
     if first == 3:
-        per_unit = divide_or(_LEVELS[x.dtype], data, 0) * divide_or(_LEVELS["int8"], other, 0)
-        scale = per_unit * reach_of(t, first + 4) / _LEVELS["int8"]  # in MXNet's order
+        per_unit = divide_or(LEVELS[x.dtype], data, 0) * divide_or(LEVELS["int8"], other, 0)
+        scale = per_unit * reach_of(t, first + 4) / LEVELS["int8"]  # in MXNet's order
         sums = sums + (term(t, 2).cast("float32") * scale).cast("int32")
     out = sums if len(shape) == 2 else sums.reshape(t.outputs[0].shape)
     return [out.name, *product_range(data, 127 if x.dtype == "int8" else 255, other, 127)]
@@ -314,7 +309,7 @@ TRANSLATIONS = (
     Translator(
         "_contrib_quantized_act", translate_act, "an act_type other than relu, which MXNet does not compute, is refused"
     ),
-    Translator("_contrib_quantized_flatten", translate_flatten),
+    Translator("_contrib_quantized_flatten", lambda t: [t.reshape(t.inputs[0], t.outputs[0].shape), *_ranges(t)]),
     Translator("_contrib_quantized_pooling", translate_pool, "a pool_type that MXNet does not compute is refused"),
     Translator("_contrib_quantized_concat", translate_concat),
     Translator("_contrib_quantized_conv", translate_quantized_convolution, "sums that may exceed 32 bits are refused"),

@@ -96,12 +96,8 @@ def translate_shuffle(t: Translation) -> str:
 _NO_SAMPLER = "ONNX has no random numbers of this distribution"
 
 
-def _log(x: Term) -> Term:
-    return x.apply("Log")
-
-
 _PREFIX = "_random_pdf_"
-_TERMS = DensityFunctions(_log, gammaln_of_double)
+_TERMS = DensityFunctions(lambda x: x.apply("Log"), gammaln_of_double)
 
 
 def _finish(t: Translation, logarithm: Term) -> str:
@@ -121,7 +117,7 @@ def translate_dirichlet(t: Translation) -> str:
     wide = term(t).cast("float64")
     a = Term(t, t.reshape(alpha, (*alpha.shape[:-1], 1, alpha.shape[-1])), alpha.dtype).cast("float64")
     last = (x.rank - 1,)
-    shares = ((a - 1) * _log(wide)).reduce("ReduceSum", last)
+    shares = ((a - 1) * wide.apply("Log")).reduce("ReduceSum", last)
     return _finish(t, shares + gammaln_of_double(a.reduce("ReduceSum", last)) - gammaln_of_double(a).reduce("ReduceSum", last))
 
 

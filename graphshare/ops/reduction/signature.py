@@ -53,6 +53,6 @@ def _reduce(use: Use) -> Outcome:
     return at.with_axis(at.axis - sum(0 <= axis < at.axis for axis in axes), -len(axes))
 
 
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(("sum", "mean", "prod", "nansum", "nanprod", "max", "min", "norm", "argmax", "argmin", "moments"), _reduce),
-}
+RULES: dict[str, Rule] = dict.fromkeys(
+    ("sum", "mean", "prod", "nansum", "nanprod", "max", "min", "norm", "argmax", "argmin", "moments"), _reduce
+)

@@ -20,7 +20,7 @@ from graphshare.text.format import format_count, format_shape
 Order = Callable[[Attrs, int], Sequence[int]]
 
 
-def _transpose_kernel(operator: str, order: Order, rank_of: Callable[[Attrs], int | None]) -> Kernel:
+def _transpose_kernel(operator: str, order: Order) -> Kernel:
     """Return the kernel whose output axis ``i`` is the input's axis ``order(attrs, rank)[i]``."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -32,7 +32,7 @@ def _transpose_kernel(operator: str, order: Order, rank_of: Callable[[Attrs], in
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         x, y = inputs[0], outputs[0]
-        rank = next((len(shape) for shape in (x, y) if shape is not None), rank_of(attrs))
+        rank = next((len(shape) for shape in (x, y, attrs.get("axes") or None) if shape is not None), None)
         if rank is None:
             return inputs, outputs
         axes = list(order(attrs, rank))
@@ -76,14 +76,6 @@ def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
     """Reverse the array along ``axis``."""
     with refuse_invalid_call():
         return np.asarray(np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"])))
-
-
-def _axis_count(attrs: Attrs) -> int | None:
-    return len(attrs["axes"]) if attrs["axes"] else None
-
-
-def _any_rank(attrs: Attrs) -> int | None:
-    return None
 
 
 def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -141,11 +133,6 @@ def transpose_gradient(entry: TapeEntry, dy: Array) -> Array:
 def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` with the same two axes swapped."""
     return np.asarray(dy.swapaxes(entry.attrs["dim1"], entry.attrs["dim2"]))
-
-
-def reverse_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` with the same axes reversed."""
-    return np.flip(dy, tuple(axis_of(axis, dy.ndim) for axis in entry.attrs["axis"]))
 
 
 Dims = tuple[Dim, ...]
@@ -396,9 +383,9 @@ def _squeeze_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 KERNELS = (
     *with_limits(
         Limits(positive=("block_size",)),
-        _transpose_kernel("transpose", transpose_axes, _axis_count),
-        _transpose_kernel("_np_transpose", np_transpose_axes, _axis_count),
-        _transpose_kernel("SwapAxis", swap_axes, _any_rank),
+        _transpose_kernel("transpose", transpose_axes),
+        _transpose_kernel("_np_transpose", np_transpose_axes),
+        _transpose_kernel("SwapAxis", swap_axes),
         Kernel("reverse", reverse, same_shapes, same_dtypes),
         Kernel("depth_to_space", depth_to_space, _depth_to_space_shapes, same_dtypes),
         Kernel("space_to_depth", space_to_depth, _space_to_depth_shapes, same_dtypes),
@@ -420,7 +407,7 @@ GRADIENTS = (
     Gradient("transpose", transpose_gradient, reads_inputs=False, reads_outputs=False),
     Gradient("_np_transpose", transpose_gradient, reads_inputs=False, reads_outputs=False),
     Gradient("SwapAxis", swap_axes_gradient, reads_inputs=False, reads_outputs=False),
-    Gradient("reverse", reverse_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("reverse", lambda entry, dy: reverse(Context(), entry.attrs, dy), reads_inputs=False, reads_outputs=False),
     *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("depth_to_space", "space_to_depth")),
     *(
         Gradient(name, restore_shape, reads_outputs=False)

@@ -14,7 +14,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.reshape.kernel import restore_shape
-from graphshare.ops.unification import axis_of, is_known, same_dtypes, same_shapes, size_of, unify
+from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, same_shapes, size_of, unify
 from graphshare.text.format import format_count, format_shape
 
 View = Callable[[Attrs, Array], Array]
@@ -57,11 +57,6 @@ def _diagonal(attrs: Attrs, x: Array) -> Array:
     return np.diagonal(x, clamp_offset(attrs, x.shape), attrs["axis1"], attrs["axis2"])
 
 
-def copy(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the array itself."""
-    return x
-
-
 def roll(context: Context, attrs: Attrs, x: Array) -> Array:
     """Move elements cyclically along axes, or through the flattened array."""
     if attrs["shift"] is None:
@@ -78,12 +73,8 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
         return np.roll(x, shift if attrs["axis"] is not None else shift[0], attrs["axis"])
 
 
-def tril(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return zeros above diagonal ``k`` of the last two axes; an array of one axis is every row of a matrix."""
-    return np.tril(x, attrs["k"])
-
-
 def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer the shape of the array; one of one axis is every row of a matrix."""
     shape = inputs[0]
     if shape is None or len(shape) == 1:
         return inputs, outputs if shape is None else [(shape[0], shape[0])]
@@ -98,27 +89,20 @@ def diag(context: Context, attrs: Attrs, x: Array) -> Array:
         return np.ascontiguousarray(np.diagonal(x, attrs["k"], attrs.get("axis1", 0), attrs.get("axis2", 1)))
 
 
-def _diag_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape, k = inputs[0], attrs["k"]
-    if shape is None:
-        return inputs, outputs
+def _diag_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:
+    k = attrs["k"]
     if "axis1" not in attrs and len(shape) > 2:
         raise KernelError(f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 1 or 2")
     if len(shape) == 1:
         side = None if shape[0] is None else shape[0] + abs(k)
-        return inputs, [unify((side, side), outputs[0])]
+        return side, side
     first, second = (axis_of(attrs.get(key, i), len(shape)) for i, key in enumerate(("axis1", "axis2")))
     rows, columns = shape[first], shape[second]
     rest = tuple(d for i, d in enumerate(shape) if i not in (first, second))
     length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
     if length is not None and (length < 0 or (length == 0 and 0 not in (rows, columns))):
         raise KernelError(f"there is no diagonal {k} in {format_shape(shape)}")
-    return inputs, [unify((*rest, None if length is None else max(length, 0)), outputs[0])]
-
-
-def diagflat(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the matrix that has all elements on diagonal ``k``."""
-    return np.diagflat(x, attrs["k"])
+    return (*rest, None if length is None else max(length, 0))
 
 
 def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -248,12 +232,12 @@ KERNELS = with_limits(
     Limits(rank=1),
     *(Kernel(operator, *_views(view), same_dtypes) for operator, view in _VIEWS.items()),
     *map(_at_least, (1, 2, 3)),
-    Kernel("_np_copy", copy, same_shapes, same_dtypes),
+    Kernel("_np_copy", lambda context, attrs, x: x, same_shapes, same_dtypes),
     Kernel("_np_roll", roll, same_shapes, same_dtypes),
-    Kernel("_npi_tril", tril, _tril_shapes, same_dtypes),
-    Kernel("_np_diag", diag, _diag_shapes, same_dtypes),
-    Kernel("diag", diag, _diag_shapes, same_dtypes),
-    Kernel("_np_diagflat", diagflat, _diagflat_shapes, same_dtypes),
+    Kernel("_npi_tril", lambda context, attrs, x: np.tril(x, attrs["k"]), _tril_shapes, same_dtypes),
+    Kernel("_np_diag", diag, output_rule(_diag_shape), same_dtypes),
+    Kernel("diag", diag, output_rule(_diag_shape), same_dtypes),
+    Kernel("_np_diagflat", lambda context, attrs, x: np.diagflat(x, attrs["k"]), _diagflat_shapes, same_dtypes),
     Kernel("_np_trace", trace, _trace_shapes, same_dtypes),
     Kernel("_np_reshape", reshape, _reshape_shapes, same_dtypes),
     Kernel("_npx_reshape", reshape, _reshape_shapes, same_dtypes),

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.ops.indexing.to_onnx import emit_where
 from graphshare.ops.reshape.kernel import Order, np_transpose_axes, swap_axes, transpose_axes
+from graphshare.ops.reshape.numpy_kernel import clamp_offset
 from graphshare.ops.translation import FAR, Translate, Translation, Translator, Value, copy_input
 from graphshare.ops.unification import axis_of
 
@@ -41,11 +42,6 @@ def translate_space_to_depth(t: Translation) -> str:
 def translate_reshapes(t: Translation) -> list[str]:
     """Emit ``Reshape`` of each input to the inferred shape of its output."""
     return [t.reshape(x, y.shape) for x, y in zip(t.inputs, t.outputs, strict=False)]
-
-
-def translate_broadcast_to(t: Translation) -> str:
-    """Emit ``Expand`` to the inferred shape."""
-    return t.emit("Expand", t.inputs[0], t.integers(t.outputs[0].shape))
 
 
 def translate_moveaxis(t: Translation) -> str:
@@ -146,11 +142,6 @@ def translate_diag(t: Translation) -> str:
     return emit_diagonal(t, x, t.attrs["k"], *axes)[0]
 
 
-def translate_diagflat(t: Translation) -> str:
-    """Emit ``ScatterND`` of all elements onto a diagonal."""
-    return _emit_matrix(t, t.inputs[0])
-
-
 def translate_diagonal(t: Translation) -> str:
     """Emit ``Gather`` of a diagonal."""
     x = t.inputs[0]
@@ -162,8 +153,7 @@ def translate_trace(t: Translation) -> str:
     """Emit the sum of a diagonal; the small integers are added as int32, whose lower bits are those of their sum."""
     x = t.inputs[0]
     first, second = (axis_of(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
-    offset = max(-x.shape[first], min(t.attrs["offset"], x.shape[second]))
-    diagonal, rank = emit_diagonal(t, x, offset, first, second)
+    diagonal, rank = emit_diagonal(t, x, clamp_offset(t.attrs, x.shape), first, second)
     of = "int32" if x.dtype in ("int8", "uint8") else x.dtype
     return t.cast(t.reduce("ReduceSum", t.cast(diagonal, of, x.dtype), (rank - 1,)), x.dtype, of)
 
@@ -182,7 +172,7 @@ TRANSLATIONS = (
     Translator("space_to_depth", translate_space_to_depth),
     *(Translator(name, translate_reshapes) for name in _RESHAPES),
     Translator("_np_copy", copy_input),
-    Translator("_npi_broadcast_to", translate_broadcast_to),
+    Translator("_npi_broadcast_to", lambda t: t.emit("Expand", t.inputs[0], t.integers(t.outputs[0].shape))),
     Translator("_np_moveaxis", translate_moveaxis),
     Translator("_npi_flip", translate_flip),
     Translator("_npi_rot90", translate_rot90),
@@ -190,7 +180,7 @@ TRANSLATIONS = (
     Translator("_npi_tril", translate_tril),
     Translator("diag", translate_diag),
     Translator("_np_diag", translate_diag),
-    Translator("_np_diagflat", translate_diagflat),
+    Translator("_np_diagflat", lambda t: _emit_matrix(t, t.inputs[0])),
     Translator("_np_diagonal", translate_diagonal),
     Translator("_np_trace", translate_trace),
 )

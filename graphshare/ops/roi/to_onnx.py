@@ -239,12 +239,10 @@ def _masks(t: Translation, axis: int, bins: int, size: int) -> Term:
     first, last = ((_term_column(rois, i + axis) * t.attrs["spatial_scale"]).round_half_away() for i in (1, 3))
     each = (last - first + 1).apply("Max", 1).cast("float32") / bins
     steps = Term(t, t.constant(np.arange(bins + 1)[None], "float32"), "float32") * each  # (R, bins + 1)
-    edges = [
-        _unsqueeze(
-            Term(t, t.slice(steps.name, [1], [begin], [begin + bins]), "float32").apply(op_type).cast(rois.dtype) + first
-        )
-        for op_type, begin in (("Floor", 0), ("Ceil", 1))
-    ]
+    edges: list[Term] = []
+    for op_type, begin in (("Floor", 0), ("Ceil", 1)):
+        part = Term(t, t.slice(steps.name, [1], [begin], [begin + bins]), "float32").apply(op_type)
+        edges.append((part.cast(rois.dtype) + first).unsqueeze(2))
     pixels = Term(t, t.constant(np.arange(size), rois.dtype), rois.dtype)
     return (edges[0] <= pixels) & (edges[1] > pixels)
 
@@ -256,10 +254,6 @@ def _is_any(mask: Term) -> Term:
 
 def _term_column(rois: Term, index: int) -> Term:
     return Term(rois.t, rois.t.emit("Gather", rois.name, rois.t.integers([index]), axis=1), rois.dtype)
-
-
-def _unsqueeze(x: Term) -> Term:
-    return Term(x.t, x.t.emit("Unsqueeze", x.name, x.t.integers([2])), x.dtype)
 
 
 TRANSLATIONS = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import require
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, output_rule, same_dtypes, unify, with_dim
@@ -75,10 +75,10 @@ def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
     return first, last
 
 
-def slice_axis(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the part from ``begin`` to ``end`` along one axis."""
-    axis = axis_of(attrs["axis"], x.ndim)
-    return np.asarray(x[(slice(None),) * axis + (slice(*axis_span(attrs, x.shape[axis])),)])
+def _axis_slices(attrs: Attrs, shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return the slices of the part from ``begin`` to ``end`` along one axis."""
+    axis = axis_of(attrs["axis"], len(shape))
+    return (slice(None),) * axis + (slice(*axis_span(attrs, shape[axis])),)
 
 
 def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -115,33 +115,22 @@ def slice_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
 
 KERNELS = (
     Kernel("slice", slice_, output_rule(slice_shape), same_dtypes),
-    Kernel("slice_axis", slice_axis, _slice_axis_shapes, same_dtypes),
+    Kernel("slice_axis", lambda context, attrs, x: x[_axis_slices(attrs, x.shape)], _slice_axis_shapes, same_dtypes),
     Kernel("slice_like", slice_like, output_rule(_cut_like), first_dtype),
     Kernel("_slice_assign", slice_assign, _slice_assign_shapes, same_dtypes),
     Kernel("_slice_assign_scalar", slice_assign_scalar, _slice_assign_shapes, same_dtypes),
 )
 
 
-def slice_part_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return zeros with ``dy`` in the place of the part."""
-    dx = np.zeros_like(entry.inputs[0])
-    dx[slices(entry.attrs, dx.ndim)] = dy
-    return np.asarray(dx)
+def _part_vjp(part_of: Callable[[TapeEntry, Array], tuple[slice, ...]]) -> Vjp:
+    """Return the gradient of an operator that takes a part: zeros with ``dy`` in the place of ``part_of(entry, dy)``."""
 
+    def vjp(entry: TapeEntry, dy: Array) -> Array:
+        dx: Array = np.zeros_like(entry.inputs[0])
+        dx[part_of(entry, dy)] = dy
+        return dx
 
-def slice_axis_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return zeros with ``dy`` in the place of the part along one axis."""
-    dx = np.zeros_like(entry.inputs[0])
-    axis = axis_of(entry.attrs["axis"], dx.ndim)
-    dx[(slice(None),) * axis + (slice(*axis_span(entry.attrs, dx.shape[axis])),)] = dy
-    return np.asarray(dx)
-
-
-def slice_like_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return zeros with ``dy`` at the beginning of each axis."""
-    dx = np.zeros_like(entry.inputs[0])
-    dx[tuple(slice(0, size) for size in dy.shape)] = dy
-    return np.asarray(dx)
+    return vjp
 
 
 def slice_assign_gradient(entry: TapeEntry, dy: Array) -> Gradients:
@@ -153,9 +142,9 @@ def slice_assign_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 GRADIENTS = (
-    Gradient("slice", slice_part_gradient, reads_outputs=False),
-    Gradient("slice_axis", slice_axis_gradient, reads_outputs=False),
-    Gradient("slice_like", slice_like_gradient, reads_outputs=False),
+    Gradient("slice", _part_vjp(lambda entry, _: slices(entry.attrs, entry.inputs[0].ndim)), reads_outputs=False),
+    Gradient("slice_axis", _part_vjp(lambda entry, _: _axis_slices(entry.attrs, entry.inputs[0].shape)), reads_outputs=False),
+    Gradient("slice_like", _part_vjp(lambda _, dy: tuple(map(slice, dy.shape))), reads_outputs=False),
     Gradient("_slice_assign", slice_assign_gradient, reads_inputs=False, reads_outputs=False),
     Gradient("_slice_assign_scalar", slice_assign_gradient, reads_inputs=False, reads_outputs=False),
 )

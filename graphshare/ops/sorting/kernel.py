@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import Limits
 from graphshare.ops.unification import (
     axis_of,
@@ -69,16 +69,12 @@ def _count(attrs: Attrs, size: Dim) -> Dim:
     return k if k > 0 else size
 
 
-def _flat(shape: Shape) -> Shape:
-    return (size_of(shape),)
-
-
 def _sort_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
     if attrs["axis"] is None:
-        return inputs, [_flat(shape)]
+        return inputs, [(size_of(shape),)]
     axis_of(attrs["axis"], len(shape))
     return inputs, [unify(shape, outputs[0])]
 

@@ -59,6 +59,4 @@ OPERATORS = (
     ),
 )
 
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(("sort", "argsort", "topk"), along_axis_rule),
-}
+RULES: dict[str, Rule] = dict.fromkeys(("sort", "argsort", "topk"), along_axis_rule)

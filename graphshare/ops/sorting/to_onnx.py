@@ -26,16 +26,6 @@ def _emit_top(t: Translation, count: int) -> tuple[str, str, int]:
     return values, places, axis
 
 
-def translate_sort(t: Translation) -> str:
-    """Emit ``TopK`` of all values."""
-    return _emit_top(t, 0)[0]
-
-
-def translate_argsort(t: Translation) -> str:
-    """Emit the indices of ``TopK``."""
-    return t.cast(_emit_top(t, 0)[1], t.attrs["dtype"], "int64")
-
-
 def translate_topk(t: Translation) -> str | list[str]:
     """Emit ``TopK``: values, indices, both, or a mask."""
     kind, x = t.attrs["ret_typ"], t.inputs[0]
@@ -57,8 +47,8 @@ def _emit_mask(t: Translation, x: Value, places: str, axis: int) -> str:
 
 
 TRANSLATIONS = (
-    Translator("sort", translate_sort),
-    Translator("argsort", translate_argsort),
+    Translator("sort", lambda t: _emit_top(t, 0)[0]),
+    Translator("argsort", lambda t: t.cast(_emit_top(t, 0)[1], t.attrs["dtype"], "int64")),
     Translator("topk", translate_topk),
     *(NoTranslation(name, "the shape of its output depends on values") for name in ("_npi_unique", "_npx_nonzero")),
 )

@@ -62,10 +62,7 @@ KERNELS = (
 
 def retain_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradient of the rows that are retained; the indices have none."""
-    rows = find_rows(len(dy), entry.inputs[1])
-    dx = np.zeros_like(dy)
-    dx[rows] = dy[rows]
-    return [dx, None]
+    return [retain(Context(), entry.attrs, dy, entry.inputs[1]), None]
 
 
 GRADIENTS = (

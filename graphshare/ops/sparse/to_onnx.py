@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from graphshare.ops.binary.to_onnx import translate_pair, translate_scalar
+from graphshare.ops.binary.to_onnx import FUNCTIONS, translate_scalar
 from graphshare.ops.indexing.to_onnx import emit_where
+from graphshare.ops.onnx_terms import translate_terms
 from graphshare.ops.translation import Translation, Translator
 
 
@@ -30,7 +31,7 @@ def translate_retain(t: Translation) -> str:
 TRANSLATIONS = (
     Translator("_sparse_retain", translate_retain),
     Translator("cast_storage", translate_cast_storage, condition="a sparse stype is refused"),
-    Translator("_scatter_elemwise_div", partial(translate_pair, name="div")),
+    Translator("_scatter_elemwise_div", translate_terms(FUNCTIONS["div"])),
     Translator("_scatter_plus_scalar", partial(translate_scalar, name="add")),
     Translator("_scatter_minus_scalar", partial(translate_scalar, name="sub")),
 )

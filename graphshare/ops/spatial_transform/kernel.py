@@ -81,16 +81,12 @@ def target_of(attrs: Attrs) -> tuple[int, int]:
 
 
 def _sample_grid(x: Array, grid: Array) -> Array:
+    """Return ``(N, C, H, W)`` at the coordinates of a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     out: Array = np.stack([sample_bilinear(*sample) for sample in zip(x, rows, columns, strict=True)])
     nowhere = np.isnan(rows + columns)
     return np.where(nowhere[:, None], out.dtype.type(np.nan), out) if nowhere.any() else out
-
-
-def bilinear_sampler(context: Context, attrs: Attrs, x: Array, grid: Array) -> Array:
-    """Sample ``(N, C, H, W)`` at the coordinates of a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
-    return _sample_grid(x, grid)
 
 
 def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -175,7 +171,7 @@ def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
 KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, positive=("stride1", "stride2")),
     Kernel("GridGenerator", grid_generator, _grid_shapes, same_dtypes),
-    Kernel("BilinearSampler", bilinear_sampler, _sampler_shapes, same_dtypes),
+    Kernel("BilinearSampler", lambda context, attrs, x, grid: _sample_grid(x, grid), _sampler_shapes, same_dtypes),
     Kernel("SpatialTransformer", spatial_transformer, _transformer_shapes, same_dtypes),
     Kernel("Correlation", correlation, _correlation_shapes, same_dtypes),
 )
@@ -204,6 +200,7 @@ def bilinear_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple
 
 
 def _sample_gradient(x: Array, grid: Array, dy: Array) -> tuple[Array, Array]:
+    """Return the gradients of data and grid."""
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     dx, dgrid = np.zeros_like(x), np.zeros_like(grid)
@@ -211,12 +208,6 @@ def _sample_gradient(x: Array, grid: Array, dy: Array) -> tuple[Array, Array]:
         dx[n], drows, dcolumns = bilinear_gradient(x[n], rows[n], columns[n], dy[n])
         dgrid[n, 0], dgrid[n, 1] = dcolumns * ((width - 1) / 2), drows * ((height - 1) / 2)
     return dx, dgrid
-
-
-def bilinear_sampler_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data and grid."""
-    x, grid = entry.inputs
-    return _sample_gradient(x, grid, dy)
 
 
 def _affine_gradient(dgrid: Array, height: int, width: int) -> Array:
@@ -272,7 +263,7 @@ def correlation_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 GRADIENTS = (
     Gradient("GridGenerator", grid_generator_gradient, reads_inputs=False, reads_outputs=False),
-    Gradient("BilinearSampler", bilinear_sampler_gradient, reads_outputs=False),
+    Gradient("BilinearSampler", lambda entry, dy: _sample_gradient(entry.inputs[0], entry.inputs[1], dy), reads_outputs=False),
     Gradient("SpatialTransformer", spatial_transformer_gradient, reads_outputs=False),
     Gradient("Correlation", correlation_gradient, reads_outputs=False),
 )

@@ -211,11 +211,6 @@ def _at(ordered: Term, places: Term) -> Term:
     return ordered.apply("Gather", places.cast("int64"), axis=1)
 
 
-def translate_shares_memory(t: Translation) -> str:
-    """Return a constant: arrays of a graph do not share memory."""
-    return t.number(False, "bool")
-
-
 TRANSLATIONS = (
     Translator("_np_all", partial(translate_truth, op_type="ReduceMin")),
     Translator("_np_any", partial(translate_truth, op_type="ReduceMax")),
@@ -230,7 +225,7 @@ TRANSLATIONS = (
     Translator("_npi_ediff1d", translate_ediff1d),
     Translator("_histogram", translate_histogram, "without bins, and without bin_cnt or range"),
     Translator("_contrib_allclose", translate_allclose),
-    Translator("_npi_share_memory", translate_shares_memory),
+    Translator("_npi_share_memory", lambda t: t.number(False, "bool")),
     NoTranslation("_npi_bincount", "the shape of its output depends on values"),
     NoTranslation("_npx_constraint_check", "ONNX has no operator that stops where a value is false"),
 )

@@ -213,11 +213,6 @@ def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
     return convert(result, x.dtype)
 
 
-def shape_array(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the shape as an int64 array."""
-    return np.array(x.shape, np.int64)
-
-
 def size_array(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the number of elements as an int64 array."""
     return np.array([x.size], np.int64)
@@ -237,7 +232,7 @@ KERNELS = with_limits(
     Kernel("smooth_l1", smooth_l1, same_shapes, same_dtypes),
     Kernel(
         "shape_array",
-        shape_array,
+        lambda context, attrs, x: np.array(x.shape, np.int64),
         lambda attrs, inputs, _: (inputs, [None if inputs[0] is None else (len(inputs[0]),)]),
         dtype_rule("int64"),
     ),
@@ -317,7 +312,8 @@ FACTORS = {
 }
 
 
-_STEPS = "ceil fix floor rint round sign trunc"
+STEPS = ("ceil", "fix", "floor", "rint", "round", "sign", "trunc")
+"""Functions that are constant between their steps."""
 
 
 def _slope_at(slope: Slope, x: Array) -> Array:
@@ -332,11 +328,6 @@ def factor_vjp(factor: float) -> Vjp:
         return dy if factor == 1 else np.asarray(dy * dy.dtype.type(factor))
 
     return vjp
-
-
-def ones(entry: TapeEntry, dy: Array) -> Array:
-    """Return ones: the operator is a loss."""
-    return np.ones_like(entry.inputs[0])
 
 
 def multiply_scalar(entry: TapeEntry, dy: Array) -> Array:
@@ -384,13 +375,13 @@ GRADIENTS = (
     *(slope_gradient(name, slope, by_input=True) for name, slope in SLOPES_BY_INPUT.items()),
     *(slope_gradient(name, slope, by_input=False) for name, slope in SLOPES_BY_OUTPUT.items()),
     *(Gradient(name, factor_vjp(factor), reads_inputs=False, reads_outputs=False) for name, factor in FACTORS.items()),
-    Gradient("make_loss", ones, reads_outputs=False, is_loss=True),
+    Gradient("make_loss", lambda entry, dy: np.ones_like(entry.inputs[0]), reads_outputs=False, is_loss=True),
     Gradient("_contrib_gradientmultiplier", multiply_scalar, reads_inputs=False, reads_outputs=False),
     Gradient("clip", clip_gradient, reads_outputs=False),
     Gradient("hard_sigmoid", hard_sigmoid_gradient, reads_inputs=False),
     Gradient("_contrib_quadratic", quadratic_gradient, reads_outputs=False),
     Gradient("smooth_l1", smooth_l1_gradient, reads_outputs=False),
-    *no_gradient("its derivative is 0 wherever there is one", *_STEPS.split(), "logical_not"),
+    *no_gradient("its derivative is 0 wherever there is one", *STEPS, "logical_not"),
     *no_gradient("it stops gradients", "BlockGrad"),
     *no_gradient("it does not read the values of its input", "zeros_like", "ones_like", "shape_array", "size_array"),
 )

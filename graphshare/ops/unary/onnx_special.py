@@ -193,7 +193,7 @@ def _erf_of_double(x: Term) -> Term:
     size = x.apply("Abs").apply("Min", special_functions.ONE_IN_FLOAT64)
     square = size * size
     near = x * _series(inner, square * 2 - 1)
-    far = 1 - (-square).apply("Exp") * _series(outer, ((size - 3) / (size + 3) + 1 / 12) * (24 / 10))
+    far = 1 - (-square).apply("Exp") * _series(outer, special_functions.outer_argument(size))
     return (size <= 1).choose(near, far * x.apply("Sign"))
 
 

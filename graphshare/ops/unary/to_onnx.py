@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from graphshare.ir.onnx import Tensor
 from graphshare.ops import conversion
-from graphshare.ops.onnx_terms import Term, term
+from graphshare.ops.onnx_terms import Term, term, translate_terms
 from graphshare.ops.translation import Translation, Translator, copy_input, keep_input
 from graphshare.ops.unary import onnx_special as special
 
 Function = Callable[[Term], Term]
-
-
-def _node(op_type: str) -> Function:
-    """Return the function that one node computes, in the term's own dtype."""
-    return lambda x: x.apply(op_type)
 
 
 def _real(function: Function) -> Function:
@@ -125,10 +119,6 @@ def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function
     return compute
 
 
-def _cube(x: Term) -> Term:
-    return x * x * x
-
-
 def _power_of(base: float) -> Function:
     return lambda x: x.number(base).apply("Pow", x)
 
@@ -137,7 +127,7 @@ def _cube_root_of_any(x: Term) -> Term:
     if x.is_float:
         return _real(_cube_root)(x)
     size = x.cast("float64").apply("Abs")
-    whole = _whole_part(_cube_root, _cube)(Term(x.t, size.cast("int64").name, "int64")).cast("float64")
+    whole = _whole_part(_cube_root, lambda y: y * y * y)(Term(x.t, size.cast("int64").name, "int64")).cast("float64")
     return (whole * x.cast("float64").apply("Sign")).convert(x.dtype)
 
 
@@ -146,10 +136,6 @@ def _scale_by(factor: np.float32) -> Function:
         return x * float(factor) if x.is_float else (x.cast("float64") * float(factor)).convert(x.dtype)
 
     return scale
-
-
-def _logical_not(x: Term) -> Term:
-    return x.equals(0).cast(x.dtype) if x.dtype != "bool" else ~x
 
 
 _EVERYWHERE = {"cos": "Cos", "exp": "Exp", "log": "Log", "reciprocal": "Reciprocal", "sin": "Sin", "sqrt": "Sqrt"}
@@ -188,8 +174,8 @@ FUNCTIONS: dict[str, Function] = {
     "abs": absolute,
     "negative": lambda x: -x,
     "square": lambda x: x * x,
-    "ceil": _rounding(_node("Ceil")),
-    "floor": _rounding(_node("Floor")),
+    "ceil": _rounding(lambda x: x.apply("Ceil")),
+    "floor": _rounding(lambda x: x.apply("Floor")),
     "fix": _rounding(_truncate),
     "trunc": _rounding(_truncate),
     "rint": _rounding(_round_half_down),
@@ -197,7 +183,7 @@ FUNCTIONS: dict[str, Function] = {
     "_contrib_round_ste": _rounding(_round_half_away),
     "sign": sign,
     "_contrib_sign_ste": sign,
-    "logical_not": _logical_not,
+    "logical_not": lambda x: x.equals(0).cast(x.dtype) if x.dtype != "bool" else ~x,
 }
 """The functions of one array, by the words in the operators' names."""
 
@@ -207,15 +193,6 @@ def fill_like(t: Translation, value: float, dtype: str) -> str:
     number = np.asarray(value).astype(dtype)
     filler = Tensor(dtype, (1,), number.tobytes())
     return t.emit("ConstantOfShape", t.emit("Shape", t.inputs[0]), value=filler)
-
-
-def _translate_filled(t: Translation) -> str:
-    return fill_like(t, int(t.op == "ones_like"), t.inputs[0].dtype)
-
-
-def translate_function(t: Translation, name: str = "") -> str:
-    """Emit the function of :data:`FUNCTIONS` that ``name``, by default the operator's, stands for."""
-    return FUNCTIONS[name or t.op](term(t)).name
 
 
 def translate_clip(t: Translation) -> str:
@@ -265,26 +242,18 @@ def translate_smooth_l1(t: Translation) -> str:
     return (size > float(border)).choose(size - float(offset), size * size * float(scale)).convert(x.dtype).name
 
 
-def _translate_shape(t: Translation) -> str:
-    return t.emit("Shape", t.inputs[0])
-
-
-def _translate_size(t: Translation) -> str:
-    return t.reshape(t.emit("Size", t.inputs[0]), (1,))
-
-
 _IDENTITIES = ("_copy", "_copyto", "BlockGrad", "make_loss", "_contrib_gradientmultiplier")
 
 TRANSLATIONS = (
-    *(Translator(name, partial(translate_function, name=name)) for name in FUNCTIONS),
+    *(Translator(name, translate_terms(function)) for name, function in FUNCTIONS.items()),
     *(Translator(name, keep_input) for name in _IDENTITIES),
     Translator("_CrossDeviceCopy", copy_input),
-    Translator("zeros_like", _translate_filled),
-    Translator("ones_like", _translate_filled),
+    Translator("zeros_like", lambda t: fill_like(t, 0, t.inputs[0].dtype)),
+    Translator("ones_like", lambda t: fill_like(t, 1, t.inputs[0].dtype)),
     Translator("clip", translate_clip),
     Translator("hard_sigmoid", translate_hard_sigmoid),
     Translator("_contrib_quadratic", translate_quadratic),
     Translator("smooth_l1", translate_smooth_l1),
-    Translator("shape_array", _translate_shape),
-    Translator("size_array", _translate_size),
+    Translator("shape_array", lambda t: t.emit("Shape", t.inputs[0])),
+    Translator("size_array", lambda t: t.reshape(t.emit("Size", t.inputs[0]), (1,))),
 )
