@@ -59,7 +59,7 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     if not lefts and not rights:
         return ""
     known = {plan.left.of(entry): entry for _, entry in lefts.values()}
-    wanted = {term: plan.sources.get(term) or known.get(term) for term, _ in rights.values()}
+    wanted = {term: known.get(term) or plan.sources.get(term) for term, _ in rights.values()}
     sources = {term: entry for term, entry in wanted.items() if entry is not None}
     values = {term: find_value(entry) for term, entry in sources.items()}
     if len(sources) < len(wanted) or not all(isinstance(value, np.ndarray) for value in values.values()):

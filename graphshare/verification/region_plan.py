@@ -30,7 +30,8 @@ from graphshare.rewrite.extract import extract_entries
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
 FLOATS = frozenset(PRECISIONS)
 """Dtypes that one value may have in two models."""
-_CANDIDATES = 16  # values that may be the one that has a name on the other side
+_CANDIDATES = 16  # values after one that may be the one that has its name on the other side
+_INSIDE = 256  # values before it in its region that may be
 
 Pair = tuple[Entry, Entry]
 """A value of the left model, and that of the right one which is compared with it."""
@@ -226,7 +227,7 @@ class Planner:
             pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers.get(each, ())))
             after.update({place_of(e): e for node in pending for e in islice(visible_outputs(node), 1)})
         before = [e for node in reversed(cone.left) if node is not end.node for e in islice(visible_outputs(node), 1)]
-        return [*list(after.values())[:_CANDIDATES], *before[:64]]
+        return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
     def forget_ranks(self) -> None:
         """Forget what was seen of one set of inputs: others may have other ranks."""

@@ -279,6 +279,8 @@ class _Call:
         rank = self._find_rank()
         if self.node.op.startswith("Reduce") and rank and len(operands) == 2 and (axes := self.form.read_integers(operands[1])):
             operands[1] = self.form.number_integers(sorted(axis % rank for axis in axes))
+        if self.node.op == "Slice" and len(operands) == 5 and set(self.form.read_integers(operands[4]) or ()) == {1}:
+            operands.pop()
         if self.node.op == "Pad" and len(operands) == 3 and operands[2] == self._number_zero():
             operands.pop()
         while operands and operands[-1] is None:
