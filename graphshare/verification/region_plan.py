@@ -5,8 +5,8 @@ A value that has one name and another term on both sides ends a region, and coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Any
 
@@ -253,10 +253,12 @@ class Planner:
         right = GraphTerms(forms[1], lambda node: (self.name_input(node), self.sides[1].dtypes.get(node)))
         ends: dict[tuple[Place, Place], Pair] = {}
         uncut: dict[Place, int] = {}
-        for members, pairs in self._order(self._pair_names()):
-            for node in members:
-                (left if node in self.sides[0].order else right).add(node)
-            for a, b in pairs:
+        order, pairs = self._order(self._pair_names())
+        for node in order:
+            (left if node in self.sides[0].order else right).add(node)
+            for a, b in pairs.get(node, ()):
+                if place_of(a) not in left.terms or place_of(b) not in right.terms:
+                    continue
                 if place_of(a) in self._changes.proved:
                     left.terms[place_of(a)] = right.terms[place_of(b)] = table.number("proved", len(table.keys))
                 elif left.of(a) != right.of(b):
@@ -293,6 +295,7 @@ class Planner:
                 cone = cones[tuple(parts)] = Cone([], *parts)
                 plan.cones.append(cone)
             cone.ends.append(end)
+        plan.cones.sort(key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
         return plan
 
     def _find_cone(self, plan: RegionPlan, terms: GraphTerms, end: Entry, side: Side) -> tuple[Node, ...]:
@@ -332,20 +335,28 @@ class Planner:
                 pairs.append((a, b))
         return pairs
 
-    def _order(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[Node], list[Pair]]]:
-        """Yield the nodes of both sides, those of a pair together, after all that they need.
+    def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
+        """Return the nodes of both sides, each after both values of every pair that it needs, and the pairs by their nodes.
 
         Pairs that would have to come before each other are none, and are banned.
         """
+        nodes = [node for side in self.sides for node in side.nodes]
         while True:
-            groups = _Groups(self.sides[0].nodes, self.sides[1].nodes, pairs)
-            order = groups.sort()
-            if order is not None:
-                yield from order
-                return
-            stuck = groups.find_stuck()
-            self._changes.banned |= {place_of(a) for a, _ in pairs if a.node in stuck}
-            pairs = [(a, b) for a, b in pairs if a.node not in stuck]
+            of_node: dict[Node, list[Pair]] = {}
+            for pair in pairs:
+                for entry in pair:
+                    of_node.setdefault(entry.node, []).append(pair)
+            needs = {}
+            for node in nodes:
+                needed = [*(entry.node for entry in node.inputs), *node.control_deps]
+                needs[node] = [*needed, *(e.node for each in needed for pair in of_node.get(each, ()) for e in pair)]
+            try:
+                return list(TopologicalSorter(needs).static_order()), of_node
+            except CycleError as error:
+                stuck = set(error.args[1])
+                wrong = [pair for pair in pairs if not stuck.isdisjoint(entry.node for entry in pair)]
+                self._changes.banned |= {place_of(a) for a, _ in wrong}
+                pairs = [pair for pair in pairs if pair not in wrong]
 
 
 def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:
@@ -353,63 +364,3 @@ def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] 
         return False
     sizes = zip(first, second, strict=False)
     return len(first) != len(second) or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in sizes)
-
-
-class _Groups:
-    """Nodes of both sides, of which those of a pair are one group."""
-
-    def __init__(self, left: Sequence[Node], right: Sequence[Node], pairs: Sequence[Pair]) -> None:
-        self._parents: dict[Node, Node] = {}
-        for a, b in pairs:
-            self._parents[self._find(b.node)] = self._find(a.node)
-        self._members: dict[Node, list[Node]] = {}
-        for node in (*left, *right):
-            self._members.setdefault(self._find(node), []).append(node)
-        self._pairs: dict[Node, list[Pair]] = {}
-        for pair in pairs:
-            self._pairs.setdefault(self._find(pair[0].node), []).append(pair)
-        self._waiting: dict[Node, int] = {}
-
-    def _find(self, node: Node) -> Node:
-        while node in self._parents and self._parents[node] is not node:
-            node = self._parents[node]
-        return node
-
-    def sort(self) -> list[tuple[list[Node], list[Pair]]] | None:
-        """Return the groups in topological order, each with its pairs; None where there is a cycle."""
-        followers: dict[Node, list[Node]] = {}
-        for root, members in self._members.items():
-            needs = {self._find(each) for node in members for each in _list_needed(node)} - {root}
-            self._waiting[root] = len(needs)
-            for need in needs:
-                followers.setdefault(need, []).append(root)
-        numbers = {root: number for number, root in enumerate(self._members)}
-        roots = {number: root for root, number in numbers.items()}
-        ready = [numbers[root] for root, count in self._waiting.items() if not count]
-        ready.sort()
-        order = []
-        while ready:
-            root = roots[heappop(ready)]
-            del self._waiting[root]
-            order.append((self._members[root], self._pairs.get(root, [])))
-            for follower in followers.get(root, ()):
-                self._waiting[follower] -= 1
-                if not self._waiting[follower]:
-                    heappush(ready, numbers[follower])
-        return None if self._waiting or any(self._needs_itself(members) for members, _ in order) else order
-
-    def _needs_itself(self, members: Sequence[Node]) -> bool:
-        own = set(members)
-        return len(members) > 1 and any(each in own for node in members for each in _list_needed(node))
-
-    def find_stuck(self) -> set[Node]:
-        """Return the nodes of the first groups that wait for each other, or that need themselves."""
-        roots = [root for root in self._waiting if len(self._members[root]) > 1] or [
-            root for root, members in self._members.items() if self._needs_itself(members)
-        ]
-        return {node for root in roots[:1] for node in self._members[root]}
-
-
-def _list_needed(node: Node) -> Iterator[Node]:
-    yield from (entry.node for entry in node.inputs)
-    yield from node.control_deps
