@@ -150,14 +150,14 @@ class PlanChanges(msgspec.Struct, eq=False):
     proved: dict[Place, Entry] = msgspec.field(default_factory=dict)
     ranks: dict[Place, int] = msgspec.field(default_factory=dict)
 
-    def add(self, other: PlanChanges) -> bool:
-        """Add those of another one; return whether there were new ones."""
-        is_new = False
+    def lacks(self, other: PlanChanges) -> bool:
+        """Whether another one has a change of a value that this one does not have."""
+        return any(not set(getattr(other, field)) <= set(getattr(self, field)) for field in self.__struct_fields__)
+
+    def add(self, other: PlanChanges) -> None:
+        """Add the changes of another one."""
         for field in self.__struct_fields__:
-            own, more = getattr(self, field), getattr(other, field)
-            is_new |= not more.keys() <= own.keys() if isinstance(more, dict) else not more <= own
-            own.update(more)
-        return is_new
+            getattr(self, field).update(getattr(other, field))
 
 
 class RegionPlan(msgspec.Struct, eq=False):
@@ -208,7 +208,7 @@ class Planner:
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
         self._inputs = {other: name for name, other in inputs.items()}
-        self._changes = PlanChanges()
+        self.changes = PlanChanges()
         self._consumers = consumers(self.sides[0].nodes)
 
     def name_input(self, node: Node) -> str:
@@ -229,22 +229,10 @@ class Planner:
         before = [e for node in reversed(cone.left) if node is not end.node for e in islice(visible_outputs(node), 1)]
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
-    def forget_ranks(self) -> None:
-        """Forget what was seen of one set of inputs: others may have other ranks."""
-        self._changes.ranks.clear()
-
-    def lacks_rank(self, side: int, entry: Entry) -> bool:
-        """Whether the rank of a value of one side does not follow from its inputs, and was not seen."""
-        return self.sides[side].find_parts(entry)[1] is None and place_of(entry) not in self._changes.ranks
-
-    def learn(self, changes: PlanChanges) -> bool:
-        """Keep changes for the next plan; return whether there were new ones."""
-        return self._changes.add(changes)
-
     def make_plan(self) -> RegionPlan | None:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         table = TermTable()
-        facts = [msgspec.structs.replace(side.facts, ranks=self._changes.ranks) for side in self.sides]
+        facts = [msgspec.structs.replace(side.facts, ranks=self.changes.ranks) for side in self.sides]
         graphs = [side.model.graph for side in self.sides]
         forms = [find_format(graph).make_normal_form(graph, table, own) for graph, own in zip(graphs, facts, strict=True)]
         if forms[0] is None or forms[1] is None:
@@ -259,7 +247,7 @@ class Planner:
             for a, b in pairs.get(node, ()):
                 if place_of(a) not in left.terms or place_of(b) not in right.terms:
                     continue
-                if place_of(a) in self._changes.proved:
+                if place_of(a) in self.changes.proved:
                     left.terms[place_of(a)] = right.terms[place_of(b)] = table.number("proved", len(table.keys))
                 elif left.of(a) != right.of(b):
                     ends[place_of(a), place_of(b)] = a, b
@@ -274,7 +262,7 @@ class Planner:
 
     def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair], uncut: dict[Place, int]) -> RegionPlan:
         """Return the plan with the region of each end; ends of the same operators are in one."""
-        closed = {left.terms[place] for place in self._changes.closed}
+        closed = {left.terms[place] for place in self.changes.closed}
         known: dict[int, Entry] = {}
         for entry in (entry for node in self.sides[0].nodes for entry in visible_outputs(node)):
             known.setdefault(left.of(entry), entry)
@@ -313,21 +301,19 @@ class Planner:
         """Return the dtype of a value on the right where it is another one than on the left."""
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
         known = dtypes[1] if None not in dtypes and dtypes[0] != dtypes[1] else None
-        return self._changes.dtypes.get(place_of(a), known)
+        return self.changes.dtypes.get(place_of(a), known)
 
     def _pair_names(self) -> list[Pair]:
         """Return the values that both sides have under one name, and whose shapes do not contradict each other."""
         left, right = self.sides
-        known = {**self._changes.moved, **self._changes.proved}
+        known = {**self.changes.moved, **self.changes.proved}
         moved = {place_of(entry) for entry in known.values()}
         pairs = []
         for name, a in left.names.items():
             own = known.get(place_of(a))
             b = own or right.names.get(name)
-            is_free = own is not None or (
-                place_of(a) not in self._changes.banned and b is not None and place_of(b) not in moved
-            )
-            if b is None or not is_free or place_of(a) in self._changes.closed:
+            is_free = own is not None or (place_of(a) not in self.changes.banned and b is not None and place_of(b) not in moved)
+            if b is None or not is_free or place_of(a) in self.changes.closed:
                 continue
             (dtype, shape), (other, sizes) = left.find_parts(a), right.find_parts(b)
             is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
@@ -355,7 +341,7 @@ class Planner:
             except CycleError as error:
                 stuck = set(error.args[1])
                 wrong = [pair for pair in pairs if not stuck.isdisjoint(entry.node for entry in pair)]
-                self._changes.banned |= {place_of(a) for a, _ in wrong}
+                self.changes.banned |= {place_of(a) for a, _ in wrong}
                 pairs = [pair for pair in pairs if pair not in wrong]
 
 
