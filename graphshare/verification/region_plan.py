@@ -95,7 +95,7 @@ class Side:
         kinds = find_format(model.graph).find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.facts = Facts()
-        self._heads = tuple(heads)
+        self.heads = tuple(heads)
 
     def read_facts(self) -> None:
         """Infer types from the inputs, and compute constants; none where onnxruntime refuses it."""
@@ -103,7 +103,7 @@ class Side:
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
         types = format_.find_types(graph, entries, independent=True)
         self.facts = Facts(types)
-        part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self._heads)
+        part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
         found, sizes = format_.find_computable(part, types)
         fed = {place: np.array(value, np.int64) for place, value in sizes.items()}
         wanted = [entry for entry in found if self._count_bytes(entry) <= _COMPUTED_BYTES]

@@ -20,7 +20,7 @@ from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
-from graphshare.verification.bodies import open_bodies, pair_owners
+from graphshare.verification.bodies import choose_bodies, open_bodies, pair_owners
 from graphshare.verification.compare import (
     Tolerance,
     compare_values,
@@ -99,7 +99,7 @@ class Judge:
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         """``inputs`` has the name on the right of each input of the left model."""
-        self._planner = Planner(left, right, heads, inputs)
+        self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
         self._plan: RegionPlan | None = None
         self._bodies: dict[tuple[Node, Node, str], Judge] = {}
 
@@ -107,10 +107,19 @@ class Judge:
         """Return the report of two models of which every operator is exact; None where some are not."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
-            if self._plan is not None and self._plan.cones:
+            while self._plan is not None and self._plan.cones:
                 for side in self._planner.sides:
                     side.read_facts()
-                self._plan = self._planner.make_plan()
+                plan = self._plan = self._planner.make_plan()
+                assert plan is not None
+                chosen = [
+                    choose_bodies(side, terms) or (side.model, side.heads)
+                    for side, terms in zip(self._planner.sides, (plan.left, plan.right), strict=True)
+                ]
+                if all(model is side.model for side, (model, _) in zip(self._planner.sides, chosen, strict=True)):
+                    break
+                (left, lefts), (right, rights) = chosen
+                self._planner = Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
         return self._report(self._plan, []) if self._plan is not None and not self._plan.cones else None
 
     def judge(self, feeds: Mapping[str, Array], tolerate: Tolerate) -> RegionReport | None:
