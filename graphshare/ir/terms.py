@@ -64,6 +64,10 @@ class NormalForm(ABC):
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         """Return the terms of the outputs of an operator, whose own inputs are ``operands``, with those of its ``bodies``."""
 
+    def find_truth(self, term: int) -> bool | None:
+        """Return which of two constants a term is, true or false; None for others."""
+        return None
+
     def is_call(self, node: Node) -> bool:
         """Whether a function of the file says what an operator computes."""
         return False

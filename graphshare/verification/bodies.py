@@ -32,6 +32,37 @@ class BodyPair(msgspec.Struct, eq=False):
     feeds: dict[str, Array]
 
 
+def choose_bodies(side: Side, terms: GraphTerms) -> tuple[Checkpoint, tuple[Entry, ...]] | None:
+    """Return a model with bodies in the places of Ifs of a constant, and its heads; None where there are no such Ifs."""
+    format_, graph = find_format(side.model.graph), side.model.graph
+    links: dict[Place, Entry] = {}
+    order: list[Node] = []
+    for node in side.nodes:
+        switch = format_.find_switch(node)
+        truth = None if switch is None else terms.form.find_truth(terms.of(switch[0]))
+        if switch is None or truth is None:
+            order.append(node)
+            continue
+        body = switch[1][0 if truth else 1]
+        links.update({(variable, 0): entry for variable, entry in body.captured.items()})
+        links.update({(node, index): head for index, head in enumerate(body.graph.heads)})
+        order += [inner for inner in post_order(head.node for head in body.graph.heads) if (inner, 0) not in links]
+    names = [name for node in order for name in node.details.outputs if name]
+    if not links or len(set(names)) < len(names):
+        return None
+    images: dict[Node, Node] = {}
+
+    def redirect(entry: Entry, _: Node | None = None) -> Entry:
+        while place_of(entry) in links:
+            entry = links[place_of(entry)]
+        return relink(entry, images)
+
+    rebuild(order, keep, redirect=redirect, images=images)
+    heads = tuple(map(redirect, side.heads))
+    nodes = tuple(post_order(head.node for head in heads))
+    return msgspec.structs.replace(side.model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra)), heads
+
+
 def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[tuple[Node, Node, dict[int, int]]]:
     """Yield the operators of a region whose bodies can be compared one by one, with the outputs that belong together."""
     lefts, rights = ([node for node in side if node.subgraphs] for side in (cone.left, cone.right))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from graphshare.errors import InputError, RefusedError
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
@@ -56,19 +56,20 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     The left side is computed from what the right one starts from, which may be before the region.
     """
     lefts, rights = plan.list_starts(cone)
-    if not lefts and not rights:
-        return ""
-    known = {plan.left.of(entry): entry for _, entry in lefts.values()}
-    wanted = {term: plan.sources.get(term) or known.get(term) for term, _ in rights.values()}
+    own = dict(lefts.values())
+    wanted = {term: own.get(term) or plan.sources.get(term) for term, _ in rights.values()}
     sources = {term: entry for term, entry in wanted.items() if entry is not None}
+    cuts = {place_of(entry): term for term, entry in sources.items()}
+    for node in _list_needed(cone, cuts):
+        if not node.op and not node.details.holds_value:
+            cuts[node, 0] = plan.left.terms[node, 0]
+            sources[cuts[node, 0]] = Entry(node)
     values = {term: find_value(entry) for term, entry in sources.items()}
-    if len(sources) < len(wanted) or not all(isinstance(value, np.ndarray) for value in values.values()):
+    if not values and not rights:
+        return ""
+    if None in wanted.values() or not all(isinstance(value, np.ndarray) for value in values.values()):
         return "other inputs are not known"
-    starts = {place_of(entry): term for term, entry in sources.items()}, {place: term for place, (term, _) in rights.items()}
-    if any(
-        not node.op and not node.details.holds_value and (node, 0) not in starts[0] for node in _list_needed(cone, starts[0])
-    ):
-        return "other inputs are not known"
+    starts = cuts, {place: term for place, (term, _) in rights.items()}
     sizes = {term: sides[0].find_parts(entry)[1] or () for term, entry in sources.items()}
     parts = []
     try:
@@ -94,16 +95,16 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     return "" if is_computed else "both refuse other inputs"
 
 
-def _list_needed(cone: Cone, starts: Collection[Place]) -> set[Node]:
+def _list_needed(cone: Cone, starts: Collection[Place]) -> list[Node]:
     """Return the nodes that the left ends of a region need beyond some values."""
-    needed: set[Node] = set()
+    needed: dict[Node, None] = {}
     pending = [a for a, _ in cone.ends]
     while pending:
         entry = pending.pop()
         if place_of(entry) not in starts and entry.node not in needed:
-            needed.add(entry.node)
+            needed[entry.node] = None
             pending += entry.node.inputs
-    return needed
+    return list(needed)
 
 
 def draw_other_inputs(values: Mapping[int, Array], known: Mapping[int, Sequence[object]]) -> Iterator[dict[int, Array]]:

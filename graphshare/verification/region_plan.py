@@ -5,8 +5,8 @@ A value that has one name and another term on both sides ends a region, and coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Any
 
@@ -30,7 +30,8 @@ from graphshare.rewrite.extract import extract_entries
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
 FLOATS = frozenset(PRECISIONS)
 """Dtypes that one value may have in two models."""
-_CANDIDATES = 16  # values that may be the one that has a name on the other side
+_CANDIDATES = 16  # values after one that may be the one that has its name on the other side
+_INSIDE = 256  # values before it in its region that may be
 
 Pair = tuple[Entry, Entry]
 """A value of the left model, and that of the right one which is compared with it."""
@@ -94,7 +95,7 @@ class Side:
         kinds = find_format(model.graph).find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.facts = Facts()
-        self._heads = tuple(heads)
+        self.heads = tuple(heads)
 
     def read_facts(self) -> None:
         """Infer types from the inputs, and compute constants; none where onnxruntime refuses it."""
@@ -102,7 +103,7 @@ class Side:
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
         types = format_.find_types(graph, entries, independent=True)
         self.facts = Facts(types)
-        part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self._heads)
+        part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
         found, sizes = format_.find_computable(part, types)
         fed = {place: np.array(value, np.int64) for place, value in sizes.items()}
         wanted = [entry for entry in found if self._count_bytes(entry) <= _COMPUTED_BYTES]
@@ -149,14 +150,14 @@ class PlanChanges(msgspec.Struct, eq=False):
     proved: dict[Place, Entry] = msgspec.field(default_factory=dict)
     ranks: dict[Place, int] = msgspec.field(default_factory=dict)
 
-    def add(self, other: PlanChanges) -> bool:
-        """Add those of another one; return whether there were new ones."""
-        is_new = False
+    def lacks(self, other: PlanChanges) -> bool:
+        """Whether another one has a change of a value that this one does not have."""
+        return any(not set(getattr(other, field)) <= set(getattr(self, field)) for field in self.__struct_fields__)
+
+    def add(self, other: PlanChanges) -> None:
+        """Add the changes of another one."""
         for field in self.__struct_fields__:
-            own, more = getattr(self, field), getattr(other, field)
-            is_new |= not more.keys() <= own.keys() if isinstance(more, dict) else not more <= own
-            own.update(more)
-        return is_new
+            getattr(self, field).update(getattr(other, field))
 
 
 class RegionPlan(msgspec.Struct, eq=False):
@@ -207,7 +208,7 @@ class Planner:
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
         self._inputs = {other: name for name, other in inputs.items()}
-        self._changes = PlanChanges()
+        self.changes = PlanChanges()
         self._consumers = consumers(self.sides[0].nodes)
 
     def name_input(self, node: Node) -> str:
@@ -226,24 +227,12 @@ class Planner:
             pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers.get(each, ())))
             after.update({place_of(e): e for node in pending for e in islice(visible_outputs(node), 1)})
         before = [e for node in reversed(cone.left) if node is not end.node for e in islice(visible_outputs(node), 1)]
-        return [*list(after.values())[:_CANDIDATES], *before[:64]]
-
-    def forget_ranks(self) -> None:
-        """Forget what was seen of one set of inputs: others may have other ranks."""
-        self._changes.ranks.clear()
-
-    def lacks_rank(self, side: int, entry: Entry) -> bool:
-        """Whether the rank of a value of one side does not follow from its inputs, and was not seen."""
-        return self.sides[side].find_parts(entry)[1] is None and place_of(entry) not in self._changes.ranks
-
-    def learn(self, changes: PlanChanges) -> bool:
-        """Keep changes for the next plan; return whether there were new ones."""
-        return self._changes.add(changes)
+        return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
     def make_plan(self) -> RegionPlan | None:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         table = TermTable()
-        facts = [msgspec.structs.replace(side.facts, ranks=self._changes.ranks) for side in self.sides]
+        facts = [msgspec.structs.replace(side.facts, ranks=self.changes.ranks) for side in self.sides]
         graphs = [side.model.graph for side in self.sides]
         forms = [find_format(graph).make_normal_form(graph, table, own) for graph, own in zip(graphs, facts, strict=True)]
         if forms[0] is None or forms[1] is None:
@@ -252,11 +241,13 @@ class Planner:
         right = GraphTerms(forms[1], lambda node: (self.name_input(node), self.sides[1].dtypes.get(node)))
         ends: dict[tuple[Place, Place], Pair] = {}
         uncut: dict[Place, int] = {}
-        for members, pairs in self._order(self._pair_names()):
-            for node in members:
-                (left if node in self.sides[0].order else right).add(node)
-            for a, b in pairs:
-                if place_of(a) in self._changes.proved:
+        order, pairs = self._order(self._pair_names())
+        for node in order:
+            (left if node in self.sides[0].order else right).add(node)
+            for a, b in pairs.get(node, ()):
+                if place_of(a) not in left.terms or place_of(b) not in right.terms:
+                    continue
+                if place_of(a) in self.changes.proved:
                     left.terms[place_of(a)] = right.terms[place_of(b)] = table.number("proved", len(table.keys))
                 elif left.of(a) != right.of(b):
                     ends[place_of(a), place_of(b)] = a, b
@@ -271,7 +262,7 @@ class Planner:
 
     def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair], uncut: dict[Place, int]) -> RegionPlan:
         """Return the plan with the region of each end; ends of the same operators are in one."""
-        closed = {left.terms[place] for place in self._changes.closed}
+        closed = {left.terms[place] for place in self.changes.closed}
         known: dict[int, Entry] = {}
         for entry in (entry for node in self.sides[0].nodes for entry in visible_outputs(node)):
             known.setdefault(left.of(entry), entry)
@@ -292,6 +283,7 @@ class Planner:
                 cone = cones[tuple(parts)] = Cone([], *parts)
                 plan.cones.append(cone)
             cone.ends.append(end)
+        plan.cones.sort(key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
         return plan
 
     def _find_cone(self, plan: RegionPlan, terms: GraphTerms, end: Entry, side: Side) -> tuple[Node, ...]:
@@ -309,21 +301,19 @@ class Planner:
         """Return the dtype of a value on the right where it is another one than on the left."""
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
         known = dtypes[1] if None not in dtypes and dtypes[0] != dtypes[1] else None
-        return self._changes.dtypes.get(place_of(a), known)
+        return self.changes.dtypes.get(place_of(a), known)
 
     def _pair_names(self) -> list[Pair]:
         """Return the values that both sides have under one name, and whose shapes do not contradict each other."""
         left, right = self.sides
-        known = {**self._changes.moved, **self._changes.proved}
+        known = {**self.changes.moved, **self.changes.proved}
         moved = {place_of(entry) for entry in known.values()}
         pairs = []
         for name, a in left.names.items():
             own = known.get(place_of(a))
             b = own or right.names.get(name)
-            is_free = own is not None or (
-                place_of(a) not in self._changes.banned and b is not None and place_of(b) not in moved
-            )
-            if b is None or not is_free or place_of(a) in self._changes.closed:
+            is_free = own is not None or (place_of(a) not in self.changes.banned and b is not None and place_of(b) not in moved)
+            if b is None or not is_free or place_of(a) in self.changes.closed:
                 continue
             (dtype, shape), (other, sizes) = left.find_parts(a), right.find_parts(b)
             is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
@@ -331,20 +321,28 @@ class Planner:
                 pairs.append((a, b))
         return pairs
 
-    def _order(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[Node], list[Pair]]]:
-        """Yield the nodes of both sides, those of a pair together, after all that they need.
+    def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
+        """Return the nodes of both sides, each after both values of every pair that it needs, and the pairs by their nodes.
 
         Pairs that would have to come before each other are none, and are banned.
         """
+        nodes = [node for side in self.sides for node in side.nodes]
         while True:
-            groups = _Groups(self.sides[0].nodes, self.sides[1].nodes, pairs)
-            order = groups.sort()
-            if order is not None:
-                yield from order
-                return
-            stuck = groups.find_stuck()
-            self._changes.banned |= {place_of(a) for a, _ in pairs if a.node in stuck}
-            pairs = [(a, b) for a, b in pairs if a.node not in stuck]
+            of_node: dict[Node, list[Pair]] = {}
+            for pair in pairs:
+                for entry in pair:
+                    of_node.setdefault(entry.node, []).append(pair)
+            needs = {}
+            for node in nodes:
+                needed = [*(entry.node for entry in node.inputs), *node.control_deps]
+                needs[node] = [*needed, *(e.node for each in needed for pair in of_node.get(each, ()) for e in pair)]
+            try:
+                return list(TopologicalSorter(needs).static_order()), of_node
+            except CycleError as error:
+                stuck = set(error.args[1])
+                wrong = [pair for pair in pairs if not stuck.isdisjoint(entry.node for entry in pair)]
+                self.changes.banned |= {place_of(a) for a, _ in wrong}
+                pairs = [pair for pair in pairs if pair not in wrong]
 
 
 def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:
@@ -352,63 +350,3 @@ def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] 
         return False
     sizes = zip(first, second, strict=False)
     return len(first) != len(second) or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in sizes)
-
-
-class _Groups:
-    """Nodes of both sides, of which those of a pair are one group."""
-
-    def __init__(self, left: Sequence[Node], right: Sequence[Node], pairs: Sequence[Pair]) -> None:
-        self._parents: dict[Node, Node] = {}
-        for a, b in pairs:
-            self._parents[self._find(b.node)] = self._find(a.node)
-        self._members: dict[Node, list[Node]] = {}
-        for node in (*left, *right):
-            self._members.setdefault(self._find(node), []).append(node)
-        self._pairs: dict[Node, list[Pair]] = {}
-        for pair in pairs:
-            self._pairs.setdefault(self._find(pair[0].node), []).append(pair)
-        self._waiting: dict[Node, int] = {}
-
-    def _find(self, node: Node) -> Node:
-        while node in self._parents and self._parents[node] is not node:
-            node = self._parents[node]
-        return node
-
-    def sort(self) -> list[tuple[list[Node], list[Pair]]] | None:
-        """Return the groups in topological order, each with its pairs; None where there is a cycle."""
-        followers: dict[Node, list[Node]] = {}
-        for root, members in self._members.items():
-            needs = {self._find(each) for node in members for each in _list_needed(node)} - {root}
-            self._waiting[root] = len(needs)
-            for need in needs:
-                followers.setdefault(need, []).append(root)
-        numbers = {root: number for number, root in enumerate(self._members)}
-        roots = {number: root for root, number in numbers.items()}
-        ready = [numbers[root] for root, count in self._waiting.items() if not count]
-        ready.sort()
-        order = []
-        while ready:
-            root = roots[heappop(ready)]
-            del self._waiting[root]
-            order.append((self._members[root], self._pairs.get(root, [])))
-            for follower in followers.get(root, ()):
-                self._waiting[follower] -= 1
-                if not self._waiting[follower]:
-                    heappush(ready, numbers[follower])
-        return None if self._waiting or any(self._needs_itself(members) for members, _ in order) else order
-
-    def _needs_itself(self, members: Sequence[Node]) -> bool:
-        own = set(members)
-        return len(members) > 1 and any(each in own for node in members for each in _list_needed(node))
-
-    def find_stuck(self) -> set[Node]:
-        """Return the nodes of the first groups that wait for each other, or that need themselves."""
-        roots = [root for root in self._waiting if len(self._members[root]) > 1] or [
-            root for root, members in self._members.items() if self._needs_itself(members)
-        ]
-        return {node for root in roots[:1] for node in self._members[root]}
-
-
-def _list_needed(node: Node) -> Iterator[Node]:
-    yield from (entry.node for entry in node.inputs)
-    yield from node.control_deps

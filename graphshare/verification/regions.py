@@ -6,7 +6,7 @@ What both models have exactly is not compared, and what lies between is cut into
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
-from graphshare.verification.bodies import open_bodies, pair_owners
+from graphshare.verification.bodies import choose_bodies, open_bodies, pair_owners
 from graphshare.verification.compare import (
     Tolerance,
     compare_values,
@@ -99,7 +99,7 @@ class Judge:
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         """``inputs`` has the name on the right of each input of the left model."""
-        self._planner = Planner(left, right, heads, inputs)
+        self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
         self._plan: RegionPlan | None = None
         self._bodies: dict[tuple[Node, Node, str], Judge] = {}
 
@@ -107,10 +107,19 @@ class Judge:
         """Return the report of two models of which every operator is exact; None where some are not."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
-            if self._plan is not None and self._plan.cones:
+            while self._plan is not None and self._plan.cones:
                 for side in self._planner.sides:
                     side.read_facts()
-                self._plan = self._planner.make_plan()
+                plan = self._plan = self._planner.make_plan()
+                assert plan is not None
+                chosen = [
+                    choose_bodies(side, terms) or (side.model, side.heads)
+                    for side, terms in zip(self._planner.sides, (plan.left, plan.right), strict=True)
+                ]
+                if all(model is side.model for side, (model, _) in zip(self._planner.sides, chosen, strict=True)):
+                    break
+                (left, lefts), (right, rights) = chosen
+                self._planner = Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
         return self._report(self._plan, []) if self._plan is not None and not self._plan.cones else None
 
     def judge(self, feeds: Mapping[str, Array], tolerate: Tolerate) -> RegionReport | None:
@@ -118,7 +127,7 @@ class Judge:
         exact = self.find_exact()
         if exact is not None or self._plan is None:
             return exact
-        self._planner.forget_ranks()
+        self._planner.changes.ranks.clear()  # other inputs may have others
         plan, regions, inner = _Walk(self._planner, feeds, tolerate, self._bodies).run(self._planner.make_plan() or self._plan)
         return self._report(plan, regions, inner)
 
@@ -155,7 +164,8 @@ class _Walk:
 
     def run(self, plan: RegionPlan) -> tuple[RegionPlan, list[Region], list[RegionReport]]:
         """Return the plan that was followed to its end, what became of its regions, and the reports of bodies in them."""
-        while self._planner.learn(self._follow(plan)):  # each time of a value of which nothing was known
+        while self._planner.changes.lacks(changes := self._follow(plan)):
+            self._planner.changes.add(changes)
             changed = self._planner.make_plan()
             assert changed is not None
             plan = changed
@@ -178,12 +188,15 @@ class _Walk:
         targets, last_uses = self._schedule(plan, cones)
         for number, cone in enumerate(cones):
             try:
-                region = self._judge(plan, cone, targets[number], changes)
+                region = self._judge(plan, cone, targets[number])
             except MemoryLimitError:
                 raise
             except (InputError, RefusedError) as error:
                 region = _make_region(cone, reason=error.faults[0].message)
-            self._judged.update({_key(end): region for end in cone.ends if region is not None})
+            if isinstance(region, PlanChanges):
+                changes.add(region)
+            else:
+                self._judged.update({_key(end): region for end in cone.ends})
             for place in [place for place, last in last_uses.items() if last == number]:
                 self._values.pop(place, None)
         return changes
@@ -212,8 +225,8 @@ class _Walk:
                     pending += [e for e in entry.node.inputs if e.node.op]
         return targets, uses
 
-    def _judge(self, plan: RegionPlan, cone: Cone, targets: Mapping[Place, Entry], changes: PlanChanges) -> Region | None:
-        """Return what became of a region; None where ``changes`` has why the plan does not hold for it.
+    def _judge(self, plan: RegionPlan, cone: Cone, targets: Mapping[Place, Entry]) -> Region | PlanChanges:
+        """Return what became of a region, or why the plan does not hold for it.
 
         Raises:
             InputError: onnxruntime refuses one of its sides.
@@ -222,54 +235,68 @@ class _Walk:
         sources = plan.list_sources(cone)
         closed = self._compute_left(targets) & {place_of(source) for _, source in sources.values()}
         if closed:
-            changes.closed |= closed
-            return None
+            return PlanChanges(closed=closed)
         feeds = dict(self._other_inputs)
         for place, (entry, source) in sources.items():
             dtype = plan.find_dtype(entry)
             feeds[place] = self._read(source) if dtype is None else self._read(source).astype(dtype)
         values = compute_part(self._models[1], [b for _, b in cone.ends], feeds)
         regions = []
-        for (a, b), value in zip(cone.ends, values, strict=True):
-            wanted = self._read(a)
-            is_array = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
-            dtypes = {str(wanted.dtype), str(value.dtype)} if is_array else set()
-            if len(dtypes) == 2 and dtypes <= FLOATS and plan.right.key(b)[0] == "cut":
-                changes.dtypes[place_of(a)] = str(value.dtype)
-                return None
-            tolerance = self._tolerate(wanted, value)
-            comparison = compare_values(value, wanted, tolerance)
-            moved = None if comparison or self._planner.is_head((a, b)) else self._find_moved(a, cone, value)
-            if moved is not None:
-                changes.moved[moved] = b
-            if moved is not None or (is_array and _are_unlike_sizes(wanted, value) and not self._planner.is_head((a, b))):
-                changes.banned.add(place_of(a))
-                return None
-            of_largest = None
-            if isinstance(wanted, np.ndarray) and comparison.max_abs < float("inf"):
-                of_largest = comparison.max_abs / (find_largest(wanted) or 1.0) if comparison.max_abs else 0.0
-            regions.append(_make_region(cone, comparison, of_largest, tolerance.of_largest))
+        for end, value in zip(cone.ends, values, strict=True):
+            compared = self._compare_end(plan, cone, end, value)
+            if isinstance(compared, PlanChanges):
+                return compared
+            regions.append(compared)
         region = max(regions, key=lambda each: (not each, float("inf") if each.of_largest is None else each.of_largest))
-        entered = self._enter_bodies(plan, cone, changes)
+        is_same = all(each.comparison is not None and each.comparison.identical for each in regions)
+        entered, learned = self._enter_bodies(plan, cone)
         rest = Cone(cone.ends, *(tuple(n for n in side if n not in entered) for side in (cone.left, cone.right)))
-        is_hiding = is_alike(rest) and all(each.comparison is not None and each.comparison.identical for each in regions)
-        for side, starts in enumerate(plan.list_starts(cone)) if is_hiding else ():
-            for place, (term, entry) in starts.items():
-                if self._planner.lacks_rank(side, entry):
-                    changes.ranks[place] = np.ndim(self._find_value(plan.sources.get(term, entry)))
-        if changes.proved or changes.ranks:
-            return None
-        hidden, unentered = "", [node for nodes in (rest.left, rest.right) for node in nodes if node.subgraphs]
-        if is_hiding and (unentered or has_other_values(plan, rest)):
-            hidden = "attributes, constants, functions or bodies differ"
-        elif is_hiding and not entered:
-            hidden = try_other_inputs(self._planner.sides, plan, cone, self._find_value)
+        if is_same and is_alike(rest):
+            learned.ranks.update(self._find_ranks(plan, cone))
+        if self._planner.changes.lacks(learned):
+            return learned
+        unentered = [node for side in (rest.left, rest.right) for node in side if node.subgraphs]
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
+        hidden = ""
+        if is_same and is_alike(rest) and (unentered or has_other_values(plan, rest)):
+            hidden = "attributes, constants, functions or bodies differ"
+        elif is_same and is_alike(rest) and not entered:
+            hidden = try_other_inputs(self._planner.sides, plan, cone, self._find_value)
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
 
-    def _enter_bodies(self, plan: RegionPlan, cone: Cone, changes: PlanChanges) -> set[Node]:
-        """Judge the bodies of operators in a region by themselves; return for which operators of either side that was done."""
+    def _compare_end(self, plan: RegionPlan, cone: Cone, end: Pair, value: Any) -> Region | PlanChanges:
+        """Return a region by one of its ends, or why this is none; ``value`` is that of the right side."""
+        a, b = end
+        wanted = self._read(a)
+        is_array = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
+        dtypes = {str(wanted.dtype), str(value.dtype)} if is_array else set()
+        if len(dtypes) == 2 and dtypes <= FLOATS and plan.right.key(b)[0] == "cut":
+            return PlanChanges(dtypes={place_of(a): str(value.dtype)})
+        tolerance = self._tolerate(wanted, value)
+        comparison = compare_values(value, wanted, tolerance)
+        if is_array and not comparison and not self._planner.is_head(end):
+            moved = self._find_moved(a, cone, value)
+            if moved is not None or _are_unlike_sizes(wanted, value):
+                return PlanChanges(banned={place_of(a)}, moved={} if moved is None else {moved: b})
+        of_largest = None
+        if isinstance(wanted, np.ndarray) and comparison.max_abs < float("inf"):
+            of_largest = comparison.max_abs / (find_largest(wanted) or 1.0) if comparison.max_abs else 0.0
+        return _make_region(cone, comparison, of_largest, tolerance.of_largest)
+
+    def _find_ranks(self, plan: RegionPlan, cone: Cone) -> Iterator[tuple[Place, int]]:
+        """Yield the ranks of what either side starts from, where they do not follow from its inputs."""
+        for side, starts in zip(self._planner.sides, plan.list_starts(cone), strict=True):
+            for place, (term, entry) in starts.items():
+                if side.find_parts(entry)[1] is None:
+                    yield place, np.ndim(self._find_value(plan.sources.get(term, entry)))
+
+    def _enter_bodies(self, plan: RegionPlan, cone: Cone) -> tuple[set[Node], PlanChanges]:
+        """Judge the bodies of operators in a region by themselves.
+
+        Returns the operators of either side for which that was done, and which of their values are proved to be the same.
+        """
         entered: set[Node] = set()
+        learned = PlanChanges()
         for a, b, outputs in pair_owners(plan, cone) if any(node.subgraphs for node in cone.left) else ():
             try:
                 pairs = open_bodies(self._planner.sides, plan, (a, b), outputs, self._find_value)
@@ -287,8 +314,8 @@ class _Walk:
             if pairs:
                 entered |= {a, b}
                 if all(self._bodies[a, b, pair.place].find_exact() for pair in pairs):
-                    changes.proved.update({(a, i): Entry(b, j) for i, j in outputs.items()})
-        return entered
+                    learned.proved.update({(a, i): Entry(b, j) for i, j in outputs.items()})
+        return entered, learned
 
     def _find_value(self, entry: Entry) -> Any:
         """Return a value of the left side, which is computed anew where it is not kept."""
@@ -311,8 +338,6 @@ class _Walk:
         Optimizers give the result of several operators the name of the first, and converters number their values.
         """
         near = self._planner.list_near(end, cone, _STEPS)
-        if not isinstance(value, np.ndarray) or not near:
-            return None
         known = {place: array for place, array in self._values.items() if place[0] not in {e.node for e in near}}
         try:
             values = compute_part(self._models[0], near, {**known, **self._inputs})

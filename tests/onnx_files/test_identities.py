@@ -212,6 +212,13 @@ EXACT = {
         9,
         13,
     ),
+    "Slice in steps of 1": Pair(
+        _OPEN,
+        "y = Slice <axes = [1], starts = [1], ends = [-1]> (x)",
+        f"<{_ints('s', 1)}, {_ints('e', -1)}, {_ints('a', 1)}, {_ints('t', 1)}> {{y = Slice(x, s, e, a, t)}}",
+        9,
+        13,
+    ),
     "Split 11 and 13": Pair(
         _OPEN,
         "y, b = Split <axis = -1, split = [1, 3]> (x)",

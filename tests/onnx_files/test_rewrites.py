@@ -94,6 +94,13 @@ SWITCH = """switch (float[2, 3] data, int64 n) => (float[2, 3] out) {
     else_branch = no () => (float[2, 3] q) { h = Neg (data) q = Exp (h) }>
 }"""
 DOUBLED = SWITCH.replace("Add (data, data)", "Mul (data, two)")
+CHOICE = """switch (float[2, 3] data, int64 n) => (float[2, 3] out) {
+  is_three = Equal (n, three)
+  p = Add (data, data)
+  h = Neg (data)
+  q = Exp (h)
+  out = Where (is_three, p, q)
+}"""
 SWITCH_WEIGHTS = {"three": np.array(3), "two": np.array(2, np.float32)}
 WORDS = """words (string[3] data, float[3] more) => (string[3] out, float[3] sum) {
   same = StringConcat (data, data)
@@ -198,6 +205,41 @@ def test_a_body_that_was_not_computed_is_judged_by_its_regions(tmp_path: Path) -
         assert verify("switch", model, tmp_path, rounds=2).verdict.startswith("NOT EQUAL")
 
 
+def test_a_body_that_has_no_counterpart_must_be_computed(tmp_path: Path) -> None:
+    """Without the If there is nothing to compare its bodies with one by one: each has to be taken in a round."""
+    rewrite = parse(CHOICE, SWITCH_WEIGHTS, 17)
+    once = verify("switch", rewrite, tmp_path)
+    assert once.verdict.startswith("NOT PROVED"), once.verdict
+    assert once.branches[0].stages[-1].details == ("'out': one of its bodies was compared with nothing",)
+    twice = verify("switch", rewrite, tmp_path, rounds=2)
+    assert twice, twice.verdict
+    assert len(twice.branches[0].regions) == 2
+    faulty = parse(CHOICE.replace("Exp (h)", "Tanh (h)"), SWITCH_WEIGHTS, 17)
+    assert verify("switch", faulty, tmp_path).verdict.startswith("NOT PROVED")
+    assert verify("switch", faulty, tmp_path, rounds=2).verdict.startswith("NOT EQUAL")
+
+
+@pytest.mark.parametrize(
+    ("operands", "verdict"), [("more, data", "EQUAL"), ("data, data", "NOT PROVED"), ("more, more", "NOT EQUAL")]
+)
+def test_regions_of_the_same_operators_are_tried_on_other_inputs(operands: str, verdict: str, tmp_path: Path) -> None:
+    """These inputs do not show which of the operands is lost: the first one is larger everywhere."""
+    larger = """larger (float[3] data, float[3] more) => (float[3] out, float[3] sum) {
+      sum = Add (data, more)
+      m = Max (data, more)
+      out = Exp (m)
+    }"""
+    feeds = {"data": np.ones(3, np.float32), "more": np.zeros(3, np.float32)}
+    paths = []
+    for name, text in (("original", larger), ("rewrite", larger.replace("Max (data, more)", f"Max ({operands})"))):
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(parse(text, {}, 17), paths[-1])
+    report = gs.verify(paths[0], against=paths[1], values_only=True, feeds=feeds)
+    assert report.verdict.startswith(verdict), report.verdict
+    hidden = [region.hidden for region in report.branches[0].regions[0].regions]
+    assert hidden == (["other inputs give other values"] if verdict == "NOT PROVED" else [""])
+
+
 def test_texts_pass_between_regions(tmp_path: Path) -> None:
     branch = judge("words", parse(WORDS, {"suffix": np.array(["t"], object)}, 20), tmp_path)
     (region,) = branch.regions[0].regions
@@ -222,6 +264,8 @@ def test_plans_end_where_nothing_new_is_learned(tmp_path: Path) -> None:
     model = gs.load(path)
     planner = region_plan.Planner(model, model, [(head, head) for head in model.graph.heads], {"data": "data"})
     place = region_plan.place_of(model.graph.heads[0])
-    assert planner.learn(region_plan.PlanChanges(banned={place}))
-    assert not planner.learn(region_plan.PlanChanges(banned={place}))
-    assert not planner.learn(region_plan.PlanChanges())
+    changes = region_plan.PlanChanges(banned={place})
+    assert planner.changes.lacks(changes)
+    planner.changes.add(changes)
+    assert not planner.changes.lacks(changes)
+    assert not planner.changes.lacks(region_plan.PlanChanges())

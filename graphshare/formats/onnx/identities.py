@@ -150,9 +150,6 @@ class OnnxForm(NormalForm):
         attributes = self._list_attributes(node)
         if node.op == "Constant" and (content := _read_constant(attributes)) is not None:
             return [self.table.number("constant", content)]
-        if node.op == "If" and (chosen := self._choose_body(places[0], bodies)) is not None:
-            self.used["If of a constant"] += 1
-            return list(chosen)
         operator = _Call(self, node, attributes, places)
         rule = _RULES.get(node.op)
         same = rule(operator) if rule is not None else None
@@ -165,13 +162,10 @@ class OnnxForm(NormalForm):
             self._shapes.setdefault(outputs[0], shape)
         return outputs
 
-    def _choose_body(self, condition: int | None, bodies: Any) -> tuple[int, ...] | None:
-        """Return the terms of the body that an If computes, the condition of which is a constant."""
-        key = ("absent",) if condition is None else self.table.keys[condition]
-        if key[0] != "constant" or key[1][0] != _BOOL or key[1][2] not in ((b"\0",), (b"\1",)):
-            return None
-        terms: tuple[int, ...] | None = dict(bodies).get("then_branch" if key[1][2] == (b"\1",) else "else_branch")
-        return terms
+    def find_truth(self, term: int) -> bool | None:
+        key = self.table.keys[term]
+        is_bool = key[0] == "constant" and key[1][0] == _BOOL
+        return {(b"\0",): False, (b"\1",): True}.get(key[1][2]) if is_bool else None
 
     def is_call(self, node: Node) -> bool:
         return key_of_call(node) in self._functions
@@ -279,6 +273,8 @@ class _Call:
         rank = self._find_rank()
         if self.node.op.startswith("Reduce") and rank and len(operands) == 2 and (axes := self.form.read_integers(operands[1])):
             operands[1] = self.form.number_integers(sorted(axis % rank for axis in axes))
+        if self.node.op == "Slice" and len(operands) == 5 and set(self.form.read_integers(operands[4]) or ()) == {1}:
+            operands.pop()
         if self.node.op == "Pad" and len(operands) == 3 and operands[2] == self._number_zero():
             operands.pop()
         while operands and operands[-1] is None:
