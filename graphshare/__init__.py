@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from graphshare.api.params import list_params as list_params
     from graphshare.api.params import measure_params as measure_params
     from graphshare.api.params import show_params as show_params
+    from graphshare.api.pictures import draw_difference as draw_difference
+    from graphshare.api.pictures import draw_proof as draw_proof
     from graphshare.api.pool import pool as pool
     from graphshare.api.rename import rename as rename
     from graphshare.api.share import detect as detect
@@ -100,6 +102,8 @@ _HOMES = {
     "diff": "differences.diff",
     "diff_params": "api.params",
     "draw": "drawing.draw",
+    "draw_difference": "api.pictures",
+    "draw_proof": "api.pictures",
     "duplicate": "api.duplicate",
     "explain": "rewrite.rules.explain",
     "export": "api.export",

@@ -56,7 +56,8 @@ def draw_difference(
         for node in (node for node in merged.graph.graph.variables() if node.name == name and node not in marks):
             text = parameter.detail or f"{parameter.how} differ" if parameter.how != "renamed" else "renamed"
             notes.setdefault(node, []).append(f"parameter: {text}")
-    labels = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed} if found.graph.renamed else {}
+    renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if found.graph.renamed}
+    labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # no difference in a body
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
     sections = [Section(found.verdict, [(text, None) for text in _list_texts(found)]), *_list_marked(graph)]
