@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from graphshare.api.group import group as group
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
+    from graphshare.api.pictures import draw_difference as draw_difference
+    from graphshare.api.pictures import draw_proof as draw_proof
     from graphshare.api.pool import pool as pool
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
@@ -85,6 +87,7 @@ _NAMES = {
     "api.foreach": "foreach",
     "api.group": "group",
     "api.params": "convert diff_params",
+    "api.pictures": "draw_difference draw_proof",
     "api.pool": "pool",
     "api.share": "detect share",
     "api.unfix": "unfix",

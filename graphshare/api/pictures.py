@@ -55,9 +55,10 @@ def draw_difference(
         for node in (node for node in merged.graph.graph.variables() if node.name == name and node not in marks):
             text = parameter.detail or f"{parameter.how} differ" if parameter.how != "renamed" else "renamed"
             notes.setdefault(node, []).append(f"parameter: {text}")
-    former = {nodes[each.new.id]: each.old.name for each in changes.renamed} if found.graph.renamed else {}
-    marks = {**dict.fromkeys(former, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
-    graph = replace(merged.graph, marks=marks, notes=notes, former=former)
+    renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if found.graph.renamed}
+    labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # no difference in a body
+    marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
+    graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
     sections = [Section(found.verdict, [(text, None) for text in _list_texts(found)]), *_list_marked(graph)]
     return _draw(graph, (b, a), sections, theme)
 
@@ -90,7 +91,7 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
         regions.append((f"{MARKS[mark]}: {_describe_region(region)}", inside[-1] if inside else None))
     marks.update(_mark_values(report, second))
     only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
-    graph = replace(merged.graph, marks=marks, sides={node: text for node, text in only.items() if node.op})
+    graph = replace(merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op})
     stages = [
         (text, None)
         for branch in report.branches
@@ -142,17 +143,17 @@ def _list_marked(graph: AnnotatedGraph) -> Iterator[Section]:
     """Yield a section for each mark, with the operators and variables that have it and what changed of them."""
     for mark, word in MARKS.items():
         nodes = [node for node in graph.graph.nodes if graph.marks.get(node) == mark]
-        texts = {node: "; ".join((_name(node, graph), *graph.notes.get(node, ()))) for node in nodes[:_LISTED]}
-        lines: list[tuple[str, Node | None]] = [(text, node) for node, text in texts.items()]
+        lines: list[tuple[str, Node | None]] = [(_describe_node(node, graph), node) for node in nodes[:_LISTED]]
         if len(nodes) > _LISTED:
             lines.append((f"and {len(nodes) - _LISTED} more", None))
         if nodes:
             yield Section(f"{format_count(len(nodes), 'node')} {word}", lines)
 
 
-def _name(node: Node, graph: AnnotatedGraph) -> str:
-    was = f" (was {graph.former[node]})" if node in graph.former else ""
-    return f"{node.op or 'variable'} {node.name or '(no name)'}{was}"
+def _describe_node(node: Node, graph: AnnotatedGraph) -> str:
+    label = graph.labels.get(node, "")
+    parts = (f"{node.op or 'variable'} {node.name or '(no name)'}", label, *graph.notes.get(node, ()))
+    return "; ".join(filter(None, parts))
 
 
 def _draw(graph: AnnotatedGraph, models: Sequence[Checkpoint], sections: Sequence[Section], theme: Theme) -> Drawing:

@@ -125,8 +125,9 @@ def annotate(
         frozenset(node for node, role in roles.items() if role.is_parameter),
         tuple(branches),
         {(images.get(node, node), index): shape for (node, index), shape in shapes.items()},
-        {images.get(node, node): name for node, name in former.items()},
-        unfolded.bodies,
+        {images.get(node, node): "highlight" for node in former},
+        {images.get(node, node): f"was {name}" for node, name in former.items()},
+        bodies=unfolded.bodies,
         images=images,
     )
 

@@ -73,7 +73,6 @@ def _place_bodies(left: AnnotatedGraph, right: AnnotatedGraph, images: Images, a
     """Return the body that each node which only the left graph has is in: that of its neighbours, or one of its owner."""
     twins = {left.bodies[a]: right.bodies[b] for a, b in images.items() if a in left.bodies and b in right.bodies}
     for body in left.bodies.values():
-        if body not in twins and body.owner is not None:
-            owner = images.get(body.owner) or alone.get(body.owner)
-            twins[body] = OpenBody(body.key, owner)
-    return {alone[node]: twins[body] for node, body in left.bodies.items() if node in alone and body in twins}
+        if body not in twins:
+            twins[body] = OpenBody(body.key, body.depth, images.get(body.owner) or alone.get(body.owner, body.owner))
+    return {alone[node]: twins[body] for node, body in left.bodies.items() if node in alone}

@@ -1,11 +1,7 @@
 """Pictures: the boxes and lines of a drawing, in no particular language.
 
 A box is an operator, or a scope with its contents. A parameter that several boxes share is drawn once, outside of all branches;
-parameters with the same consumers are one box.
-
-Scopes are inferred from names. In names with ``/`` the parts before it are scopes. Otherwise ``_`` may separate scopes
-(``stage1_unit2_conv1``), and then a scope needs several connected operators of more than one kind:
-``broadcast_add0, broadcast_add1`` are not a scope.
+parameters with the same consumers are one box. Small constants are drawn inside the boxes that use them.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.roles import SUFFIXES
+from graphshare.drawing.scopes import ScopedName, infer_body_scopes, infer_scopes
 from graphshare.drawing.unfold import OpenBody
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
@@ -31,7 +28,6 @@ MARKS = {
     "apart": "differs", "unjudged": "not judged",
 }  # fmt: skip
 """The marks of boxes with what a legend says of them."""
-_MAX_PARTS = 16
 _LINE = 34  # characters in a line of constants
 
 
@@ -88,26 +84,25 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
-    """A graph with its parameters, the prefixes of its branches, known shapes, and former names of renamed nodes.
+    """A graph with its parameters, the prefixes of its branches, known shapes, and ``marks`` of nodes (:data:`MARKS`).
 
-    ``bodies`` has the body that a node of an unfolded graph is in, ``images`` the nodes that those of the graph became. Of two
-    graphs in one, ``marks`` has what a comparison found of a node, ``sides`` which graph has it, ``notes`` its changes,
-    ``alone`` the nodes that the first graph alone has, ``lost`` its lines, to None from its outputs, and ``added`` the others'.
+    ``labels`` are lines in boxes, and ``notes`` more on nodes. ``bodies`` has the body that a node of an unfolded graph is in,
+    ``images`` what the nodes of the graph became. Of two graphs in one, ``alone`` are the nodes that the first alone has,
+    ``lost`` its lines, to None from its outputs, and ``added`` those of the second.
     """
 
     graph: Graph
     parameters: frozenset[Node]
     prefixes: tuple[str, ...] = ()
     shapes: KnownShapes = {}
-    former: Mapping[Node, str] = {}
-    bodies: Mapping[Node, OpenBody] = {}
     marks: Mapping[Node, str] = {}
-    sides: Mapping[Node, str] = {}
+    labels: Mapping[Node, str] = {}
     notes: Mapping[Node, Sequence[str]] = {}
-    alone: Collection[Node] = ()
-    added: Collection[tuple[Node, int, Node]] = ()
-    lost: Sequence[tuple[Entry, Node | None]] = ()
+    bodies: Mapping[Node, OpenBody] = {}
     images: Mapping[Node, Node] = {}
+    alone: Collection[Node] = ()
+    lost: Sequence[tuple[Entry, Node | None]] = ()
+    added: Collection[tuple[Node, int, Node]] = ()
 
 
 def make_foldable_picture(
@@ -161,8 +156,8 @@ class _PictureBuilder:
                 group = operators.setdefault(self.branch_of[node], []) if body is None else inner.setdefault(body, [])
                 group.append(node)
         self.branches = [label for label in ("", *graph.prefixes) if label in operators]
-        self.names: dict[Node, _ScopedName] = _infer_scopes(operators, separator=separator)
-        self._add_bodies(inner, separator)
+        self.names: dict[Node, ScopedName] = infer_scopes(operators, separator=separator)
+        infer_body_scopes(self.names, inner, separator)
         self.has_shapes = any((node, 0) in graph.shapes for node in graph.parameters)
 
     def _find_constants(self) -> dict[Node, str]:
@@ -171,28 +166,9 @@ class _PictureBuilder:
         texts = {n: self.format.describe_constant(n) for n in used if n.op or not self.all_parameters}
         return {node: text for node, text in texts.items() if text}
 
-    def _add_bodies(self, inner: Mapping[OpenBody, list[Node]], separator: str | None) -> None:
-        """Add the names of operators in bodies: a scope for the operator that has them, and one for each body."""
-        pending = list(inner)
-        while pending:
-            later = []
-            for body in pending:
-                owner = body.owner
-                if owner is None or owner not in self.names:
-                    later.append(body)
-                    continue
-                scopes, leaf = self.names[owner].scopes, self.names[owner].leaf
-                if scopes[-1:] != (leaf,):
-                    scopes = (*scopes, leaf)
-                    self.names[owner] = _ScopedName(scopes, leaf)
-                for node, name in _infer_scopes({"": inner[body]}, separator=separator).items():
-                    self.names[node] = _ScopedName((*scopes, body.key, *name.scopes), name.leaf)
-            pending = later if len(later) < len(pending) else []
-
     def _find_branch(self, node: Node) -> str:
-        body = self.source.bodies.get(node)
-        while body is not None and body.owner is not None:
-            node, body = body.owner, self.source.bodies.get(body.owner)
+        while (body := self.source.bodies.get(node)) is not None:
+            node = body.owner
         return max((p for p in self.source.prefixes if node.name.startswith(p)), key=len, default="")
 
     def build(self, depth: int | None) -> Picture:
@@ -242,9 +218,7 @@ class _PictureBuilder:
             title = "/".join((*name.scopes[len(scopes) :], title))
         lines = [" ".join((node.op, *self.format.describe_operator(node))), *self._list_constants(node)]
         lines += self._count_weights([entry.node for entry in node.inputs])
-        lines += [self.source.sides[node]] if node in self.source.sides else []
-        if node in self.source.former:
-            lines.append(f"was {self.source.former[node]}")
+        lines += [self.source.labels[node]] if node in self.source.labels else []
         return Box("operator", title, lines, (self.branch_of[node], *scopes), node in self.heads, self._mark([node]), node.name,
                    (node,))  # fmt: skip
 
@@ -263,20 +237,18 @@ class _PictureBuilder:
         return lines
 
     def _mark(self, nodes: Iterable[Node]) -> str:
-        """Return the mark of a box: that of all its nodes, ``changed`` where they have several."""
-        marks = {self._find_mark(node) for node in nodes}
-        return marks.pop() if len(marks) == 1 else "" if not marks - {""} else self._join_marks(marks - {""})
+        """Return the mark of a box: that of all its nodes, else the gravest; what a box does not show marks it as changed."""
+        marks = set()
+        for node in nodes:
+            hidden = () if node.is_variable else [e.node for e in node.inputs if not e.node.op or e.node in self.constants]
+            own = self.source.marks.get(node, "")
+            marks.add(own or ("changed" if any(n in self.source.marks and self._is_hidden(n) for n in hidden) else ""))
+        if len(marks) < 2 or marks == {"", "highlight"}:
+            return max(marks, default="")
+        return next((mark for mark in ("apart", "unjudged", "near") if mark in marks), "changed")
 
-    def _find_mark(self, node: Node) -> str:
-        own = self.source.marks.get(node, "highlight" if node in self.source.former else "")
-        if own or node.is_variable:
-            return own
-        hidden = [entry.node for entry in node.inputs if entry.node in self.constants or entry.node in self.source.parameters]
-        return "changed" if any(self.source.marks.get(each) for each in hidden) else ""
-
-    @staticmethod
-    def _join_marks(marks: Collection[str]) -> str:
-        return next((mark for mark in ("apart", "unjudged", "near", "highlight") if mark in marks), "changed")
+    def _is_hidden(self, node: Node) -> bool:
+        return node in self.constants or node in self.source.parameters
 
     def _scope_box(self, key: tuple[str, tuple[str, ...]], nodes: Sequence[Node]) -> Box:
         branch, scopes = key
@@ -288,14 +260,14 @@ class _PictureBuilder:
             lines.append(f"and {len(parts) - len(first)} more kinds")
         variables = dict.fromkeys(entry.node for node in nodes for entry in node.inputs)
         lines += self._count_weights(list(variables))
-        renamed = sum(node in self.source.former for node in (*nodes, *variables))
-        if renamed:
-            lines.append(f"{renamed} renamed")
-        marked = Counter(mark for node in nodes if (mark := self.source.marks.get(node)))
-        lines += [f"{count} {MARKS[mark]}" for mark, count in marked.items()]
+        lines += self._count_marks((*nodes, *variables))
         return Box("scope", scopes[-1] if scopes else branch or "graph", lines, (branch, *scopes[:-1]),
-                   any(node in self.heads for node in nodes), "highlight" if renamed else self._mark(nodes),
+                   any(node in self.heads for node in nodes), self._mark((*nodes, *variables)),
                    format_count(len(nodes), 'operator'), tuple(nodes))  # fmt: skip
+
+    def _count_marks(self, nodes: Iterable[Node]) -> list[str]:
+        counts = Counter(self.source.marks[node] for node in nodes if node in self.source.marks)
+        return [f"{count} {MARKS[mark]}" for mark, count in counts.items()]
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
         """Return a line with the number of weights; no box has one where no shape at all is known."""
@@ -336,28 +308,18 @@ class _PictureBuilder:
     def _input_box(self, node: Node, scopes: tuple[str, ...]) -> Box:
         shape = self.source.shapes.get((node, 0))
         lines = [format_dims(shape, separator="×")] if shape is not None else []
-        if node in self.source.former:
-            lines.append(f"was {self.source.former[node]}")
+        lines += [self.source.labels[node]] if node in self.source.labels else []
         branch = self.branch_of[node]
         title = node.name[len(branch) :] or node.name or "(no name)"
-        return Box(
-            "input",
-            title,
-            lines,
-            (branch, *self._find_scopes(node)),
-            node in self.heads,
-            self._mark([node]),
-            node.name,
-            (node,),
-        )
+        path = (branch, *scopes)
+        return Box("input", title, lines, path, node in self.heads, self._mark([node]), node.name, (node,))
 
     def _find_scopes(self, variable: Node) -> tuple[str, ...]:
         """Return the scopes of the body that a variable is in; none of a variable of the graph."""
         body = self.source.bodies.get(variable)
-        return (*self.names[body.owner].scopes, body.key) if body is not None and body.owner in self.names else ()
+        return (*self.names[body.owner].scopes, body.key) if body and body.owner in self.names else ()
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
-        former = [node for node in nodes if node in self.source.former]
         if len(nodes) == 1:
             shape = self.source.shapes.get((nodes[0], 0))
             title, lines = nodes[0].name or "(no name)", [format_dims(shape, separator="×")] if shape is not None else []
@@ -365,47 +327,32 @@ class _PictureBuilder:
             title = f"{len(nodes)} {'shared ' if kind == 'shared' else ''}parameters"
             lines = _summarize_endings(nodes)
         lines = [*lines, *self._count_weights(nodes)]
-        if former:
-            lines.append(f"was {self.source.former[former[0]]}" if len(nodes) == 1 else f"{len(former)} renamed")
+        label = self.source.labels.get(nodes[0], "") if len(nodes) == 1 else ""
+        lines += [label] if label else self._count_marks(nodes)
         tip = ", ".join(node.name for node in nodes[:40])
         sizes = [math.prod(shape) for node in nodes if (shape := self.source.shapes.get((node, 0))) is not None]
         return Box(kind, title, lines, None if branch is None else (branch,), mark=self._mark(nodes), tip=tip,
                    nodes=tuple(nodes), weights=sum(sizes) if len(sizes) == len(nodes) else None)  # fmt: skip
 
     def _add_lines(self, picture: Picture, at: Mapping[Node, int]) -> None:
-        lines: dict[tuple[int, int, str, str], Line] = {}
+        graph, edges = self.source, list[tuple[Entry, Node, str, str]]()
         for node in self.nodes:
-            for entry in node.inputs:
-                added = (entry.node, entry.index, node) in self.source.added
-                self._add_line(picture, at, lines, entry, node, "data", "added" if added else "")
-            for dep in node.control_deps:
-                self._add_line(picture, at, lines, Entry(dep), node, "control")
-        for entry, target in self.source.lost:
-            if target is not None:
-                self._add_line(picture, at, lines, entry, target, "data", "removed")
+            edges += [(e, node, "data", "added" if (e.node, e.index, node) in graph.added else "") for e in node.inputs]
+            edges += [(Entry(dep), node, "control", "") for dep in node.control_deps]
+        edges += [(entry, target, "data", "removed") for entry, target in graph.lost if target is not None]
+        lines: dict[tuple[int, int, str, str], Line] = {}
+        for entry, node, kind, mark in edges:
+            source, target = at.get(entry.node, -1), at.get(node, -1)
+            if source < 0 or target < 0 or source == target:
+                continue
+            if picture.boxes[source].kind in ("shared", "parameter"):
+                kind = "shared" if picture.boxes[source].kind == "shared" else "data"
+            mark = "removed" if entry.node in graph.alone or node in graph.alone else mark
+            line = lines.setdefault((source, target, kind, mark), Line(source, target, kind, [], mark))
+            shape = graph.shapes.get((entry.node, entry.index))
+            if shape is not None and kind == "data" and format_dims(shape, separator="×") not in line.labels:
+                line.labels.append(format_dims(shape, separator="×"))
         picture.lines = list(lines.values())
-
-    def _add_line(
-        self,
-        picture: Picture,
-        at: Mapping[Node, int],
-        lines: dict[tuple[int, int, str, str], Line],
-        entry: Entry,
-        node: Node,
-        kind: str,
-        mark: str = "",
-    ) -> None:
-        source = at.get(entry.node)
-        if source is None or node not in at or source == at[node]:
-            return
-        box = picture.boxes[source]
-        if box.kind in ("shared", "parameter"):
-            kind = "shared" if box.kind == "shared" else "data"
-        mark = "removed" if entry.node in self.source.alone or node in self.source.alone else mark
-        line = lines.setdefault((source, at[node], kind, mark), Line(source, at[node], kind, [], mark))
-        shape = self.source.shapes.get((entry.node, entry.index))
-        if shape is not None and kind == "data" and format_dims(shape, separator="×") not in line.labels:
-            line.labels.append(format_dims(shape, separator="×"))
 
 
 def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
@@ -415,100 +362,3 @@ def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
     parts = [f"{ending} ×{count}" if count > 1 else ending for ending, count in first]
     parts += [f"and {len(endings) - len(first)} more kinds"] if len(endings) > len(first) else []
     return [", ".join(parts[start : start + 2]) for start in range(0, len(parts), 2)]
-
-
-class _ScopedName(msgspec.Struct, frozen=True):
-    """An operator's scopes from the outside in, and its name inside them."""
-
-    scopes: tuple[str, ...]
-    leaf: str
-
-
-def _infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | None = None) -> dict[Node, _ScopedName]:
-    """Return the scopes of each operator; ``branches`` are operators by the prefix of their names.
-
-    ``separator`` separates scopes; by default ``/`` if any name has one, otherwise ``_``.
-    """
-    names = {node: node.name[len(prefix) :] for prefix, nodes in branches.items() for node in nodes}
-    strict = separator is None and not any("/" in name for name in names.values())
-    mark = separator or ("_" if strict else "/")
-    parts = {node: _split_name(name, mark) for node, name in names.items()}
-    if strict:
-        _adopt_scopes(names, parts)
-    common = _count_common_parts(list(parts.values()))
-    scoped: dict[Node, _ScopedName] = {}
-    for nodes in branches.values():
-        pending: list[tuple[tuple[str, ...], list[tuple[Node, list[str]]]]] = [((), [(n, parts[n][common:]) for n in nodes])]
-        while pending:
-            scopes, items = pending.pop()
-            for name, members in _group_by_first(items, mark).items():
-                if _is_scope(members, strict):
-                    pending.append(((*scopes, name), [(n, rest[1:] or rest) for n, rest in members]))
-                    continue
-                longer = [(n, [mark.join(rest[:2]), *rest[2:]]) for n, rest in members if len(rest) > 1]
-                scoped.update((n, _ScopedName(scopes, rest[0])) for n, rest in members if len(rest) == 1)
-                if longer:
-                    pending.append((scopes, longer))
-    return scoped
-
-
-def _split_name(name: str, mark: str) -> list[str]:
-    parts = [part for part in name.split(mark) if part] or [name]
-    return [*parts[: _MAX_PARTS - 1], mark.join(parts[_MAX_PARTS - 1 :])] if len(parts) > _MAX_PARTS else parts
-
-
-def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
-    """Move operators with names that MXNet generated (``_plus3``) into the scope of their first input that has one."""
-    for node, name in names.items():  # inputs come first
-        kind = name.rstrip("0123456789")
-        if kind != name and (name.startswith("_") or kind.strip("_").lower() == node.op.strip("_").lower()):
-            owner = next((entry.node for entry in node.inputs if len(parts.get(entry.node, ())) > 1), None)
-            if owner is not None:
-                parts[node] = [*parts[owner][:-1], name]
-
-
-def _count_common_parts(names: Sequence[Sequence[str]]) -> int:
-    """Return the number of leading parts that all names share, apart from the last part."""
-    if len(names) < 2:
-        return 0
-    count = min(len(parts) for parts in names) - 1
-    for parts in names[1:]:
-        while names[0][:count] != parts[:count]:
-            count -= 1
-    return count
-
-
-def _group_by_first(items: Sequence[tuple[Node, list[str]]], mark: str) -> dict[str, list[tuple[Node, list[str]]]]:
-    groups: dict[str, list[tuple[Node, list[str]]]] = {}
-    for node, parts in items:
-        groups.setdefault(parts[0], []).append((node, parts))
-    return groups
-
-
-def _is_scope(members: Sequence[tuple[Node, list[str]]], strict: bool) -> bool:
-    if len(members) < 2 or all(len(parts) == 1 for _, parts in members):
-        return False
-    if not strict:
-        return True
-    return len({node.op for node, _ in members}) > 1 and _are_connected([node for node, _ in members])
-
-
-def _are_connected(nodes: Sequence[Node]) -> bool:
-    """Whether the edges among ``nodes`` connect them all."""
-    parent = {node: node for node in nodes}
-
-    def root(node: Node) -> Node:
-        while parent[node] is not node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    left = len(nodes) - 1
-    for node in nodes:
-        for entry in node.inputs:
-            if entry.node in parent:
-                a, b = root(node), root(entry.node)
-                if a is not b:
-                    parent[a] = b
-                    left -= 1
-    return left == 0

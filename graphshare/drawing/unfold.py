@@ -18,7 +18,7 @@ _MOST_CALLS = 200  # of functions that are unfolded: they may call each other
 _DEEPEST = 12
 
 
-class Unfolded(msgspec.Struct, frozen=True, eq=False):
+class UnfoldedGraph(msgspec.Struct, frozen=True, eq=False):
     """An unfolded graph; ``images`` of the nodes of the graph, and of each node in a body the body it is in."""
 
     graph: Graph
@@ -30,18 +30,19 @@ class OpenBody(msgspec.Struct, eq=False):
     """A body whose operators stand beside ``owner``, the image of its operator; ``key`` is its name there."""
 
     key: str
-    owner: Node | None = None
+    depth: int
+    owner: Node
 
 
-def unfold(graph: Graph) -> Unfolded:
+def unfold(graph: Graph) -> UnfoldedGraph:
     """Return ``graph`` with its bodies unfolded; one without bodies is its own image."""
     find_call = find_format(graph).find_calls(graph)
     if not any(node.subgraphs or find_call(node) is not None for node in graph.nodes):
-        return Unfolded(graph)
+        return UnfoldedGraph(graph)
     unfolder = _Unfolder(find_call)
     images = unfolder.unfold(graph, {}, None, 0)
     heads = tuple([Entry(images[head.node], head.index) for head in graph.heads])
-    return Unfolded(replace(graph, nodes=tuple(unfolder.nodes), heads=heads), images, unfolder.bodies)
+    return UnfoldedGraph(replace(graph, nodes=tuple(unfolder.nodes), heads=heads), images, unfolder.bodies)
 
 
 class _Unfolder:
@@ -67,7 +68,7 @@ class _Unfolder:
             results: list[Entry] = []
             opened = []
             for key, each in inner.items():
-                opened.append(OpenBody(key))
+                opened.append(OpenBody(key, depth, node))
                 captured = {variable: follow(entry) for variable, entry in each.captured.items()}
                 within = self.unfold(each.graph, captured, opened[-1], depth + 1)
                 results += [captured.get(head.node) or Entry(within[head.node], head.index) for head in each.graph.heads]

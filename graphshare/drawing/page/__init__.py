@@ -204,8 +204,7 @@ def _describe_node(node: Node, graph: AnnotatedGraph, outputs: Sequence[str]) ->
         "outputs": outputs,
         "parameters": list(dict.fromkeys(_cut(entry.node.name) for entry in node.inputs if entry.node in graph.parameters)),
     }
-    notes = [*([graph.sides[node]] if node in graph.sides else []), *graph.notes.get(node, ())]
-    notes += [f"was {graph.former[node]}"] if node in graph.former else []
+    notes = [*([graph.labels[node]] if node in graph.labels else []), *graph.notes.get(node, ())]
     return {**table, "notes": [_cut(note) for note in notes]}
 
 

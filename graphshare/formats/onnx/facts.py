@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from graphshare.formats.onnx.protobuf import WireError, scan
@@ -16,6 +17,7 @@ Number = int | float
 _TENSOR = 5  # the field of an AttributeProto
 _LARGEST = 160  # bytes of a constant whose numbers a picture shows
 _LONGEST = 28  # characters of them
+_ENDLESS = 1 << 31  # a Slice to the end has the largest number of its dtype
 _FLOATS = {"float16": "e", "float32": "f", "float64": "d"}
 _SHOWN = ("axis", "axes", "perm", "direction", "hidden_size", "equation", "mode", "alpha", "blocksize", "num_heads")
 _NAMED = frozenset(("direction", "equation", "mode"))  # attributes whose value says enough
@@ -34,13 +36,11 @@ def describe_operator(node: Node) -> list[str]:
     """Return the most telling attributes of an operator, abbreviated: kernel, filters, stride and the like."""
     attrs = node.attrs
     parts = ["×".join(_split(attrs["kernel_shape"]))] if "kernel_shape" in attrs else []
-    filters = _count_filters(node)
-    parts += [str(filters)] if filters is not None else []
-    strides, dilations = set(_split(attrs.get("strides", ""))), set(_split(attrs.get("dilations", "")))
+    parts += _count_filters(node)
+    strides = set(_split(attrs.get("strides", "")))
     parts += [f"/{'×'.join(_split(attrs['strides'])) if len(strides) > 1 else strides.pop()}"] if strides - {"1"} else []
-    parts += [f"dilated {dilations.pop()}"] if len(dilations) == 1 and dilations != {"1"} else []
     parts += [f"{attrs['group']} groups"] if attrs.get("group", "1") != "1" else []
-    parts += [dtype_name(int(attrs["to"]))] if node.op == "Cast" and attrs.get("to", "").isdecimal() else []
+    parts += [dtype_name(int(attrs["to"]))] if node.op == "Cast" and re.fullmatch("[0-9]{1,3}", attrs.get("to", "")) else []
     if node.op not in ("BatchNormalization", "LeakyRelu", "Constant"):
         parts += [attrs[key] if key in _NAMED else f"{key} {attrs[key]}" for key in _SHOWN if key in attrs]
     return [part for part in parts if part and len(part) <= _LONGEST]
@@ -50,15 +50,12 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.strip("[]").split(",") if part.strip()]
 
 
-def _count_filters(node: Node) -> int | None:
-    """Return how many channels a convolution or a product with a weight gives; None where that is not a weight."""
-    axes = {"Conv": 0, "ConvInteger": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": 0 if node.attrs.get("transB") == "1" else 1}
-    operands = list_operands(node)
-    place = find_stored(operands[1].node.details).place if len(operands) > 1 and operands[1] is not None else None
-    if node.op not in axes or place is None or len(place.shape) < 2:
-        return None
-    groups = node.attrs.get("group", "1") if node.op == "ConvTranspose" else "1"
-    return place.shape[axes[node.op]] * (int(groups) if groups.isdecimal() else 1)
+def _count_filters(node: Node) -> list[str]:
+    """Return how many channels a convolution or a product with a weight gives; nothing where that is not a weight."""
+    axis = {"Conv": 0, "ConvInteger": 0, "ConvTranspose": 1, "MatMul": -1}.get(node.op)
+    weight = node.inputs[1].node if axis is not None and len(node.inputs) > 1 else None
+    place = find_stored(weight.details).place if weight is not None else None
+    return [str(place.shape[axis])] if place is not None and axis is not None and len(place.shape) > 1 else []
 
 
 def name_operand(node: Node, position: int) -> str:
@@ -74,57 +71,50 @@ def name_operand(node: Node, position: int) -> str:
 def describe_constant(node: Node) -> str:
     """Return the value of a Constant, or of an initializer of a few integers or one number; empty for any other node."""
     place = find_stored(node.details).place
-    if node.op and (node.op != "Constant" or node.details.domain):
-        return ""
-    if not node.op and (place is None or is_weight(place.shape, place.code)):
+    if (node.op and (node.op != "Constant" or node.details.domain)) or (
+        not node.op and (place is None or is_weight(place.shape, place.code))
+    ):
         return ""
     try:
-        dtype, numbers = read_constant(node, _LARGEST)
+        dtype, shape, numbers = read_constant(node, _LARGEST)
     except WireError:
         return ""
-    if node.op and numbers is None:
-        return next((text for text in node.attrs.values()), "")[:_LONGEST]
-    if numbers is None or (not node.op and len(numbers) != 1 and dtype in _FLOATS):
+    if numbers is None:
+        return next(iter(node.attrs.values()), "")[:_LONGEST] if node.op else ""
+    if not node.op and len(numbers) != 1 and dtype in _FLOATS:
         return ""
-    texts = [str(number) if isinstance(number, int) else f"{number:.4g}" for number in numbers]
-    shape = place.shape if place is not None else _find_shape(node)
-    text = texts[0] if len(texts) == 1 and len(shape) < 1 else f"[{', '.join(texts)}]"
+    texts = [_format_number(number) for number in numbers]
+    text = f"[{', '.join(texts)}]" if shape else texts[0]
     return text if len(text) <= _LONGEST else f"{dtype} {format_dims(shape, separator='×')}"
 
 
-def _find_tensor(node: Node) -> Span | None:
-    """Return the TensorProto of an initializer or of a Constant."""
-    stored = find_stored(node.details)
-    if stored.tensor is not None and stored.place is not None:
-        return stored.tensor.span
-    if node.op != "Constant" or "value" not in node.attrs:
-        return None
-    span = node.details.values["value"].span
-    fields = scan(span.file.data, span.start, span.end)
-    return next((Span(span.file, field[3], field[4]) for field in fields if field[0] == _TENSOR), None)
+def _format_number(number: Number) -> str:
+    if isinstance(number, float):
+        return f"{number:.4g}"
+    return str(number) if abs(number) < _ENDLESS else "-∞" if number < 0 else "∞"
 
 
-def _find_shape(node: Node) -> tuple[int, ...]:
-    span = _find_tensor(node)
-    return locate_tensor(span.file, span.start, span.end).shape if span is not None else ()
-
-
-def read_constant(node: Node, largest: int) -> tuple[str, list[Number] | None]:
-    """Return the dtype and the numbers of an initializer or a Constant of at most ``largest`` bytes; None for another.
+def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[Number] | None]:
+    """Return dtype, shape and numbers of an initializer or a Constant of at most ``largest`` bytes; None of any other node.
 
     Raises:
         WireError: its tensor is malformed.
     """
-    span = _find_tensor(node)
+    stored = find_stored(node.details)
+    span = stored.tensor.span if stored.tensor is not None and stored.place is not None else None
+    if node.op == "Constant" and "value" in node.attrs:
+        whole = node.details.values["value"].span
+        fields = scan(whole.file.data, whole.start, whole.end)
+        span = next((Span(whole.file, field[3], field[4]) for field in fields if field[0] == _TENSOR), None)
     if span is None:
-        return "", None
+        return "", (), None
     place = locate_tensor(span.file, span.start, span.end)
     dtype = DTYPE_NAMES.get(place.code, "")
     is_integer = "int" in dtype or dtype == "bool"
     if place.path or span.size > largest or not (is_integer or dtype in _FLOATS):
-        return "", None
+        return dtype, place.shape, None
     data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
     if not is_integer:
-        return dtype, list(struct.unpack(f"<{len(data) // width}{_FLOATS[dtype]}", data))
+        return dtype, place.shape, list(struct.unpack(f"<{len(data) // width}{_FLOATS[dtype]}", data))
     pieces = (data[start : start + width] for start in range(0, len(data), width))
-    return dtype, [int.from_bytes(piece, "little", signed=dtype.startswith("int")) for piece in pieces]
+    return dtype, place.shape, [int.from_bytes(piece, "little", signed=dtype.startswith("int")) for piece in pieces]

@@ -125,5 +125,5 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
     text = entry.node.attrs.get("value_int") or entry.node.attrs.get("value_ints", "")
     if text and entry.node.op == "Constant":
         return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
-    dtype, numbers = read_constant(entry.node, _LARGEST)
+    dtype, _, numbers = read_constant(entry.node, _LARGEST)
     return None if numbers is None or "int" not in dtype else [int(number) for number in numbers]

@@ -1,0 +1,123 @@
+"""The scopes of operators, inferred from their names, and from the bodies that they are in.
+
+In names with ``/`` the parts before it are scopes. Otherwise ``_`` may separate scopes (``stage1_unit2_conv1``), and then a
+scope needs several connected operators of more than one kind: ``broadcast_add0, broadcast_add1`` are not a scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from graphshare.drawing.unfold import OpenBody
+from graphshare.ir.graph import Node
+
+_MAX_PARTS = 16
+
+
+class ScopedName(msgspec.Struct, frozen=True):
+    """An operator's scopes from the outside in, and its name inside them."""
+
+    scopes: tuple[str, ...]
+    leaf: str
+
+
+def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | None = None) -> dict[Node, ScopedName]:
+    """Return the scopes of each operator; ``branches`` are operators by the prefix of their names.
+
+    ``separator`` separates scopes; by default ``/`` if any name has one, otherwise ``_``.
+    """
+    names = {node: node.name[len(prefix) :] for prefix, nodes in branches.items() for node in nodes}
+    strict = separator is None and not any("/" in name for name in names.values())
+    mark = separator or ("_" if strict else "/")
+    parts = {node: _split_name(name, mark) for node, name in names.items()}
+    if strict:
+        _adopt_scopes(names, parts)
+    common = _count_common_parts(list(parts.values()))
+    scoped: dict[Node, ScopedName] = {}
+    for nodes in branches.values():
+        pending: list[tuple[tuple[str, ...], list[tuple[Node, list[str]]]]] = [((), [(n, parts[n][common:]) for n in nodes])]
+        while pending:
+            scopes, items = pending.pop()
+            for name, members in _group_by_first(items, mark).items():
+                if _is_scope(members, strict):
+                    pending.append(((*scopes, name), [(n, rest[1:] or rest) for n, rest in members]))
+                    continue
+                longer = [(n, [mark.join(rest[:2]), *rest[2:]]) for n, rest in members if len(rest) > 1]
+                scoped.update((n, ScopedName(scopes, rest[0])) for n, rest in members if len(rest) == 1)
+                if longer:
+                    pending.append((scopes, longer))
+    return scoped
+
+
+def infer_body_scopes(names: dict[Node, ScopedName], operators: Mapping[OpenBody, list[Node]], separator: str | None) -> None:
+    """Add the scopes of ``operators`` in bodies to ``names``: one for the operator that has the bodies, and one for each."""
+    for body in sorted(operators, key=lambda body: body.depth):
+        owner = names.get(body.owner, ScopedName((), ""))
+        if owner.scopes[-1:] != (owner.leaf,):
+            owner = names[body.owner] = ScopedName((*owner.scopes, owner.leaf), owner.leaf)
+        for node, name in infer_scopes({"": operators[body]}, separator=separator).items():
+            names[node] = ScopedName((*owner.scopes, body.key, *name.scopes), name.leaf)
+
+
+def _split_name(name: str, mark: str) -> list[str]:
+    parts = [part for part in name.split(mark) if part] or [name]
+    return [*parts[: _MAX_PARTS - 1], mark.join(parts[_MAX_PARTS - 1 :])] if len(parts) > _MAX_PARTS else parts
+
+
+def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
+    """Move operators with names that MXNet generated (``_plus3``) into the scope of their first input that has one."""
+    for node, name in names.items():  # inputs come first
+        kind = name.rstrip("0123456789")
+        if kind != name and (name.startswith("_") or kind.strip("_").lower() == node.op.strip("_").lower()):
+            owner = next((entry.node for entry in node.inputs if len(parts.get(entry.node, ())) > 1), None)
+            if owner is not None:
+                parts[node] = [*parts[owner][:-1], name]
+
+
+def _count_common_parts(names: Sequence[Sequence[str]]) -> int:
+    """Return the number of leading parts that all names share, apart from the last part."""
+    if len(names) < 2:
+        return 0
+    count = min(len(parts) for parts in names) - 1
+    for parts in names[1:]:
+        while names[0][:count] != parts[:count]:
+            count -= 1
+    return count
+
+
+def _group_by_first(items: Sequence[tuple[Node, list[str]]], mark: str) -> dict[str, list[tuple[Node, list[str]]]]:
+    groups: dict[str, list[tuple[Node, list[str]]]] = {}
+    for node, parts in items:
+        groups.setdefault(parts[0], []).append((node, parts))
+    return groups
+
+
+def _is_scope(members: Sequence[tuple[Node, list[str]]], strict: bool) -> bool:
+    if len(members) < 2 or all(len(parts) == 1 for _, parts in members):
+        return False
+    if not strict:
+        return True
+    return len({node.op for node, _ in members}) > 1 and _are_connected([node for node, _ in members])
+
+
+def _are_connected(nodes: Sequence[Node]) -> bool:
+    """Whether the edges among ``nodes`` connect them all."""
+    parent = {node: node for node in nodes}
+
+    def root(node: Node) -> Node:
+        while parent[node] is not node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    left = len(nodes) - 1
+    for node in nodes:
+        for entry in node.inputs:
+            if entry.node in parent:
+                a, b = root(node), root(entry.node)
+                if a is not b:
+                    parent[a] = b
+                    left -= 1
+    return left == 0
