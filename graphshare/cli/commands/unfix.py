@@ -18,8 +18,8 @@ from graphshare.text.format import escape_control, format_count
 
 EXAMPLES = {
     "unfix": [
-        ("a batch of any size", "graphshare unfix model.onnx --dynamic-batch -o batched.onnx"),
-        ("pictures of any size too", "graphshare unfix model.onnx --dynamic data=n,3,h,w -o free.onnx"),
+        ("a batch of any size", "graphshare unfix lenet.onnx --dynamic-batch -o batched.onnx"),
+        ("sizes by name", "graphshare unfix lenet.onnx --dynamic data=n,1,28,28 -o named.onnx"),
     ],
 }
 
