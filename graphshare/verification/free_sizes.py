@@ -26,6 +26,7 @@ from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, Tolerance, compare_values, find_largest, tolerate_export
 
 _SAMPLES = 3
+_HINT = "nothing was written; leave these sizes fixed"
 
 
 class SizesProof(msgspec.Struct, frozen=True):
@@ -122,11 +123,12 @@ class _Trial:
             return self.changed.run(feeds)
         except (InputError, RefusedError) as error:
             at = ", ".join(f"{name} {size}" for name, size in sizes.items())
-            message = f"cannot be computed with {at}: {error.faults[0].message}"
-            raise self._disprove(message, _NotComputedError) from None
+            first = error.faults[0]
+            message = f"cannot be computed with {at}: {first.message}"
+            raise _NotComputedError(Fault(message, where=self.source.where, node=first.node, hint=_HINT)) from None
 
-    def _disprove(self, message: str, kind: type[DisprovedError] = DisprovedError) -> DisprovedError:
-        return kind(Fault(message, where=self.source.where, hint="nothing was written; leave these sizes fixed"))
+    def _disprove(self, message: str) -> DisprovedError:
+        return DisprovedError(Fault(message, where=self.source.where, hint=_HINT))
 
     def _prove_fixed(self, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> bool:
         """Compare the models at the sizes of the file; return whether they are equal with optimizations too."""
