@@ -75,9 +75,12 @@ def unfix(
             from graphshare.verification.free_sizes import prove_sizes  # start-up: --help must not import numpy
 
             proof = prove_sizes(unfixed, rewrite, source, tolerance)
+    notes = list(unfixed.notes)
+    if proof is not None and not proof.tells_apart:
+        notes.append("all drawn samples have the same outputs: that none depends on others follows from the operators alone")
     inputs, outputs = list_shapes(unfixed.graph)
     report = Unfixing(inputs, outputs, tuple(node.details.label or node.name for node in rewrite.changed), proof)
-    return msgspec.structs.replace(unfixed, report=report)
+    return msgspec.structs.replace(unfixed, report=report, notes=tuple(notes))
 
 
 def _measure(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -29,6 +30,8 @@ def folder(tmp_path: Path) -> Path:
     write_params(tmp_path / "old.params", ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var",
                                            "arg:fc_weight", "arg:fc_bias"])  # fmt: skip
     write_params(tmp_path / "nameless.params", [])
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1,1,28,28] data) => (float[1,1,28,28] y) { y = Relu(data) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "fixed.onnx")
     return tmp_path
 
 
@@ -50,6 +53,8 @@ def folder(tmp_path: Path) -> Path:
         ("plan", ["upgrade", "old.json", "--params", "old.params", "--dry-run"]),
         ("plan", ["fold", "old.json", "--params", "old.params", "--dry-run"]),
         ("plan", ["fold", str(ROOT / "fixtures" / "lenet"), "--dry-run"]),
+        ("plan", ["unfix", "fixed.onnx", "--dynamic", "data=n,1,28,w", "--dry-run"]),
+        ("plan", ["unfix", "fixed.onnx", "--dynamic-batch", "--no-verify", "--dry-run"]),
         ("params-list", ["params", "list", "old.params"]),
         ("params-list", ["params", "list", "nameless.params"]),
     ],
@@ -58,7 +63,9 @@ def test_printed_json_fits_its_schema(schema: str, arguments: list[str], folder:
     found: Any = json.loads(done(graphshare(*arguments, "--format", "json", cwd=folder)).stdout)
     assert explain(found, schema) == []
     if schema == "plan":
-        assert explain({key: value for key, value in found.items() if key not in ("records", "folding")}, "map") == []
+        assert (
+            explain({key: value for key, value in found.items() if key not in ("records", "folding", "unfixing")}, "map") == []
+        )
 
 
 def test_map_files_fit_their_schema(folder: Path) -> None:

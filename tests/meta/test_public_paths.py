@@ -16,7 +16,7 @@ Bound Checkpoint DisprovedError Entry Fault Graph GraphshareError GraphvizError 
 Rule Ruleset SchedulerError SelfCheckError Sgd UnsupportedError UsageError bind check check_rules convert detect diff
 diff_params draw duplicate explain export extract fold foreach format group infer_shapes inspect inspect_folder inspect_shared
 list_params load load_rules measure_params open_images overwriting pool rank_classes rename run save share show_params train
-upgrade verify
+unfix upgrade verify
 """.split()
 
 BUILDER = """

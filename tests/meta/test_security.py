@@ -194,9 +194,17 @@ def test_a_note_without_a_test_is_found() -> None:
 # The table of commands.
 
 BOTH, MXNET, FILES = "MXNet, ONNX", "MXNet", "parameters, ONNX"
-READS = {"pool": "ONNX", "export": MXNET, "upgrade": MXNET, "format": MXNET, "rules check": "rules", "completion": "nothing"}
+READS = {
+    "pool": "ONNX",
+    "unfix": "ONNX",
+    "export": MXNET,
+    "upgrade": MXNET,
+    "format": MXNET,
+    "rules check": "rules",
+    "completion": "nothing",
+}
 READS |= {f"params {name}": FILES for name in ("convert", "diff", "list", "show", "stats")}
-STARTED = dict.fromkeys(("share", "pool", "fold", "export", "run", "verify"), "Python, for onnxruntime")
+STARTED = dict.fromkeys(("share", "pool", "fold", "export", "unfix", "run", "verify"), "Python, for onnxruntime")
 STARTED |= {"draw": "`dot`, for PNG and PDF", "foreach": "Python, for each job"}
 WRITING = {"--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--fix", "--out"}
 """Options that say where a command writes, or that it does."""
@@ -256,6 +264,7 @@ LINES = {
     "fold": "fold {folded} -o made/",
     "export": "export {} --shape data=1,1,28,28 -o made/",
     "export, limited": "export {} --shape data=1,1,28,28 -o made/ --max-memory 4G",
+    "unfix": "unfix {free} --dynamic-batch -o made/",
     "upgrade": "upgrade {} -o made/",
     "format": "format {file} -o made/",
     "inspect": "inspect {}",
@@ -275,8 +284,8 @@ LINES = {
 }
 """Command lines that write and start what they can; the rest of a name after the comma tells lines of one command apart."""
 MODELS = {
-    "mxnet": {"": "lenet", "file": "lenet-symbol.json", "folded": "lenet", "params": "lenet-0000.params"},
-    "onnx": {"": "small.onnx", "file": "small.onnx", "folded": "folded.onnx", "params": "small.onnx"},
+    "mxnet": {"": "lenet", "file": "lenet-symbol.json", "folded": "lenet", "free": "lenet", "params": "lenet-0000.params"},
+    "onnx": {"": "small.onnx", "file": "small.onnx", "folded": "folded.onnx", "free": "folded.onnx", "params": "small.onnx"},
 }
 WORDS = {
     "mxnet": {"last": "fc2", "shape": "data=1,1,28,28", "tie": "--alias=bn1_gamma=bn1_beta"},
@@ -284,7 +293,7 @@ WORDS = {
 }
 STARTING = {
     "mxnet": {"export, limited": "python", "foreach": "python", "draw, an image": "dot"},
-    "onnx": {**dict.fromkeys(("pool", "fold", "run", "verify", "foreach"), "python"), "draw, an image": "dot"},
+    "onnx": {**dict.fromkeys(("pool", "fold", "unfix", "run", "verify", "foreach"), "python"), "draw, an image": "dot"},
 }
 _LOOK: list[list[tuple[str, tuple[Any, ...]]]] = []
 

@@ -17,8 +17,8 @@ from graphshare.text.format import escape_control, format_count
 
 EXAMPLES = {
     "unfix": [
-        ("a batch of any size", "graphshare unfix model.onnx --dynamic-batch -o batched.onnx"),
-        ("pictures of any size too", "graphshare unfix model.onnx --dynamic data=n,3,h,w -o free.onnx"),
+        ("a batch of any size", "graphshare unfix lenet.onnx --dynamic-batch -o batched.onnx"),
+        ("sizes by name", "graphshare unfix lenet.onnx --dynamic data=n,1,28,28 -o named.onnx"),
     ],
 }
 
@@ -66,12 +66,11 @@ def _say_unfixed(report: Unfixing) -> None:
         say("NOT PROVED: it was not compared with the original")
         return
     proof = report.proof
-    text = f"proved: {format_count(proof.outputs, 'output')} equal bit for bit at the sizes of the file"
-    if not proof.optimized:
-        text += " (without optimizations)"
+    how = "" if proof.optimized else " without optimizations"
+    text = f"proved: {format_count(proof.outputs, 'output')} equal bit for bit at the sizes of the file{how}"
     if proof.batches:
         sizes = ", ".join(map(str, proof.batches))
-        text += f", samples of batches of {sizes} by themselves, {proof.of_largest:.3g} of the largest value apart"
+        text += f"; samples in batches of {sizes} as by themselves, up to {proof.of_largest:.3g} of the largest value"
     for each in proof.sizes:
-        text += "; computed at " + ", ".join(f"{name} {size}" for name, size in each.items())
+        text += "; computed with " + ", ".join(f"{name} {size}" for name, size in each.items())
     say(text)

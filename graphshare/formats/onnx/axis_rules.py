@@ -31,9 +31,11 @@ def find_axes(call: Call) -> Outputs:
         outputs = rule(call)
     except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
-    for axes in outputs:
+    for axes, shape in zip(outputs, call.shapes, strict=False):
         if axes is not None and sum(call.table.has_batch([axis]) for axis in axes) > 1:
             raise SizeRefusal("relates samples to each other")
+        if axes is not None and shape is not None and [call.table.count(axis) for axis in axes] != list(shape):
+            raise SizeRefusal("has an output of another shape than follows from its inputs")
     return outputs
 
 

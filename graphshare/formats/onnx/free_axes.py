@@ -89,11 +89,15 @@ class SizeTable:
             self._before.add(name)
         return (name,)
 
+    def _find_samples(self, axis: Axis) -> Axis | None:
+        """Return the factors of an axis before those of a sample; None where there is no batch."""
+        return next((axis[:place] for place, factor in enumerate(axis) if factor in self.batches), None)
+
     def merge(self, row: Iterable[Axis]) -> Axis:
         """Return the axis that several are broadcast to."""
         axes = list(row)
         free = list(filter(is_free, axes))
-        if len({self.has_batch([axis]) for axis in free}) > 1:
+        if len(set(map(self._find_samples, free))) > 1:
             raise SizeRefusal("has the samples on different axes of its inputs")
         for axis in axes if any(map(self.is_new, free)) else ():
             if axis and not is_free(axis):

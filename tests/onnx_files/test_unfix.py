@@ -1,0 +1,569 @@
+"""``unfix``: sizes that a file fixes are free, samples keep their values, and what mixes them is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper, parser
+
+import graphshare as gs
+from graphshare.errors import DisprovedError, RefusedError, UsageError
+from graphshare.formats.onnx import axis_rules, size_nodes
+from graphshare.formats.onnx.free_axes import Axes, Call, Edit, regroup
+from graphshare.ir.graph import EMPTY
+from graphshare.rewrite import unfix as rewrite
+from tests.onnx_files.sources import WHEEL
+from tests.processes import done, graphshare, refused
+
+Weights = Mapping[str, Sequence[int]]
+
+
+def parse(text: str, weights: Weights = EMPTY, opset: int = 17, ir: int = 8) -> onnx.ModelProto:
+    """Return the model of ``g (inputs) => (outputs) {...}``, with drawn weights of these shapes."""
+    model = parser.parse_model(f'<ir_version: {ir}, opset_import: ["" : {opset}, "ai.other" : 1]>\n{text}')
+    rng = np.random.default_rng(0)
+    for name, shape in weights.items():
+        array = rng.uniform(0.2, 1.0, shape).astype("f4")
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    for tensor in model.graph.initializer if ir < 4 else ():
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return model
+
+
+def write(folder: Path, text: str, weights: Weights = EMPTY, **options: int) -> Path:
+    path = folder / "fixed.onnx"
+    onnx.save(parse(text, weights, **options), path)
+    return path
+
+
+def sizes_of(values: Any, held: Sequence[str] = ()) -> dict[str, list[int | str]]:
+    """Return the sizes that a model states."""
+    own = {v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in values}
+    return {name: sizes for name, sizes in own.items() if name not in held}
+
+
+def draw(graph: onnx.GraphProto, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    held = {tensor.name for tensor in graph.initializer}
+    drawn = {}
+    for value in graph.input:
+        if value.name not in held:
+            shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
+            dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            array = rng.standard_normal(shape) if dtype.kind == "f" else rng.integers(0, 4, shape)
+            drawn[value.name] = array.astype(dtype)
+    return drawn
+
+
+def compare_samples(fixed: Path, free: Path, inputs: Mapping[str, int], outputs: Mapping[str, int], count: int) -> None:
+    """Compare each sample of a batch with what the original gives for it; inputs and outputs have samples on these axes."""
+    before, after = (onnxruntime.InferenceSession(str(path)) for path in (fixed, free))
+    samples = [draw(onnx.load(fixed).graph, seed) for seed in range(count)]
+    feeds = dict(samples[0])
+    for name, axis in inputs.items():
+        feeds[name] = np.concatenate([sample[name] for sample in samples], axis)
+    together = dict(zip(outputs, after.run(list(outputs), feeds), strict=True))
+    for number, sample in enumerate(samples):
+        alone = before.run(list(outputs), {**feeds, **{name: sample[name] for name in inputs}})
+        for (name, axis), wanted in zip(outputs.items(), alone, strict=True):
+            size = wanted.shape[axis]
+            part = together[name].take(range(number * size, (number + 1) * size), axis)
+            np.testing.assert_allclose(part, wanted, rtol=1e-4, atol=1e-5)
+
+
+FOLLOWED: dict[str, tuple[str, Weights, set[str]]] = {
+    "a target with a leading 1": (
+        """g (float[1,4,6] x) => (float[1,5] y) <int64[2] s = {1, 24}> {
+            a = Relu(x) b = Reshape(a, s) y = MatMul(b, w) }""",
+        {"w": (24, 5)},
+        {"Reshape"},
+    ),
+    "a target that has -1 elsewhere": (
+        "g (float[1,4,6] x) => (float[1,8,3] y) <int64[3] s = {1, -1, 3}> { y = Reshape(x, s) }",
+        {},
+        {"Reshape"},
+    ),
+    "heads of attention": (
+        """g (float[1,4,6] x) => (float[1,4,6] y) <int64[4] s = {1, 4, 2, 3}, int64[3] t = {1, 4, 6}> {
+            q = MatMul(x, w) a = Reshape(q, s) b = Transpose<perm = [0, 2, 1, 3]>(a) c = Transpose<perm = [0, 2, 3, 1]>(a)
+            d = MatMul(b, c) e = Softmax<axis = -1>(d) f = MatMul(e, b)
+            h = Transpose<perm = [0, 2, 1, 3]>(f) y = Reshape(h, t) }""",
+        {"w": (6, 6)},
+        {"Reshape"},
+    ),
+    "samples behind a sequence": (
+        """g (float[1,4,6] x) => (float[1,4,6] y) <int64[3] s = {4, 2, 3}, int64[3] t = {4, 1, 6}> {
+            a = Transpose<perm = [1, 0, 2]>(x) b = Reshape(a, s) c = Relu(b) d = Reshape(c, t)
+            y = Transpose<perm = [1, 0, 2]>(d) }""",
+        {},
+        {"Reshape"},
+    ),
+    "rows of a sequence": (
+        """g (float[1,4,6] x) => (float[1,4,5] y) <int64[2] s = {4, 6}, int64[3] t = {4, 1, 5}> {
+            a = Transpose<perm = [1, 0, 2]>(x) b = Reshape(a, s) c = Gemm(b, w) d = Reshape(c, t)
+            y = Transpose<perm = [1, 0, 2]>(d) }""",
+        {"w": (6, 5)},
+        {"Reshape"},
+    ),
+    "a class token": (
+        "g (float[1,4,6] x) => (float[1,5,6] y) { y = Concat<axis = 1>(token, x) }",
+        {"token": (1, 1, 6)},
+        {"Concat"},
+    ),
+    "a token that is expanded": (
+        """g (float[1,4,6] x) => (float[1,5,6] y) <int64[3] s = {1, 1, 6}> {
+            a = Expand(token, s) y = Concat<axis = 1>(a, x) }""",
+        {"token": (1, 1, 6)},
+        {"Concat"},
+    ),
+    "zeros that are filled": (
+        """g (float[1,4,6] x) => (float[1,6,6] y) <int64[3] s = {1, 2, 6}> {
+            a = ConstantOfShape(s) y = Concat<axis = 1>(a, x) }""",
+        {},
+        {"Concat"},
+    ),
+    "an Expand and a Tile": (
+        """g (float[1,1,6] x) => (float[1,4,12] y) <int64[3] s = {1, 4, 6}, int64[3] t = {1, 1, 2}> {
+            a = Expand(x, s) y = Tile(a, t) }""",
+        {},
+        set(),
+    ),
+    "initial states": (
+        """g (float[1,4,6] x) => (float[1,4,5] y, float[1,1,5] h, float[1,1,5] c) <int64[1] one = {1}> {
+            a = Transpose<perm = [1, 0, 2]>(x) b, h, c = LSTM<hidden_size = 5>(a, w, r, , , h0, c0)
+            d = Squeeze(b, one) y = Transpose<perm = [1, 0, 2]>(d) }""",
+        {"w": (1, 20, 6), "r": (1, 20, 5), "h0": (1, 1, 5), "c0": (1, 1, 5)},
+        {"LSTM"},
+    ),
+    "sizes of a Resize": (
+        """g (float[1,2,4,4] x) => (float[1,2,8,8] y) <int64[4] s = {1, 2, 8, 8}> { y = Resize<mode = "nearest">(x, , , s) }""",
+        {},
+        {"Resize"},
+    ),
+    "a Slice of all samples": (
+        """g (float[1,4,6] x) => (float[1,2,6] y) <int64[2] b = {0, 1}, int64[2] e = {1, 3}> { y = Slice(x, b, e) }""",
+        {},
+        {"Slice"},
+    ),
+    "other axes are split, reduced and picked": (
+        """g (float[1,4,6] x) => (float[1,3] y, float[1,6] z) <int64[1] a = {1}, int64 i = {2}> {
+            l, r = Split<axis = 2>(x) m = ReduceSum<keepdims = 0>(l, a) n = ReduceMean<axes = [1], keepdims = 0>(r)
+            y = Mul(m, n) z = Gather<axis = 1>(x, i) }""",
+        {},
+        set(),
+    ),
+    "normalizations": (
+        """g (float[1,4,6] x) => (float[1,4,6] y) {
+            a = LayerNormalization<axis = -1>(x, s, b) c = InstanceNormalization(a, i, i)
+            y = BatchNormalization(c, i, i, i, i) }""",
+        {"s": (6,), "b": (6,), "i": (4,)},
+        set(),
+    ),
+    "an image": (
+        """g (float[1,3,8,8] x) => (float[1,5] y) <int64[2] s = {1, 4}> {
+            a = Conv<pads = [1, 1, 1, 1]>(x, k) b = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(a)
+            c = GlobalAveragePool(b) d = Reshape(c, s) y = Gemm<transB = 1>(d, w, bias) }""",
+        {"k": (4, 3, 3, 3), "w": (5, 4), "bias": (5,)},
+        {"Reshape"},
+    ),
+    "sizes that the model computes": (
+        """g (float[1,4,6] x) => (float[1,24] y) <int64 zero = {0}, int64[1] first = {0}, int64[1] rest = {-1}> {
+            a = Shape(x) b = Gather(a, zero) c = Unsqueeze(b, first) d = Concat<axis = 0>(c, rest) y = Reshape(x, d) }""",
+        {},
+        set(),
+    ),
+    "tokens": (
+        "g (int64[1,4] x) => (float[1,4,6] y) { a = Gather(table, x) y = Add(a, places) }",
+        {"table": (9, 6), "places": (1, 4, 6)},
+        set(),
+    ),
+    "elements by constant numbers": (
+        """g (float[1,4] x) => (float[1,2] y) <int64[1,2] i = {3, 0}> { y = GatherElements<axis = 1>(x, i) }""",
+        {},
+        {"GatherElements"},
+    ),
+    "letters": (
+        """g (float[1,4,6] x) => (float[1,4,5] y) { y = Einsum<equation = "bij,jk->bik">(x, w) }""",
+        {"w": (6, 5)},
+        set(),
+    ),
+    "two samples in the file": (
+        "g (float[2,4,6] x) => (float[2,24] y) <int64[2] s = {2, 24}> { y = Reshape(x, s) }",
+        {},
+        {"Reshape"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_states_a_free_size_follows(name: str, tmp_path: Path) -> None:
+    text, weights, changed = FOLLOWED[name]
+    path = write(tmp_path, text, weights)
+    model = gs.unfix(path, dynamic_batch=True)
+    free = tmp_path / "free.onnx"
+    gs.save(model, free)
+    onnx.checker.check_model(str(free), full_check=True)
+    before, after = onnx.load(path).graph, onnx.load(free).graph
+    assert sizes_of(after.input) == {n: ["batch", *s[1:]] for n, s in sizes_of(before.input).items()}
+    axes = {name: sizes.index("batch") for name, sizes in sizes_of(after.output).items()}
+    ops = {node.name or node.output[0]: node.op_type for node in before.node}
+    assert {ops[each] for each in model.report.changed} == changed
+    kept = {node.SerializeToString() for node in after.node}
+    assert all(n.SerializeToString() in kept for n in before.node if (n.name or n.output[0]) not in model.report.changed)
+    assert [t.SerializeToString() for t in after.initializer] == [t.SerializeToString() for t in before.initializer]
+    assert model.report.proof.outputs == len(axes)
+    assert model.report.proof.tells_apart
+    for count in (1, 2, 5):
+        compare_samples(path, free, dict.fromkeys(sizes_of(before.input), 0), axes, count)
+
+
+REFUSED: dict[str, tuple[str, Weights, str]] = {
+    "ReduceMean": ("float[2,4] x) => (float[1,4] y) { y = ReduceMean<axes = [0]>(x) }", {}, "reduces the samples of a batch"),
+    "ReduceSum": ("float[2,4] x) => (float[1,1] y) { y = ReduceSum(x) }", {}, "reduces the samples of a batch"),
+    "ArgMax": ("float[2,4] x) => (int64[1,4] y) { y = ArgMax(x) }", {}, "reduces the samples of a batch"),
+    "Softmax": ("float[2,4] x) => (float[2,4] y) { y = Softmax<axis = 0>(x) }", {}, "works along the samples"),
+    "CumSum": ("float[2,4] x) => (float[2,4] y) <int64 a = {0}> { y = CumSum(x, a) }", {}, "works along the samples"),
+    "TopK": (
+        "float[2,4] x) => (float[1,4] y, int64[1,4] i) <int64[1] k = {1}> { y, i = TopK<axis = 0>(x, k) }",
+        {},
+        "works along the samples",
+    ),
+    "Conv": (
+        "float[2,4,5,5] x) => (float[1,4,3,3] z) { y = Transpose<perm = [1, 0, 2, 3]>(x) z = Conv(y, w) }",
+        {"w": (1, 2, 3, 3)},
+        "works along the samples",
+    ),
+    "MatMul": (
+        "float[2,4] x) => (float[4,4] y) { a = Transpose(x) y = MatMul(a, x) }",
+        {},
+        "sums over the samples of a batch",
+    ),
+    "Gemm": ("float[2,4] x) => (float[2,2] y) { y = Gemm<transB = 1>(x, x) }", {}, "relates samples to each other"),
+    "Einsum": (
+        """float[2,4] x) => (float[4] y) { y = Einsum<equation = "ij->j">(x) }""",
+        {},
+        "sums over the samples of a batch",
+    ),
+    "Concat": (
+        "float[2,4] x) => (float[3,4] y) { y = Concat<axis = 0>(x, w) }",
+        {"w": (1, 4)},
+        "joins values along the samples",
+    ),
+    "Split": ("float[2,4] x) => (float[1,4] y, float[1,4] z) { y, z = Split<axis = 0>(x) }", {}, "splits the samples"),
+    "Slice": (
+        "float[2,4] x) => (float[1,4] y) <int64[1] b = {0}, int64[1] e = {1}> { y = Slice(x, b, e) }",
+        {},
+        "takes some of the samples",
+    ),
+    "Gather": ("float[2,4] x) => (float[4] y) <int64 i = {1}> { y = Gather(x, i) }", {}, "picks samples by number"),
+    "Squeeze": (
+        "float[1,4] x) => (float[4] y) <int64[1] a = {0}> { y = Squeeze(x, a) }",
+        {},
+        "takes an axis out whose size is free",
+    ),
+    "Add": (
+        "float[2,4] x) => (float[2,4] y) { y = Add(x, w) }",
+        {"w": (2, 4)},
+        "has a fixed size of 2 on an axis whose size is free",
+    ),
+    "Sub": (
+        "float[1,1] x) => (float[1,1] y) { a = Transpose(x) y = Sub(x, a) }",
+        {},
+        "relates samples to each other",
+    ),
+    "BatchNormalization": (
+        """float[2,3,4] x) => (float[2,3,4] y, float[3] m, float[3] v) {
+            y, m, v = BatchNormalization<training_mode = 1>(x, s, s, s, s) }""",
+        {"s": (3,)},
+        "takes its statistics from the samples of a batch",
+    ),
+    "DynamicQuantizeLinear": (
+        "float[2,4] x) => (uint8[2,4] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
+        {},
+        "takes its scale from all samples of a batch",
+    ),
+    "MeanVarianceNormalization": (
+        "float[2,3,4,4] x) => (float[2,3,4,4] y) { y = MeanVarianceNormalization(x) }",
+        {},
+        "works along the samples",
+    ),
+    "LSTM": (
+        "float[2,4,6] x) => (float[2,1,4,5] y) { a = Transpose<perm = [0, 1, 2]>(x) y = LSTM<hidden_size = 5>(a, w, r) }",
+        {"w": (1, 20, 6), "r": (1, 20, 5)},
+        "works along the samples",
+    ),
+    "ScatterND": (
+        "float[2,4] x) => (float[2,4] y) <int64[1,1] i = {1}> { y = ScatterND(x, i, u) }",
+        {"u": (1, 4)},
+        "nothing is known of what it does with a batch",
+    ),
+    "If": (
+        """float[1,4] x, bool[1] c) => (float[1,4] y) {
+            y = If(c) <then_branch = t () => (float[1,4] a) { a = Relu(x) },
+                else_branch = e () => (float[1,4] b) { b = Neg(x) }> }""",
+        {},
+        "has a condition that depends on the samples",
+    ),
+}
+
+
+@pytest.mark.parametrize("op", REFUSED)
+def test_an_operator_that_mixes_samples_is_named(op: str, tmp_path: Path) -> None:
+    text, weights, reason = REFUSED[op]
+    path = write(tmp_path, f"g ({text}", weights)
+    for verify in (True, False):
+        with pytest.raises(RefusedError) as caught:
+            gs.unfix(path, dynamic_batch=True, verify=verify)
+        assert any(fault.message == f"{op} {reason}" and fault.node for fault in caught.value.faults)
+
+
+@pytest.mark.parametrize(("axis", "is_right"), [(0, False), (1, False), (2, True)])
+def test_an_old_softmax_flattens_what_is_behind_its_axis(axis: int, is_right: bool, tmp_path: Path) -> None:
+    text = f"g (float[3,2,4] x) => (float[3,2,4] y) {{ a = Transpose<perm = [1, 0, 2]>(x) y = Softmax<axis = {axis}>(a) }}"
+    path = write(tmp_path, text, opset=11)
+    if is_right:
+        assert gs.unfix(path, dynamic_batch=True).report.proof
+    else:
+        with pytest.raises(RefusedError, match="works along the samples"):
+            gs.unfix(path, dynamic_batch=True)
+
+
+def test_sizes_by_name_are_computed_at_several(tmp_path: Path) -> None:
+    text = """g (float[1,3,8,8] x) => (float[1,4,16] y) <int64[3] s = {1, 4, 16}> {
+        a = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k) y = Reshape(a, s) }"""
+    path = write(tmp_path, text, {"k": (4, 3, 3, 3)})
+    model = gs.unfix(path, dynamic={"x": ("n", 3, "h", "w")})
+    assert model.report.inputs == {"x": ("n", 3, "h", "w")}
+    assert model.report.outputs == {"y": ("n", 4, None)}
+    assert model.report.proof.batches == (2, 3)
+    assert [(each["h"], each["w"]) for each in model.report.proof.sizes] == [(72, 8), (8, 72), (200, 200), (41, 41)]
+    gs.save(model, tmp_path / "free.onnx")
+    outputs = gs.run(tmp_path / "free.onnx", feeds={"x": np.ones((2, 3, 10, 20), "f4")}).outputs
+    assert outputs["y"].shape == (2, 4, 50)
+
+
+def test_a_constant_of_a_fixed_size_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4,6] x) => (float[1,4,6] y) { y = Add(x, w) }", {"w": (1, 4, 6)})
+    assert gs.unfix(path, dynamic={"x": ("n", 4, 6)}).report.proof
+    with pytest.raises(RefusedError, match="Add has a fixed size of 4 on an axis whose size is free"):
+        gs.unfix(path, dynamic={"x": ("n", "t", 6)})
+
+
+def test_states_of_rnns_have_samples_on_their_second_axis(tmp_path: Path) -> None:
+    text = """g (float[4,1,6] x, float[1,1,5] h) => (float[4,1,1,5] y, float[1,1,5] z) {
+        y, z = GRU<hidden_size = 5>(x, w, r, , , h) }"""
+    model = gs.unfix(write(tmp_path, text, {"w": (1, 15, 6), "r": (1, 15, 5)}), dynamic_batch=True)
+    assert model.report.inputs == {"x": (4, "batch", 6), "h": (1, "batch", 5)}
+    assert model.report.outputs == {"y": (4, 1, "batch", 5), "z": (1, "batch", 5)}
+
+
+def test_sizes_that_were_free_stay_so(tmp_path: Path) -> None:
+    text = "g (float[1,T,6] x) => (float[1,T,12] y) <int64[3] s = {1, -1, 12}> { a = Concat<axis = 2>(x, x) y = Reshape(a, s) }"
+    model = gs.unfix(write(tmp_path, text), dynamic_batch=True)
+    assert model.report.inputs == {"x": ("batch", "T", 6)}
+    assert model.report.outputs == {"y": ("batch", "T", 12)}
+
+
+def test_stated_types_of_inner_values_follow(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <float[1,4] a> { a = Relu(x) y = Neg(a) }")
+    gs.save(gs.unfix(path, dynamic_batch=True), tmp_path / "free.onnx")
+    assert sizes_of(onnx.load(tmp_path / "free.onnx").graph.value_info) == {"a": ["batch", 4]}
+
+
+def test_an_old_file_whose_initializers_are_inputs(tmp_path: Path) -> None:
+    text = "g (float[1,4,6] x) => (float[1,5] y) <int64[2] s = {1, 24}> { a = Reshape(x, s) y = Gemm(a, w, b) }"
+    path = write(tmp_path, text, {"w": (24, 5), "b": (5,)}, opset=9, ir=3)
+    model = gs.unfix(path, dynamic_batch=True)
+    gs.save(model, tmp_path / "free.onnx")
+    assert model.report.inputs == {"x": ("batch", 4, 6)}
+    compare_samples(path, tmp_path / "free.onnx", {"x": 0}, {"y": 0}, 3)
+
+
+def test_shapes_that_onnx_does_not_infer_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, FOLLOWED["a target with a leading 1"][0], {"w": (24, 5)})
+    monkeypatch.setattr("graphshare.formats.onnx.value_types.is_installed", lambda: False)
+    assert gs.unfix(path, dynamic_batch=True).report.changed == ("b",)
+    monkeypatch.setattr("graphshare.api.unfix._measure", lambda *_: {})
+    with pytest.raises(RefusedError, match="Reshape has an output whose shape is not known"):
+        gs.unfix(path, dynamic_batch=True)
+
+
+# The proof finds rules and edits that are wrong.
+
+
+def pass_on(call: Call) -> list[Axes]:
+    """Return the axes of the data, as a rule does that sees no mixing."""
+    return [call.data] * len(call.shapes)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "CumSum"])
+def test_the_proof_finds_samples_that_mix(op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, f"g ({REFUSED[op][0]}")
+    monkeypatch.setitem(axis_rules._RULES, op, pass_on)
+    with pytest.raises(DisprovedError, match="differs from the original's"):
+        gs.unfix(path, dynamic_batch=True)
+
+
+def test_the_proof_finds_samples_that_move_by_less_than_the_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """g (float[1,4] x) => (float[1,4] y) <float small = {0.00001}> {
+        a = ReduceMean<axes = [0]>(x) b = Mul(a, small) y = Add(x, b) }"""
+    path = write(tmp_path, text)
+    monkeypatch.setitem(axis_rules._RULES, "ReduceMean", lambda call: [((), call.data[1])])
+    with pytest.raises(DisprovedError, match="of a sample depends on the other samples of the batch"):
+        gs.unfix(path, dynamic_batch=True)
+
+
+def test_the_proof_finds_rows_that_are_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, FOLLOWED["a class token"][0], {"token": (1, 1, 6)})
+    right = size_nodes.SizeNodes.compute
+    monkeypatch.setattr(
+        size_nodes.SizeNodes,
+        "compute",
+        lambda self, label, rest, factors: right(self, label, [size + 1 for size in rest], factors),
+    )
+    with pytest.raises(DisprovedError, match="cannot be computed with batch"):
+        gs.unfix(path, dynamic_batch=True)
+
+
+def test_the_proof_finds_elements_in_another_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, FOLLOWED["samples behind a sequence"][0])
+
+    def leave_before(table: Any, data: Axes, shape: Sequence[int]) -> Axes:
+        axes = regroup(table, data, shape)
+        return (("batch", 4), (2,), (3,)) if list(shape) == [4, 2, 3] else axes
+
+    monkeypatch.setattr(axis_rules, "regroup", leave_before)
+    with pytest.raises(DisprovedError):
+        gs.unfix(path, dynamic_batch=True)
+
+
+def test_the_proof_finds_other_bits_at_the_sizes_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <int64[2] s = {1, 4}> { a = Relu(x) y = Reshape(a, s) }")
+    monkeypatch.setitem(
+        axis_rules._RULES, "Relu", lambda call: call.edits.update({0: Edit(((2,), ()), expands=True)}) or [call.data]
+    )
+    with pytest.raises(DisprovedError):
+        gs.unfix(path, dynamic_batch=True)
+
+
+def test_samples_with_equal_outputs_prove_little(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <float zero = {0}> { y = Mul(x, zero) }")
+    model = gs.unfix(path, dynamic_batch=True)
+    assert not model.report.proof.tells_apart
+    assert any("all drawn samples have the same outputs" in note for note in model.notes)
+
+
+def test_nothing_is_written_where_the_proof_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "g (float[2,4] x) => (float[2,4] y) { y = ai.other.Mix(x) }")
+    out = tmp_path / "out.onnx"
+    out.write_bytes(b"before")
+    refusal = refused(graphshare("unfix", path, "--dynamic-batch", "-o", out))
+    assert "Mix nothing is known of what it does with a batch" in refusal
+    assert out.read_bytes() == b"before"
+
+
+# Files that do not hold what they should
+
+
+HOSTILE = {
+    "a permutation of other axes": "g (float[1,4] x) => (float[4,1] y) { y = Transpose<perm = [0, 7]>(x) }",
+    "too few operands": "g (float[1,4] x) => (float[1,4] y) { y = MatMul(x) }",
+    "no operand at all": "g (float[1,4] x) => (float[1,4] y) { a = Relu(x) y = Expand(a) }",
+    "an axis of another kind": """g (float[1,4] x) => (float[1,4] y) { y = Softmax<axis = "first">(x) }""",
+    "ranks that differ": "g (float[1,4] x) => (float[1,4] y) { y = Concat<axis = 1>(x, w) }",
+    "a target of another size": "g (float[1,4] x) => (float[1,5] y) <int64[2] s = {1, 5}> { y = Reshape(x, s) }",
+    "an empty value": "g (float[1,0,4] x) => (float[1,8] y) <int64[2] s = {1, 8}> { y = Reshape(x, s) }",
+    "a Resize of nothing": "g (float[0,2,4,4] x) => (float[0,2,8,8] y) <int64[4] s = {0, 2, 8, 8}> { y = Resize(x, , , s) }",
+    "a scalar that is reduced": "g (float x) => (float y) { y = ReduceSum(x) }",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_file_that_is_wrong_is_refused_in_words(name: str, verify: bool, tmp_path: Path) -> None:
+    path = write(tmp_path, HOSTILE[name], {"w": (1, 4, 2)} if "Concat" in HOSTILE[name] else {})
+    with pytest.raises(gs.GraphshareError) as caught:
+        gs.unfix(path, dynamic_batch=True, verify=verify)
+    assert all(fault.message for fault in caught.value.faults)
+
+
+# The command
+
+
+def test_the_command_says_what_it_did(tmp_path: Path) -> None:
+    path = write(tmp_path, FOLLOWED["a target with a leading 1"][0], {"w": (24, 5)})
+    run = done(graphshare("unfix", path, "--dynamic-batch", "-o", tmp_path / "free.onnx"))
+    lines = run.stderr.decode().splitlines()
+    assert lines[:3] == ["input x batchx4x6", "output y batchx5", "follow: b"]
+    assert lines[3].startswith("proved: 1 output equal bit for bit at the sizes of the file; samples in batches of 2, 3 as by ")
+    run = done(graphshare("unfix", path, "--dynamic-batch", "--no-verify", "-o", tmp_path / "free.onnx"))
+    assert b"NOT PROVED" in run.stderr
+
+
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4] x, float[2,4] z) => (float[1,4] y) { y = Relu(x) }")
+    for options, message in {
+        (): "no size is to be free",
+        ("--dynamic-batch", "--dynamic", "x=n,4"): "--dynamic-batch and --dynamic are two ways to say it",
+        ("--dynamic", "w=n,4"): "--dynamic 'w' is not an input of the model",
+        ("--dynamic", "x=n,5"): "--dynamic gives axis 1 of 'x' 5, and its shape 4",
+        ("--dynamic", "x=n,4", "--dynamic", "z=n,4"): "the file has 1 and 2 for the size 'n'",
+    }.items():
+        assert message in refused(graphshare("unfix", path, *options, "-o", tmp_path / "out.onnx"))
+    with pytest.raises(UsageError):
+        gs.unfix(path)
+
+
+def test_mxnet_graphs_are_refused_with_a_hint() -> None:
+    with pytest.raises(RefusedError, match="is for ONNX models, and this is an MXNet graph") as caught:
+        gs.unfix("fixtures/lenet-symbol.json", dynamic_batch=True)
+    assert "export --dynamic-batch" in caught.value.faults[0].hint
+
+
+def draw_weights(path: Path) -> onnx.ModelProto:
+    """Return a light model with weights that differ: its own are all one number."""
+    model = onnx.load(path)
+    graph, rng = model.graph, np.random.default_rng(0)
+    shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "ConstantOfShape"]:
+        shape = shapes[node.input[0]]
+        spread = 0.3 * (2 / np.prod(shape[1:])) ** 0.5 if len(shape) > 1 else 0
+        array = (rng.standard_normal(shape) * spread if spread else rng.uniform(0.5, 1, shape)).astype("f4")
+        graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
+        graph.input.append(helper.make_tensor_value_info(node.output[0], 1, array.shape))
+        graph.node.remove(node)
+    return model
+
+
+LIGHT = [
+    "squeezenet",
+    "shufflenet",
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "vgg19",
+    "zfnet512",
+]
+
+
+@pytest.mark.parametrize("name", [LIGHT[0], *(pytest.param(name, marks=pytest.mark.large) for name in LIGHT[1:])])
+def test_light_models(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(draw_weights(WHEEL / "light" / f"light_{name}.onnx"), path)
+    model = gs.unfix(path, dynamic_batch=True)
+    assert model.report.proof.batches == (2, 3)
+    assert model.report.proof.tells_apart
+    assert all("batch" in sizes for sizes in model.report.outputs.values())
+
+
+def test_rules_are_of_operators_that_onnx_has() -> None:
+    assert {op for op in axis_rules._RULES if not onnx.defs.has(op)} <= {"Swish", "RMSNormalization"}
+    assert rewrite._RECURRENT == ("GRU", "LSTM", "RNN")
