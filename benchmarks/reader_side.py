@@ -43,6 +43,15 @@ def read_onnx2torch(model, inputs):
     return [found] if isinstance(found, torch.Tensor) else found
 
 
+def tie_again(graph, net):
+    """Tie the parameters of a module of onnx2torch that are one initializer of the ONNX graph."""
+    first, held = {}, {tensor.name for tensor in graph.initializer}
+    layers = [layer for name, layer in net.named_children() if name != "initializers"]
+    for node, layer in zip(graph.node, layers, strict=True):
+        for weight, key in zip(filter(held.__contains__, node.input), layer.state_dict(), strict=False):
+            setattr(layer, key, first.setdefault(weight, getattr(layer, key)))
+
+
 def read_onnxruntime(model, inputs):
     """ONNX's checker, with the shapes that it infers, then onnxruntime."""
     import onnx

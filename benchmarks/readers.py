@@ -5,7 +5,8 @@
 
 Each graph is exported with the parameters and inputs of ``tests/corpus``. Each reader has an environment of its own in the
 cache and reads each file in a process of its own (``reader_side.py``); its outputs are compared with those that MXNet recorded.
-onnxruntime, after ONNX's checker, is the control. Graphs with inputs that are indices are exported with int64 for them as well.
+onnxruntime, after ONNX's checker, is the control. Graphs with inputs that are indices are exported with
+int64 for them as well, and with open sizes.
 The cache keeps models, verdicts and outputs; a model with other bytes is read again.
 """
 
@@ -51,21 +52,29 @@ class Cell(NamedTuple):
     note: str = ""
 
 
-def export_model(corpus: Path, stem: str, folder: Path, dtype: str = "") -> Path | None:
-    """Export a graph, with its indices as ``dtype`` where one is named, and write the inputs beside it.
+def export_model(corpus: Path, stem: str, folder: Path, variant: str) -> Path | None:
+    """Export a graph and write its inputs beside it; None where there is no such variant of the graph.
 
-    None where a dtype is named for a graph without indices.
+    ``int64`` has that dtype for indices, ``open`` leaves batch and length of them to the caller as well.
     """
-    path = folder / "model.onnx"
     model, feeds = seeded_model(corpus, stem)
     indices = {node.name for node in index_limits(model.graph.nodes) if node.name in feeds}
-    if dtype and not indices:
+    if variant and not indices:
         return None
     folder.mkdir(parents=True, exist_ok=True)
-    stated = dict.fromkeys(indices if dtype else (), dtype)
-    exported = gs.export(model, path, feeds=feeds, as_input=tuple(feeds), input_dtypes=stated, verify=False)
-    values = {name: feeds[name] for name in exported.report.inputs}
-    np.savez(folder / "inputs.npz", **{name: x.astype(stated.get(name, x.dtype)) for name, x in values.items()})
+    path = folder / "model.onnx"
+    stated = dict.fromkeys(indices if variant else (), "int64")
+    options: dict[str, Any] = {"feeds": feeds, "as_input": tuple(feeds), "input_dtypes": stated, "verify": False}
+    exported = gs.export(model, path, **options)
+    values = {name: feeds[name].astype(stated.get(name, feeds[name].dtype)) for name in exported.report.inputs}
+    if variant == "open":
+        try:
+            gs.export(model, path, dynamic={name: ("batch", "length")[: x.ndim] for name, x in values.items()}, **options)
+        except gs.RefusedError:
+            path.unlink()
+            return None
+    np.savez(folder / "inputs.part.npz", **values)
+    (folder / "inputs.part.npz").replace(folder / "inputs.npz")
     return path
 
 
@@ -136,15 +145,15 @@ def run_cell(reader: Reader, corpus: Path, stem: str, model: Path, again: Collec
 
 
 def list_models(corpus: Path, cache: Path, only: str, keep: bool) -> Iterator[tuple[str, Path]]:
-    """Yield each graph and its model, and the model with int64 for its indices."""
+    """Yield each graph and its models."""
     for stem in STEMS:
-        for dtype in ("", "int64"):
-            folder = cache / "models" / f"{stem}{f'+{dtype}' if dtype else ''}"
+        for variant in ("", "int64", "open"):
+            folder = cache / "models" / (f"{stem}+{variant}" if variant else stem)
             if stem == NONE or only not in folder.name:
                 continue
             path: Path | None = folder / "model.onnx"
             if not (keep and (folder / "inputs.npz").exists()):
-                path = export_model(corpus, stem, folder, dtype)
+                path = export_model(corpus, stem, folder, variant)
             if path is not None:
                 yield stem, path
 

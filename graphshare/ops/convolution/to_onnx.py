@@ -102,10 +102,11 @@ def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
 
 
 def _emit_deconvolution(t: Translation, data: str, weight: str, window: Window, extra: tuple[int, ...], groups: int) -> str:
-    """Emit ``ConvTranspose``.
+    """Emit ``ConvTranspose`` with ``output_padding`` for the ``extra`` cells at the end.
 
-    Cells that are added at the end take from the padding there; only what is more than that is ``output_padding``.
+    Where they are as many as a stride, which PyTorch refuses, they take from the padding there first.
     """
+    taken = [0 if max(extra) < min(window.stride) else min(p, a) for p, a in zip(window.pad, extra, strict=True)]
     return t.emit(
         "ConvTranspose",
         data,
@@ -114,8 +115,8 @@ def _emit_deconvolution(t: Translation, data: str, weight: str, window: Window, 
         kernel_shape=window.kernel,
         strides=window.stride,
         dilations=window.dilate,
-        pads=(*window.pad, *(max(0, p - a) for p, a in zip(window.pad, extra, strict=True))),
-        output_padding=[max(0, a - p) for p, a in zip(window.pad, extra, strict=True)],
+        pads=(*window.pad, *(p - cells for p, cells in zip(window.pad, taken, strict=True))),
+        output_padding=[a - cells for a, cells in zip(extra, taken, strict=True)],
         group=groups,
     )
 
