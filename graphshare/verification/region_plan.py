@@ -5,6 +5,7 @@ A value that has one name and another term on both sides ends a region, and coun
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import islice
@@ -18,14 +19,15 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import convert_inputs
-from graphshare.formats.model_format import find_format
+from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.records import PRECISIONS
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.extract import extract_entries
+from graphshare.verification.forms import compute_graph, make_form
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
 FLOATS = frozenset(PRECISIONS)
@@ -46,17 +48,26 @@ def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Mapping[Pl
 
     Raises:
         InputError: onnxruntime refuses the part.
-        RefusedError: it fails.
+        RefusedError: it fails, or a kernel does.
     """
-    format_ = find_format(model.graph)
-    cuts = {place: output_name(Entry(*place)) for place in values if place[0].op}
-    dtypes = {place: "string" if values[place].dtype.kind == "O" else str(values[place].dtype) for place in cuts}
-    inputs = {place: format_.make_input(name, dtypes[place], values[place].shape) for place, name in cuts.items()}
-    part = extract_entries(model.graph, targets, cuts=cuts, inputs=inputs).graph
+    part, inputs = cut_part(model, targets, values, {place: output_name(Entry(*place)) for place in values if place[0].op})
+    if has_kernels(part):
+        fed = {inputs.get(place, place[0]): value for place, value in values.items()}
+        return compute_graph(part, {node: fed[node] for node in part.variables() if node in fed}, model.parameter_file)
     session = SessionPart(part, part.heads, model.parameter_file, model.where, optimize=False)
-    named = {cuts.get(place, place[0].name): value for place, value in values.items()}
+    named = {inputs.get(place, place[0]).name: value for place, value in values.items()}
     taken = {name: value for name, value in named.items() if name in session.session.dtypes}
     return session.run(convert_inputs(session.session, taken))
+
+
+def cut_part(
+    model: Checkpoint, targets: Sequence[Entry], values: Mapping[Place, Array], names: Mapping[Place, str]
+) -> tuple[Graph, Mapping[Place, Node]]:
+    """Return what ``targets`` need beyond the places of ``names``, and the inputs of these names that take their values."""
+    format_ = find_format(model.graph)
+    dtypes = {place: "string" if values[place].dtype.kind == "O" else str(values[place].dtype) for place in names}
+    inputs = {place: format_.make_input(name, dtypes[place], values[place].shape) for place, name in names.items()}
+    return extract_entries(model.graph, targets, cuts=names, inputs=inputs).graph, inputs
 
 
 class Side:
@@ -66,7 +77,9 @@ class Side:
         self.model = model
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
-        self.names = {output_name(e): e for node in self.nodes if node.op for e in visible_outputs(node)}
+        outputs = [e for node in self.nodes if node.op for e in visible_outputs(node)]
+        counts = Counter(map(output_name, outputs))
+        self.names = {name: e for e in outputs if counts[name := output_name(e)] == 1}
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
@@ -165,6 +178,9 @@ class Planner:
         """``inputs`` has the name on the right of each input of the left model."""
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
+        self._is_mixed = find_format(left.graph) is not find_format(right.graph)
+        if self._is_mixed:  # inputs are the same, though one format has no types
+            self.sides[0].dtypes = self.sides[1].dtypes = {}
         self._inputs = {other: name for name, other in inputs.items()}
         self._changes = PlanChanges()
         self._consumers = consumers(self.sides[0].nodes)
@@ -193,7 +209,7 @@ class Planner:
     def make_plan(self) -> RegionPlan | None:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         table = TermTable()
-        forms = [find_format(side.model.graph).make_normal_form(side.model.graph, table, side.facts) for side in self.sides]
+        forms = [make_form(side.model, table, side.facts) for side in self.sides]
         if forms[0] is None or forms[1] is None:
             return None
         left = GraphTerms(forms[0], lambda node: (node.name, self.sides[0].dtypes.get(node)))
@@ -252,7 +268,8 @@ class Planner:
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
         """Return the dtype of a value on the right where it is another one than on the left."""
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
-        known = dtypes[1] if None not in dtypes and dtypes[0] != dtypes[1] else None
+        is_known = None not in dtypes or (self._is_mixed and dtypes[1] in FLOATS)
+        known = dtypes[1] if is_known and dtypes[0] != dtypes[1] else None
         return self._changes.dtypes.get(place_of(a), known)
 
     def _pair_names(self) -> list[Pair]:

@@ -178,10 +178,8 @@ def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_re
 def _check_formats(sides: Sequence[Checkpoint], options: VerifyOptions) -> None:
     """Refuse options that models of these formats do not have. Raises RefusedError with all of them."""
     faults: list[Fault] = []
-    if options.layers and len({find_format(side.graph).name for side in sides}) > 1:
-        hint = "`graphshare run --all` keeps what one computes, and `recorded` compares the other with that, by names"
-        faults.append(Fault("`layers` is for two models of one format: others have other nodes", hint=hint))
-    if options.by_name and options.rounds > 1 and (options.layers or all(has_kernels(side.graph) for side in sides)):
+    is_one_format = len({has_kernels(side.graph) for side in sides}) == 1
+    if is_one_format and options.by_name and options.rounds > 1 and (options.layers or has_kernels(sides[0].graph)):
         option = "`layers`" if options.layers else "`values_only`"
         faults.append(Fault(f"{option} of two models by the names of outputs has one set of inputs: leave `rounds` out"))
     for side in sides if options.train_step else ():
