@@ -278,8 +278,7 @@ def compare_models(
             add_notes(notes, spread)
         rounds.append(values)
         if judge is not None:
-            judged = judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol))
-            regions += [judged] if judged is not None else []
+            regions += _judge(judge, drawn.values, options)
     branch = BranchReport(
         "",
         OTHER_MODEL,
@@ -348,10 +347,18 @@ def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions
 
 
 def _judge_graph(judge: Judge, ready: Prepared, options: VerifyOptions) -> list[RegionReport]:
-    """Return the report of the regions of a graph that is prepared, as a list without it where there is none."""
-    feeds = {node.name: array for node, array in ready.values.items() if not ready.roles[node].is_parameter}
+    """Return the report of the regions of a graph that is prepared, as :func:`_judge` does."""
+    return _judge(judge, {n.name: x for n, x in ready.values.items() if not ready.roles[n].is_parameter}, options)
+
+
+def _judge(judge: Judge, feeds: Mapping[str, Array], options: VerifyOptions) -> list[RegionReport]:
+    """Return the report of the regions of two models on ``feeds``, as a list without it where there is none."""
     judged = judge.judge(feeds, tolerate_region(options.dtype, options.atol, options.rtol))
-    return [judged] if judged is not None else []
+    if judged is None:
+        return []
+    if not options.departures:
+        options.departures.extend(judge.list_departures(judged, feeds))
+    return [judged]
 
 
 def _stage_regions(regions: Sequence[RegionReport]) -> Sequence[Stage]:

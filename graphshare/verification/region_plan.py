@@ -6,7 +6,7 @@ A value that has one name and another term on both sides ends a region, and coun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
@@ -19,9 +19,10 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import convert_inputs
+from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.records import PRECISIONS
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Entry, Node, Rewrite
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
@@ -50,7 +51,10 @@ def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Mapping[Pl
         InputError: onnxruntime refuses the part.
         RefusedError: it fails, or a kernel does.
     """
-    part, inputs = cut_part(model, targets, values, {place: output_name(Entry(*place)) for place in values if place[0].op})
+    places = [place for place in values if place[0].op]
+    names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
+    rewrite, inputs = cut_part(model, targets, values, names)
+    part = rewrite.graph
     if has_kernels(part):
         fed = {inputs.get(place, place[0]): value for place, value in values.items()}
         return compute_graph(part, {node: fed[node] for node in part.variables() if node in fed}, model.parameter_file)
@@ -61,13 +65,26 @@ def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Mapping[Pl
 
 
 def cut_part(
-    model: Checkpoint, targets: Sequence[Entry], values: Mapping[Place, Array], names: Mapping[Place, str]
-) -> tuple[Graph, Mapping[Place, Node]]:
-    """Return what ``targets`` need beyond the places of ``names``, and the inputs of these names that take their values."""
-    format_ = find_format(model.graph)
-    dtypes = {place: "string" if values[place].dtype.kind == "O" else str(values[place].dtype) for place in names}
-    inputs = {place: format_.make_input(name, dtypes[place], values[place].shape) for place, name in names.items()}
-    return extract_entries(model.graph, targets, cuts=names, inputs=inputs).graph, inputs
+    model: Checkpoint,
+    targets: Sequence[Entry],
+    values: Mapping[Place, Array],
+    names: Mapping[Place, str],
+    constants: Collection[str] = (),
+) -> tuple[Rewrite, Mapping[Place, Node]]:
+    """Cut out what ``targets`` need beyond the places of ``names``, and return the variables that take their values.
+
+    Places with one name have one input, or parameter if it is one of ``constants``.
+    """
+    format_, inputs = find_format(model.graph), dict[str, Node]()
+    for place, name in names.items():
+        dtype, shape = "string" if values[place].dtype.kind == "O" else str(values[place].dtype), values[place].shape
+        is_constant = name in constants
+        node = (
+            format_.make_parameter(model.graph, name, dtype, shape) if is_constant else format_.make_input(name, dtype, shape)
+        )
+        inputs.setdefault(name, node)
+    variables = {place: inputs[name] for place, name in names.items()}
+    return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables
 
 
 class Side:

@@ -93,6 +93,15 @@ class RegionReport(msgspec.Struct, frozen=True):
         return frozenset(node.name for region in self.regions if region.is_alike for node in region.nodes)
 
 
+class Departure(msgspec.Struct, frozen=True, eq=False):
+    """A region that departs on ``feeds``, which are values of inputs by their names on the left."""
+
+    planner: Planner
+    plan: RegionPlan
+    cone: Cone
+    feeds: Mapping[str, Array]
+
+
 class Judge:
     """Compares two models whose heads and inputs are paired: by terms, and on inputs region by region."""
 
@@ -118,6 +127,11 @@ class Judge:
             return exact
         self._plan, regions = _Walk(self._planner, feeds, tolerate).run(self._plan)
         return self._report(regions)
+
+    def list_departures(self, report: RegionReport, feeds: Mapping[str, Array]) -> list[Departure]:
+        """Return the regions that depart in the last report, which was computed from ``feeds``."""
+        pairs = zip(self._plan.cones, report.regions, strict=True) if self._plan is not None else ()
+        return [Departure(self._planner, self._plan, cone, feeds) for cone, each in pairs if not each and not each.reason]  # type: ignore[arg-type]
 
     def _report(self, regions: Sequence[Region]) -> RegionReport:
         assert self._plan is not None
