@@ -24,7 +24,7 @@ from graphshare.resources import end_time_limit
 from graphshare.text.format import format_count, format_dims
 from graphshare.verification.inputs import VerifyOptions
 from graphshare.verification.reduction import Parts, Reducer
-from graphshare.verification.region_plan import cut_part
+from graphshare.verification.region_plan import compute_part, cut_part
 from graphshare.verification.regions import Operator
 from graphshare.verification.report import Reduction, Report
 
@@ -94,11 +94,12 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
     values = parts.find_values(side)
     names = {place: parts.starts[side][place] for place in values}
     own = {names[place]: value for place, value in values.items() if names[place] not in _list_shared(parts)}
+    (end,) = compute_part(model, [parts.end[side]], values)
     rewrite, _ = cut_part(model, [parts.end[side]], values, names, own)
     part = follow_rewrite(model, rewrite, drop_unused=True)
-    part = replace(part.with_params(own), epoch=0)
-    outputs = save(part, os.path.join(folder, _STEMS[side]))
-    return os.path.basename(outputs.graph) if find_format(part.graph).holds_parameters else _STEMS[side]
+    graph = find_format(part.graph).declare_output(part.graph, str(end.dtype), end.shape)
+    outputs = save(replace(part, graph=graph, epoch=0).with_params(own), os.path.join(folder, _STEMS[side]))
+    return os.path.basename(outputs.graph) if find_format(graph).holds_parameters else _STEMS[side]
 
 
 def _make_command(folder: str, names: Sequence[str], options: VerifyOptions) -> str:

@@ -126,9 +126,15 @@ class Reducer:
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
                     yield parts.start_at(a, b, wanted, str(value.dtype))
-        operands = self._find_operands(parts, inner)
-        if operands is not None:
-            yield operands
+        yield from self._list_earlier(parts, inner)
+
+    def _list_earlier(self, parts: Parts, inner: Sequence[_Inner]) -> Iterator[Parts]:
+        """Yield parts that end earlier, first ones first: where values differ, and what follows does the same with them."""
+        for b, value in inner[1].values():
+            for a, wanted in inner[0].values():
+                is_like = (wanted.shape, wanted.dtype.kind) == (value.shape, value.dtype.kind)
+                if is_like and self._compare(parts.start_at(a, b, wanted, str(value.dtype))) is True:
+                    yield replace(parts, end=(a, b))
 
     def _compute_inner(self, parts: Parts, side: int, nodes: Sequence[Node]) -> dict[Place, tuple[Entry, Any]]:
         """Return the arrays that operators compute before the end, by place."""
@@ -156,11 +162,15 @@ class Reducer:
         return replace(parts, end=(x, y)) if is_end else None
 
     def _departs(self, parts: Parts) -> bool:
+        return self._compare(parts) is False
+
+    def _compare(self, parts: Parts) -> bool | None:
+        """Return whether both sides are the same at their end; None where one of them is not computed."""
         try:
             wanted, value = (self._compute(parts, side, [end])[0] for side, end in enumerate(parts.end))
         except GraphshareError:
-            return False
-        return not self._is_same(value, wanted)
+            return None
+        return self._is_same(value, wanted)
 
     def _is_same(self, value: Any, wanted: Any) -> bool:
         return bool(compare_values(value, wanted, self._tolerate(wanted, value)))
