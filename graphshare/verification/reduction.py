@@ -126,7 +126,8 @@ class Reducer:
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
                     yield parts.start_at(a, b, wanted, str(value.dtype))
-        yield from self._list_earlier(parts, inner)
+        starts = [{p: (Entry(*p), x) for p, x in parts.find_values(side).items()} for side in (0, 1)]
+        yield from self._list_earlier(parts, [{**starts[side], **inner[side]} for side in (0, 1)])
 
     def _list_earlier(self, parts: Parts, inner: Sequence[_Inner]) -> Iterator[Parts]:
         """Yield parts that end earlier, first ones first: where values differ, and what follows does the same with them."""
