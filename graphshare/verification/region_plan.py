@@ -16,9 +16,10 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import GraphshareError
+from graphshare.errors import GraphshareError, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.prepare.declared_inputs import convert_inputs
+from graphshare.execute.prepare.declared_inputs import convert_inputs, unify_sizes
+from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.records import PRECISIONS
@@ -33,6 +34,7 @@ from graphshare.verification.forms import compute_graph, make_form
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
 FLOATS = frozenset(PRECISIONS)
 """Dtypes that one value may have in two models."""
+_TITLES = ("the original", "the other model")
 _CANDIDATES = 16  # values that may be the one that has a name on the other side
 
 Pair = tuple[Entry, Entry]
@@ -103,11 +105,11 @@ class Side:
         self.facts = Facts()
         self._heads = tuple(heads)
 
-    def read_facts(self) -> None:
-        """Infer types from the inputs, and compute constants; none where onnxruntime refuses it."""
+    def read_facts(self, shapes: Mapping[str, GivenShape]) -> None:
+        """Infer types from inputs of these shapes, and compute constants; none where onnxruntime refuses it."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
-        types = format_.find_types(graph, entries, independent=True)
+        types = format_.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self._heads)
         found, sizes = format_.find_computable(part, types)
@@ -219,6 +221,17 @@ class Planner:
             after.update({place_of(e): e for node in pending for e in islice(visible_outputs(node), 1)})
         return list(after.values())[:_CANDIDATES]
 
+    def read_facts(self) -> None:
+        """Read the facts of both models at the sizes that either fixes of an input."""
+        left, right = (side.model.graph for side in self.sides)
+        names = {name: other for other, name in self._inputs.items()}
+        try:
+            sizes = [unify_sizes((left, right), names, {}, _TITLES), unify_sizes((right, left), self._inputs, {}, _TITLES)]
+        except RefusedError:  # nothing will be computed
+            sizes = [{}, {}]
+        for side, own in zip(self.sides, sizes, strict=True):
+            side.read_facts(own)
+
     def learn(self, changes: PlanChanges) -> bool:
         """Keep changes for the next plan; return whether there were new ones."""
         return self._changes.add(changes)
@@ -233,8 +246,10 @@ class Planner:
         right = GraphTerms(forms[1], lambda node: (self.name_input(node), self.sides[1].dtypes.get(node)))
         ends: dict[tuple[Place, Place], Pair] = {}
         for members, pairs in self._order(self._pair_names()):
-            for node in members:
-                (left if node in self.sides[0].order else right).add(node)
+            for node in members:  # one that both models share, as a rewrite in memory does, is of both
+                for terms, side in zip((left, right), self.sides, strict=True):
+                    if node in side.order:
+                        terms.add(node)
             for a, b in pairs:
                 if left.of(a) != right.of(b):
                     ends[place_of(a), place_of(b)] = a, b
@@ -339,7 +354,7 @@ class _Groups:
         for a, b in pairs:
             self._parents[self._find(b.node)] = self._find(a.node)
         self._members: dict[Node, list[Node]] = {}
-        for node in (*left, *right):
+        for node in dict.fromkeys((*left, *right)):
             self._members.setdefault(self._find(node), []).append(node)
         self._pairs: dict[Node, list[Pair]] = {}
         for pair in pairs:

@@ -115,8 +115,7 @@ class Judge:
         if self._plan is None:
             self._plan = self._planner.make_plan()
             if self._plan is not None and self._plan.cones:
-                for side in self._planner.sides:
-                    side.read_facts()
+                self._planner.read_facts()
                 self._plan = self._planner.make_plan()
         return self._report([]) if self._plan is not None and not self._plan.cones else None
 

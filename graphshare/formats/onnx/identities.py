@@ -243,6 +243,7 @@ class _Call:
         count = len(self.node.details.outputs) if op == "Split" else _count_outputs(self.node) if op in _COUNTED else 0
         if op == "BatchNormalization" and count == 1:
             attributes.pop("momentum", None)  # of statistics that nothing reads
+            version = 14 if version == 9 else version  # which states training by an attribute
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
         return (*key, self.form.count_drawn(key)) if op in _DRAWS else key
 
