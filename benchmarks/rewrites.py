@@ -1,11 +1,16 @@
 """What optimizers and converters change in real ONNX models, and whether ``verify`` can tell: models by tools.
 
     python -m benchmarks.rewrites --cache DIR [--only TEXT] [--tool NAME] [--again [KIND ...]] [--jobs N] [--markdown FILE]
+    python -m benchmarks.rewrites --large 1024
 
 Models come from packages on PyPI and from onnx's wheel; the tools get an environment of their own in DIR. Each tool rewrites
 each model in a process of its own, and `verify --against --values-only` judges the pair. Each pair is also measured without
 graphshare, on other inputs (``rewrite_side.py``): the largest difference of an output relative to its range. DIR keeps models,
 rewrites, measures and verdicts; with --again those of some kinds, or all, are judged anew.
+
+--large makes a model of so many MiB, and a rewrite of it in which every layer is fused and one in the middle has a fault. It
+measures a plain run of the model, the verdict that names the fault, and the reduction of it: time, and the proportional memory
+of all processes at its peak.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 import venv
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -44,6 +51,9 @@ NOISE = {"float16": 1e-2}
 """By tool, 1e-5 for others: outputs that are as close, relative to their range, are the same, and DIFFERS is a false alarm."""
 KINDS = ("exact", "regions", "differs", "not judged", "no rewrite")
 MARKS = dict(zip(KINDS, ("=", "≈", "**≠**", "?", "-"), strict=True))
+
+
+_UNITS = ("s", "s of processors", "MiB")
 
 
 class Measure(NamedTuple):
@@ -197,6 +207,94 @@ def run_cell(python: str, folder: Path, tool: str, again: Collection[str]) -> Ce
     return Cell(kind, note, region, measure)
 
 
+def write_large(folder: Path, size: int) -> str:
+    """Write a model of ``size`` MiB and a rewrite with a fault; return the name of the value that departs first."""
+    import numpy as np  # only this needs models that are made here
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    width, rng = 2048, np.random.default_rng(0)
+    count = max(size * 2**20 // (4 * width * width), 2)
+    faulty = f"sum{count // 2}"
+    weights, nodes = [], {"original": [], "rewrite": []}
+    for number in range(count):
+        table = rng.standard_normal((width, width), np.float32) / np.float32(width**0.5)
+        names = [f"{name}{number}" for name in ("value", "weight", "bias", "product", "sum")]
+        weights += [numpy_helper.from_array(table, names[1]), numpy_helper.from_array(np.zeros(width, np.float32), names[2])]
+        nodes["original"] += [helper.make_node("MatMul", names[:2], names[3:4]), helper.make_node("Add", names[2:4], names[4:])]
+        nodes["rewrite"].append(helper.make_node("Gemm", names[:3], names[4:], name=names[4]))
+        for each in nodes.values():
+            each.append(helper.make_node("Relu", names[4:], [f"value{number + 1}"]))
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, width]) for name in ("value0", f"value{count}")]
+    for name, own in nodes.items():
+        if name == "rewrite":
+            next(node for node in own if node.name == faulty).attribute.append(helper.make_attribute("alpha", 1.01))
+        graph = helper.make_graph(own, "g", ends[:1], ends[1:], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / f"{name}.onnx")
+    return faulty
+
+
+class Used(NamedTuple):
+    """What a command and all that it starts take: seconds of wall clock and of processors, and proportional MiB at the peak."""
+
+    seconds: float
+    processors: float
+    peak: float
+
+
+def measure_tree(command: Sequence[str], folder: Path) -> tuple[Used, str]:
+    """Return what a command takes, as far as samples show, and what it writes to stdout."""
+    start, peak = time.perf_counter(), 0
+    processors: dict[int, float] = {}
+    with (
+        tempfile.TemporaryFile("w+") as out,
+        subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.DEVNULL) as process,
+    ):
+        while process.poll() is None:
+            tree = list_tree(process.pid)
+            processors |= tree
+            peak = max(peak, sum(map(read_memory, tree)))
+            time.sleep(0.02)
+        seconds = time.perf_counter() - start
+        out.seek(0)
+        return Used(seconds, sum(processors.values()), peak / 1024), out.read()
+
+
+def list_tree(root: int) -> dict[int, float]:
+    """Return a process and all that it started, directly or not, with the seconds of processors that each took."""
+    facts = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            facts[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
+    found = [root]
+    for pid in found:
+        found += [child for child, fields in facts.items() if int(fields[1]) == pid]
+    return {pid: sum(map(int, facts[pid][11:13])) / os.sysconf("SC_CLK_TCK") for pid in found if pid in facts}
+
+
+def read_memory(pid: int) -> int:
+    """Return the proportional memory of a process in KiB, in which a page that several share counts in parts."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
+
+
+def measure_large(size: int) -> None:
+    """Print what a plain run of a large model takes, and what the verdict and the reduction of its rewrite take beside that."""
+    command = [sys.executable, "-m", "graphshare"]
+    verify = [*command, "verify", "original.onnx", "--against", "rewrite.onnx", "--values-only"]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        faulty = write_large(folder, size)
+        plain, _ = measure_tree([*command, "run", "original.onnx", "--random", "0"], folder)
+        for name, words in (("run", []), ("verify", verify), ("verify --reduce", [*verify, "--reduce", "out"])):
+            used, text = measure_tree(words, folder) if words else (plain, f"first at {faulty}:")
+            ratios = ", ".join(f"{a:.1f} {unit} ({a / b:.2f})" for a, b, unit in zip(used, plain, _UNITS, strict=True))
+            print(f"{name:16} {ratios}{'' if f'first at {faulty}:' in text else '; NOT NAMED'}", flush=True)
+
+
 def format_table(table: dict[str, dict[str, Cell]], tools: Sequence[str]) -> str:
     """Return counts, models by tools, and what differs or was not judged, in Markdown."""
     lines = format_head("", *tools)
@@ -249,7 +347,11 @@ def main() -> None:
     parser.add_argument("--again", nargs="*", choices=KINDS, metavar="KIND", help="judge these again, or all")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here")
+    parser.add_argument("--large", type=int, metavar="MIB", help="measure a model of this size alone")
     options = parser.parse_args()
+    if options.large:
+        measure_large(options.large)
+        return
     again = () if options.again is None else options.again or KINDS
     python = install_tools(options.cache)
     tools = options.tool or list(TOOLS)

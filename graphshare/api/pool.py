@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -14,11 +13,10 @@ from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
-from graphshare.files.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction, make_folder
 from graphshare.files.leftovers import hold_folder
 from graphshare.files.open_source import describe_file
 from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
-from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, find_format, iter_formats
 from graphshare.formats.onnx.pool import (
     PoolMember,
@@ -112,7 +110,7 @@ def pool(
     if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:
         raise InputError(faults)
     before = _count_bytes(sources)
-    with _make_folder(folder), hold_folder(folder), OutputTransaction() as stage:
+    with make_folder(folder), hold_folder(folder), OutputTransaction() as stage:
         members = [
             PoolMember(source.graph, source.parameter_file, target, embeds=embed)
             for source, target in zip(sources, targets, strict=True)
@@ -156,22 +154,6 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     if faults:
         raise RefusedError(faults)
     return [os.path.join(folder, name) for name in names]
-
-
-@contextmanager
-def _make_folder(folder: str) -> Iterator[None]:
-    """Create a folder if it is not there; it is gone again after an error. Raises OutputError."""
-    is_new = not exists(folder)
-    try:
-        os.makedirs(folder, exist_ok=True)
-        yield
-    except OSError as error:
-        raise output_error(error, folder) from error
-    except BaseException:
-        if is_new:
-            with suppress(OSError):  # another run has written to it
-                os.rmdir(folder)
-        raise
 
 
 def _place_data(data: str, targets: Sequence[str]) -> str:

@@ -121,7 +121,8 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         if unknown:
             message = "the graph has no variable named"
             raise RefusedError([Fault(f"{message} {name!r}", hint=did_you_mean(name, known)) for name in unknown])
-        file = replace_arrays(self.parameter_file, arrays, auxiliary)
+        in_model = find_format(self.graph).holds_parameters
+        file = replace_arrays(self.parameter_file, arrays, None if in_model else auxiliary)
         return msgspec.structs.replace(self, parameter_file=file, needs_params=True)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -100,11 +100,11 @@ def _list_record(source: ParameterFile, record: Record, key: str | None) -> Reco
     return msgspec.structs.replace(record, key=key, origin=record.origin or Origin(record.key, source))
 
 
-def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxiliary: Collection[str]) -> ParameterFile:
+def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxiliary: Collection[str] | None) -> ParameterFile:
     """Return the list of ``source``'s records with ``arrays`` (by name or key) in the place of those of the same name.
 
     Names that ``source`` does not hold come last; those in ``auxiliary`` get ``aux:`` before their keys, the others ``arg:``,
-    unless no key of ``source`` has such a prefix.
+    unless no key of ``source`` has such a prefix, or ``auxiliary`` is None.
 
     Raises:
         RefusedError: a dtype that no parameter file can hold, or another shape or dtype than before; all are listed.
@@ -144,9 +144,9 @@ def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
         )
 
 
-def _kind_of(name: str, auxiliary: Collection[str], old: Collection[str]) -> str:
+def _kind_of(name: str, auxiliary: Collection[str] | None, old: Collection[str]) -> str:
     """Return the prefix of a new record: none in a file where no record has one, as Gluon writes them."""
-    if old and not any(split_key(key)[0] for key in old):
+    if auxiliary is None or (old and not any(split_key(key)[0] for key in old)):
         return ""
     return "aux" if name in auxiliary else "arg"
 

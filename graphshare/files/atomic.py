@@ -26,7 +26,7 @@ import msgspec
 
 from graphshare.errors import Fault, OutputError, RefusedError
 from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
-from graphshare.files.paths import find_identity, is_snapshot
+from graphshare.files.paths import exists, find_identity, is_snapshot
 from graphshare.files.staged_file import StagedFile, find_descriptor, note_output, output_error
 from graphshare.text.urls import is_url, local_path
 
@@ -382,3 +382,19 @@ def _hold_signals() -> Iterator[None]:
             signal.signal(number, handler)
         for number in dict.fromkeys(received):  # after an exception too, which becomes the context of KeyboardInterrupt
             signal.raise_signal(number)
+
+
+@contextmanager
+def make_folder(folder: str) -> Iterator[None]:
+    """Create a folder if it is not there; it is gone again after an error. Raises OutputError."""
+    is_new = not exists(folder)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        yield
+    except OSError as error:
+        raise output_error(error, folder) from error
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):  # another run has written to it
+                os.rmdir(folder)
+        raise

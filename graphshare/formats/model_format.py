@@ -222,6 +222,10 @@ class ModelFormat(ABC):
         """Return a new variable that takes values of this type; of any rank, if ``shape`` is None."""
         return Node("", name, num_outputs=1)
 
+    def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
+        """Return a graph whose file states the type of its only output."""
+        return graph
+
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
         """Return a new variable for ``graph``, whose value a model's parameters have under its name."""
         return Node("", name, num_outputs=1)

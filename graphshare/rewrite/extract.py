@@ -128,7 +128,7 @@ def _order_nodes(graph: Graph, images: Mapping[Node, Node], variables: Mapping[t
         nodes.extend(by_node.get(node, ()))
         if node in images:
             nodes.append(images[node])
-    return nodes
+    return list(dict.fromkeys(nodes))  # one variable may take the place of several outputs
 
 
 def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: Collection[tuple[Node, int]], images: Mapping[Node, Node]) -> None:

@@ -21,7 +21,7 @@ from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_as, draw_values, find_dtype, unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
-from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names
+from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names, upgrade_part
 from graphshare.execute.run import is_recordable
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.records import find_coarsest
@@ -41,6 +41,7 @@ from graphshare.verification.compare import (
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
 from graphshare.verification.pairing import order_heads, pair_heads, pair_names
+from graphshare.verification.region_plan import Pair
 from graphshare.verification.regions import Judge, RegionReport, tolerate_region
 from graphshare.verification.report import (
     OTHER_MODEL,
@@ -121,14 +122,17 @@ def _compare_sessions(side: Checkpoint, other: Checkpoint, options: VerifyOption
     return msgspec.structs.replace(report, branches=(branch,), notes=(*report.notes, *hints))
 
 
-def make_judge(side: Checkpoint, other: Checkpoint) -> Judge:
-    """Return what judges the regions of two models, whose outputs and inputs are paired as :func:`compare_models` does."""
-    heads = zip(side.graph.heads, pair_heads(side, other)[1], strict=True)
-    inputs = [[node.name for node in each.graph.variables() if not node.details.holds_value] for each in (side, other)]
+def make_judge(side: Checkpoint, other: Checkpoint, heads: Sequence[Pair] = ()) -> Judge:
+    """Return what judges the regions of two upgraded models, whose outputs and inputs are paired by name or in order."""
+    heads = heads or list(zip(side.graph.heads, pair_heads(side, other)[1], strict=True))
+    inputs = [
+        [node.name for node in each.graph.variables() if not node.details.holds_value and node.name not in (each.held or ())]
+        for each in (side, other)
+    ]
     shared = set(inputs[0]) & set(inputs[1])
     rest = [[name for name in names if name not in shared] for names in inputs]
     pairs = {**{name: name for name in shared}, **dict(zip(*rest, strict=False))}
-    return Judge(side, other, list(heads), pairs)
+    return Judge(side, other, heads, pairs)
 
 
 def verify_recorded(side: Checkpoint, recorded: Mapping[str, Array], options: VerifyOptions, *, name: str) -> Report:
@@ -223,7 +227,21 @@ def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, 
     report = verify_recorded(right, {**values, **dict(zip(ready.names, outputs, strict=True))}, other, name=name)
     rest = [output for entry in left.graph.heads if (output := output_name(entry)) not in heads]
     more = [f"outputs of {name} that are not compared: {format_names(rest, _NAMED)}"] if rest and not options.layers else []
-    return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes, *more))))
+    report = msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes, *more))))
+    is_judged = has_kernels(left.graph) and has_kernels(right.graph) and not options.layers and not report
+    return _add_regions(report, ready, left, right, options) if is_judged else report
+
+
+def _add_regions(report: Report, ready: Prepared, left: Checkpoint, right: Checkpoint, options: VerifyOptions) -> Report:
+    """Return the report of two graphs whose outputs differ with their regions; ``ready`` is the left one, prepared."""
+    part, _, _ = upgrade_part(right.graph, right.graph.heads)
+    heads = dict(zip(ready.names, ready.part.heads, strict=True))
+    pairs = [(heads[name], entry) for entry in part.heads if (name := output_name(entry)) in heads]
+    models = [msgspec.structs.replace(side, graph=graph) for side, graph in ((left, ready.part), (right, part))]
+    regions = _judge_graph(make_judge(models[0], models[1], pairs), ready, options)
+    branch, *others = report.branches
+    branch = msgspec.structs.replace(branch, stages=add_regions(branch.stages, regions), regions=tuple(regions))
+    return msgspec.structs.replace(report, branches=(branch, *others))
 
 
 def compare_models(
@@ -244,9 +262,8 @@ def compare_models(
             drawn, or are not computed.
     """
     outputs, heads = pair_heads(side, other)
+    inputs = pair_names(_list_inputs(side.graph.heads), _list_inputs(heads), "input")
     left = SessionPart(side.graph, side.graph.heads, side.parameter_file, side.where)
-    right = SessionPart(other.graph, heads, other.parameter_file, other.where)
-    inputs = pair_names(list(left.session.inputs), list(right.session.inputs), "input")
     options = msgspec.structs.replace(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
     )
@@ -255,22 +272,27 @@ def compare_models(
     notes: dict[str, None] = {}
     rounds = []
     regions: list[RegionReport] = []
+    right: SessionPart | None = None
     for number in range(options.rounds):
         drawn = draw_values(left, options.feeds, options.shapes, options.seed + number)
         if not number:
             add_notes(notes, describe_drawn(drawn, options.feeds, options.seed))
         taken = options.coverage.look(left, drawn.values)
         reference = SessionRunner(left, drawn.values, drawn.outputs)
+        reference.run()
+        if judge is not None:  # one of them is in memory at a time
+            left.session.close()
+        right = right or SessionPart(other.graph, heads, other.parameter_file, other.where)
         own = {inputs.get(name, name): value for name, value in drawn.values.items()}
         runner = SessionRunner(right, convert_inputs(right.session, own))
         values = compare_runs(list(outputs.items()), reference, runner, tolerance)
-        if not values and not options.dtype:
+        if judge is not None:
+            right.session.close()
+            regions += [msgspec.structs.replace(each, taken=taken) for each in _judge(judge, drawn.values, options)]
+        if not values and not options.dtype and all(regions):  # no spread excuses a region
             values, spread = allow_spread(values, left, drawn.values, (reference.run(), runner.run()), tolerance)
             add_notes(notes, spread)
         rounds.append(values)
-        if judge is not None:
-            judged = judge.judge(drawn.values, tolerate_region(options.dtype, options.atol, options.rtol))
-            regions += [msgspec.structs.replace(judged, taken=taken)] if judged is not None else []
     stages, compared = (value_stage(rounds),), tuple(rounds)
     branch = BranchReport("", OTHER_MODEL, stages, compared, tolerance=tolerance, regions=tuple(regions))
     return Report((branch,), tuple(notes))
@@ -280,7 +302,7 @@ def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions
     """Run ``model`` in onnxruntime and ``graph``, which has another format, in the executor, and compare the outputs.
 
     Inputs are equal by name. Their shapes are those of the model where it states them. Outputs are paired by name or, where the
-    names differ, in their order.
+    names differ, in their order. With ``layers``, and where an output differs, regions are judged.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -296,7 +318,7 @@ def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions
     ]
     if faults:
         raise RefusedError(faults)
-    options = _spread(options, graph.graph)
+    options, by_region = _spread(msgspec.structs.replace(options, layers=False), graph.graph), options.layers
     declared = {
         name: tuple(size if isinstance(size, int) else None for size in shape)
         for name, shape in part.session.inputs.items()
@@ -306,6 +328,8 @@ def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions
     tolerance = _choose_tolerance(options, tolerate_other_program)
     names = [output_name(entry) for entry in heads]
     rounds = []
+    regions: list[RegionReport] = []
+    judge: Judge | None = None
     notes: dict[str, None] = {}
     for number in range(options.rounds):
         seed = options.seed + number
@@ -318,9 +342,36 @@ def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions
         own = {node.name: ready.values[node] for node in inputs}
         runner = SessionRunner(part, convert_inputs(part.session, own))
         rounds.append(compare_runs(list(zip(ready.names, names, strict=True)), reference, runner, tolerance))
-    stages = (Stage("structure", "skipped", f"{find_format(model.graph).title} has other nodes"), value_stage(rounds))
-    branch = BranchReport("the graph", model.where or OTHER_MODEL, stages, tuple(rounds), tolerance=tolerance)
+        if by_region or not rounds[-1]:
+            pairs = list(zip(ready.part.heads, heads, strict=True))
+            judge = judge or make_judge(msgspec.structs.replace(graph, graph=ready.part), model, pairs)
+            regions += _judge_graph(judge, ready, options)
+    stage = Stage("structure", "skipped", f"{find_format(model.graph).title} has other nodes")
+    stages = add_regions((stage, value_stage(rounds)), regions)
+    branch = BranchReport(
+        "the graph", model.where or OTHER_MODEL, stages, tuple(rounds), tolerance=tolerance, regions=tuple(regions)
+    )
     return Report((branch,), tuple(notes))
+
+
+def _judge_graph(judge: Judge, ready: Prepared, options: VerifyOptions) -> list[RegionReport]:
+    """Return the report of the regions of a graph that is prepared, as :func:`_judge` does."""
+    return _judge(judge, {n.name: x for n, x in ready.values.items() if not ready.roles[n].is_parameter}, options)
+
+
+def _judge(judge: Judge, feeds: Mapping[str, Array], options: VerifyOptions) -> list[RegionReport]:
+    """Return the report of the regions of two models on ``feeds``, as a list without it where there is none."""
+    judged = judge.judge(feeds, tolerate_region(options.dtype, options.atol, options.rtol))
+    if judged is None:
+        return []
+    if not options.departures:
+        options.departures.extend(judge.departures)
+    return [judged]
+
+
+def _list_inputs(heads: Sequence[Entry]) -> list[str]:
+    """Return the names of the inputs that ``heads`` need."""
+    return [node.name for node in post_order(head.node for head in heads) if not node.op and not node.details.holds_value]
 
 
 def _by_left_name(values: Mapping[str, T], inputs: Mapping[str, str]) -> dict[str, T]:

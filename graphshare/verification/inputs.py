@@ -36,6 +36,7 @@ from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.pairing import SidePair
+from graphshare.verification.regions import Departure
 
 AT_THE_SIZES = "at the sizes of "
 
@@ -43,7 +44,8 @@ AT_THE_SIZES = "at the sizes of "
 class VerifyOptions(msgspec.Struct, frozen=True):
     """What a user chooses for a proof, by the names of :func:`graphshare.verify`.
 
-    ``dtype`` is the least precise one in which models in unlike dtypes have parameters; ``coverage`` is that of all rounds.
+    ``dtype`` is the least precise one in which models in unlike dtypes have parameters; ``coverage`` is that of all rounds,
+    and ``departures`` get the regions that depart in the first round where some do.
     """
 
     seed: int
@@ -64,6 +66,7 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     shapes: Mapping[str, GivenShape] = EMPTY
     dtype: str = ""
     coverage: BodyCoverage = msgspec.field(default_factory=BodyCoverage)
+    departures: list[Departure] = msgspec.field(default_factory=list)
 
     @property
     def by_name(self) -> bool:

@@ -5,7 +5,8 @@ A value that has one name and another term on both sides ends a region, and coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Any
@@ -15,21 +16,25 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import GraphshareError
+from graphshare.errors import GraphshareError, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.prepare.declared_inputs import convert_inputs
-from graphshare.formats.model_format import find_format
+from graphshare.execute.prepare.declared_inputs import convert_inputs, unify_sizes
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.prepare import unique_names
+from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.records import PRECISIONS
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import Entry, Node, Rewrite
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.extract import extract_entries
+from graphshare.verification.forms import compute_graph, make_form
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
 FLOATS = frozenset(PRECISIONS)
 """Dtypes that one value may have in two models."""
+_TITLES = ("the original", "the other model")
 _CANDIDATES = 16  # values after one that may be the one that has its name on the other side
 _INSIDE = 256  # values before it in its region that may be
 
@@ -57,19 +62,23 @@ def open_part(
 
     Raises:
         InputError: onnxruntime refuses the part.
-        RefusedError: it fails, when it computes.
+        RefusedError: it fails, when it computes, or a kernel does.
     """
-    format_ = find_format(model.graph)
-    cuts = {place: output_name(Entry(*place)) for place in values if place[0].op}
-    inputs = {}
-    for place, name in cuts.items():
-        array = values[place]
-        inputs[place] = format_.make_input(name, name_dtype(array), array.shape if has_sizes else [None] * array.ndim)
-    part = extract_entries(model.graph, targets, cuts=cuts, inputs=inputs).graph
+    places = [place for place in values if place[0].op]
+    names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
+    rewrite, inputs = cut_part(model, targets, values, names, has_sizes=has_sizes)
+    part = rewrite.graph
+    if has_kernels(part):
+
+        def compute_kernels(values: Values) -> list[Any]:
+            fed = {inputs.get(place, place[0]): value for place, value in values.items()}
+            return compute_graph(part, {node: fed[node] for node in part.variables() if node in fed}, model.parameter_file)
+
+        return compute_kernels
     session = SessionPart(part, part.heads, model.parameter_file, model.where, optimize=False)
 
     def compute(values: Values) -> list[Any]:
-        named = {cuts.get(place, place[0].name): value for place, value in values.items()}
+        named = {inputs.get(place, place[0]).name: value for place, value in values.items()}
         taken = {name: value for name, value in named.items() if name in session.session.dtypes}
         return session.run(convert_inputs(session.session, taken))
 
@@ -81,6 +90,32 @@ def name_dtype(array: Array) -> str:
     return "string" if array.dtype.kind == "O" else str(array.dtype)
 
 
+def cut_part(
+    model: Checkpoint,
+    targets: Sequence[Entry],
+    values: Mapping[Place, Array],
+    names: Mapping[Place, str],
+    constants: Collection[str] = (),
+    *,
+    has_sizes: bool = True,
+) -> tuple[Rewrite, Mapping[Place, Node]]:
+    """Cut out what ``targets`` need beyond the places of ``names``, and return the variables that take their values.
+
+    Places with one name have one input, or parameter if it is one of ``constants``. Unless ``has_sizes``, the sizes of inputs
+    are free.
+    """
+    format_, inputs = find_format(model.graph), dict[str, Node]()
+    for place, name in names.items():
+        dtype, shape = name_dtype(values[place]), values[place].shape
+        if name in constants:
+            node = format_.make_parameter(model.graph, name, dtype, shape)
+        else:
+            node = format_.make_input(name, dtype, shape if has_sizes else [None] * len(shape))
+        inputs.setdefault(name, node)
+    variables = {place: inputs[name] for place, name in names.items()}
+    return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables
+
+
 class Side:
     """One of the models: its operators in order, and what follows of its values from its inputs alone, once that is read."""
 
@@ -89,19 +124,20 @@ class Side:
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
         read = {place_of(e) for e in (*heads, *(e for node in self.nodes for e in node.inputs))}
-        outputs = (e for node in self.nodes if node.op for e in visible_outputs(node))
-        self.names = {output_name(e): e for e in outputs if place_of(e) in read}
+        outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if place_of(e) in read]
+        counts = Counter(map(output_name, outputs))
+        self.names = {name: e for e in outputs if counts[name := output_name(e)] == 1}
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.facts = Facts()
         self.heads = tuple(heads)
 
-    def read_facts(self) -> None:
-        """Infer types from the inputs, and compute constants; none where onnxruntime refuses it."""
+    def read_facts(self, shapes: Mapping[str, GivenShape]) -> None:
+        """Infer types from inputs of these shapes, and compute constants; none where onnxruntime refuses it."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
-        types = format_.find_types(graph, entries, independent=True)
+        types = format_.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
         found, sizes = format_.find_computable(part, types)
@@ -207,6 +243,9 @@ class Planner:
         """``inputs`` has the name on the right of each input of the left model."""
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
+        self._is_mixed = find_format(left.graph) is not find_format(right.graph)
+        if self._is_mixed:  # inputs are the same, though one format has no types
+            self.sides[0].dtypes = self.sides[1].dtypes = {}
         self._inputs = {other: name for name, other in inputs.items()}
         self.changes = PlanChanges()
         self._consumers = consumers(self.sides[0].nodes)
@@ -229,12 +268,22 @@ class Planner:
         before = [e for node in reversed(cone.left) if node is not end.node for e in islice(visible_outputs(node), 1)]
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
+    def read_facts(self) -> None:
+        """Read the facts of both models at the sizes that either fixes of an input."""
+        left, right = (side.model.graph for side in self.sides)
+        names = {name: other for other, name in self._inputs.items()}
+        try:
+            sizes = [unify_sizes((left, right), names, {}, _TITLES), unify_sizes((right, left), self._inputs, {}, _TITLES)]
+        except RefusedError:  # nothing will be computed
+            sizes = [{}, {}]
+        for side, own in zip(self.sides, sizes, strict=True):
+            side.read_facts(own)
+
     def make_plan(self) -> RegionPlan | None:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         table = TermTable()
         facts = [msgspec.structs.replace(side.facts, ranks=self.changes.ranks) for side in self.sides]
-        graphs = [side.model.graph for side in self.sides]
-        forms = [find_format(graph).make_normal_form(graph, table, own) for graph, own in zip(graphs, facts, strict=True)]
+        forms = [make_form(side.model, table, own) for side, own in zip(self.sides, facts, strict=True)]
         if forms[0] is None or forms[1] is None:
             return None
         left = GraphTerms(forms[0], lambda node: (node.name, self.sides[0].dtypes.get(node)))
@@ -242,8 +291,10 @@ class Planner:
         ends: dict[tuple[Place, Place], Pair] = {}
         uncut: dict[Place, int] = {}
         order, pairs = self._order(self._pair_names())
-        for node in order:
-            (left if node in self.sides[0].order else right).add(node)
+        for node in order:  # one that both models share, as a rewrite in memory does, is of both
+            for terms, side in zip((left, right), self.sides, strict=True):
+                if node in side.order:
+                    terms.add(node)
             for a, b in pairs.get(node, ()):
                 if place_of(a) not in left.terms or place_of(b) not in right.terms:
                     continue
@@ -300,7 +351,8 @@ class Planner:
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
         """Return the dtype of a value on the right where it is another one than on the left."""
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
-        known = dtypes[1] if None not in dtypes and dtypes[0] != dtypes[1] else None
+        is_known = None not in dtypes or (self._is_mixed and dtypes[1] in FLOATS)
+        known = dtypes[1] if is_known and dtypes[0] != dtypes[1] else None
         return self.changes.dtypes.get(place_of(a), known)
 
     def _pair_names(self) -> list[Pair]:

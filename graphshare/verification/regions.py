@@ -94,22 +94,34 @@ class RegionReport(msgspec.Struct, frozen=True):
         return all(self.regions)
 
 
+class Departure(msgspec.Struct, frozen=True, eq=False):
+    """A region that departs on ``feeds``, which are values of inputs by their names on the left."""
+
+    planner: Planner
+    plan: RegionPlan
+    cone: Cone
+    feeds: Mapping[str, Array]
+
+
 class Judge:
-    """Compares two models whose heads and inputs are paired: by terms, and on inputs region by region."""
+    """Compares two models whose heads and inputs are paired: by terms, and on inputs region by region.
+
+    ``departures`` are the regions of the last inputs whose sides depart.
+    """
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         """``inputs`` has the name on the right of each input of the left model."""
         self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
         self._plan: RegionPlan | None = None
         self._bodies: dict[tuple[Node, Node, str], Judge] = {}
+        self.departures: Sequence[Departure] = ()
 
     def find_exact(self) -> RegionReport | None:
         """Return the report of two models of which every operator is exact; None where some are not."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
             while self._plan is not None and self._plan.cones:
-                for side in self._planner.sides:
-                    side.read_facts()
+                self._planner.read_facts()
                 plan = self._plan = self._planner.make_plan()
                 assert plan is not None
                 chosen = [
@@ -128,7 +140,9 @@ class Judge:
         if exact is not None or self._plan is None:
             return exact
         self._planner.changes.ranks.clear()  # other inputs may have others
-        plan, regions, inner = _Walk(self._planner, feeds, tolerate, self._bodies).run(self._planner.make_plan() or self._plan)
+        walk = _Walk(self._planner, feeds, tolerate, self._bodies)
+        plan, regions, inner = walk.run(self._planner.make_plan() or self._plan)
+        self.departures = [Departure(self._planner, plan, cone, feeds) for cone in walk.list_departed(plan)]
         return self._report(plan, regions, inner)
 
     def _report(self, plan: RegionPlan, regions: Sequence[Region], inner: Sequence[RegionReport] = ()) -> RegionReport:
@@ -180,6 +194,11 @@ class _Walk:
             judged = self._judged.get(_key(cone.ends[0]))
             regions.append(_make_region(cone, reason=unknown) if judged is None else judged)
         return plan, regions, list(inner.values())
+
+    def list_departed(self, plan: RegionPlan) -> list[Cone]:
+        """Return the regions of the plan that was followed whose sides compute unlike values."""
+        judged = {cone.ends[0]: self._judged.get(_key(cone.ends[0])) for cone in plan.cones}
+        return [c for c in plan.cones if (region := judged[c.ends[0]]) is not None and not region and not region.reason]
 
     def _follow(self, plan: RegionPlan) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""

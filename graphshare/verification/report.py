@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -24,7 +24,7 @@ from graphshare.verification.compare import (
     Tolerance,
     Values,
 )
-from graphshare.verification.regions import Region, RegionReport
+from graphshare.verification.regions import Operator, Region, RegionReport
 from graphshare.verification.training import TrainedPair, Training
 
 OTHER_MODEL = "the other model"
@@ -87,11 +87,26 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
         return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)
 
 
+class Reduction(ShortRepr, msgspec.Struct, frozen=True):
+    """The smallest parts that show a difference: the files that were written, the operators of both, how to run them.
+
+    ``inputs`` has the shape of each by name, ``verdict`` is that of the files.
+    """
+
+    files: tuple[str, ...]
+    operators: tuple[Operator, ...]
+    other_operators: tuple[Operator, ...]
+    inputs: Mapping[str, tuple[int, ...]]
+    command: str
+    verdict: str
+
+
 class Report(ShortRepr, msgspec.Struct, frozen=True):
-    """All branches. A report without comparisons is a failure."""
+    """All branches. A report without comparisons is a failure. ``reduced`` is there where a difference was written as files."""
 
     branches: tuple[BranchReport, ...]
     notes: tuple[str, ...] = ()
+    reduced: Reduction | None = None
 
     def __bool__(self) -> bool:
         return bool(self.branches) and all(self.branches)

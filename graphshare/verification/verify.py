@@ -19,9 +19,11 @@ from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
 from graphshare.rewrite.batched_graph import Batched, find_batch
+from graphshare.text.urls import local_path
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.branches import check_names, upgrade_side, verify_pairs
 from graphshare.verification.by_name import verify_by_name, verify_recorded
+from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.input_sets import merge_reports, read_sets
 from graphshare.verification.inputs import VerifyOptions
 from graphshare.verification.pairing import (
@@ -57,6 +59,7 @@ def verify(
     allow_unsupported: bool = False,
     engine: Names = (),
     strict_engine: bool = False,
+    reduce: StrPath | None = None,
     max_memory: Natural | str | None = None,
     time_limit: Seconds | None = None,
 ) -> Report:
@@ -84,7 +87,9 @@ def verify(
     variables that are inputs, whatever they look like. ``layers`` compares every inner output too. ``expect_tied`` makes a
     copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where an operator has no
     kernel. ``engine`` computes both branches, each for itself, as in :func:`run`, by default numpy; several engines compute
-    everything and are compared with the first. ``max_memory`` and ``time_limit`` are those of :func:`run`.
+    everything and are compared with the first. With ``reduce``, which implies ``values_only``, the smallest parts that show the
+    first difference are written to that folder, with their inputs, once a run of the files has shown it again; the report has
+    them as ``reduced``. ``max_memory`` and ``time_limit`` are those of :func:`run`.
 
     The report is true if all holds; ``report.verdict`` is one line.
 
@@ -93,6 +98,7 @@ def verify(
         InputError: the map cannot be read or is of another graph.
         RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
         UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
+        OutputError: a file of ``reduce`` could not be written; what it held before is still there.
     """
     by_branch = bool(as_names(prefixes) or map)
     options = VerifyOptions(
@@ -105,13 +111,15 @@ def verify(
         as_input=as_names(as_input),
         allow_unsupported=allow_unsupported,
         layers=layers,
-        values_only=values_only,
+        values_only=values_only or (reduce is not None and not across_dtypes),
         across_dtypes=across_dtypes,
         train_step=train_step,
         expect_tied=expect_tied,
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
+    if reduce is not None and against is None:
+        raise UsageError(Fault("`reduce` needs `against`"))
     _check_options(options, by_branch, against is not None, recorded is not None, inputs)
     source = as_checkpoint(model)
     # A copy: who compares a model with itself compares two models, not the branches of one.
@@ -140,7 +148,22 @@ def verify(
             else:
                 reports.append(_verify_branches(source, own, as_names(prefixes), as_path(map)))
         report = merge_reports(reports) if len(reports) > 1 else reports[0]
-        return msgspec.structs.replace(report, notes=(*report.notes, *options.coverage.describe()))
+        report = msgspec.structs.replace(report, notes=(*report.notes, *options.coverage.describe()))
+        return report if reduce is None else _reduce(report, local_path(os.fspath(reduce)), options)
+
+
+def _reduce(report: Report, folder: str, options: VerifyOptions) -> Report:
+    """Write the parts that show the difference of a report, and return the report with them."""
+    if report:
+        return msgspec.structs.replace(report, notes=(*report.notes, f"no difference, so nothing was written to {folder}"))
+    from graphshare.verification.reduced_files import write_reduction  # start-up: few proofs find a difference
+
+    own = msgspec.structs.replace(options, rounds=1, shapes={}, as_input=(), coverage=BodyCoverage(), departures=[])
+
+    def confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Any]) -> Report:
+        return _verify_models(left, right, msgspec.structs.replace(own, feeds=feeds))
+
+    return msgspec.structs.replace(report, reduced=write_reduction(folder, options, report, confirm))
 
 
 def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_record: bool, inputs: Any) -> None:
@@ -177,10 +200,8 @@ def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_re
 def _check_formats(sides: Sequence[Checkpoint], options: VerifyOptions) -> None:
     """Refuse options that models of these formats do not have. Raises RefusedError with all of them."""
     faults: list[Fault] = []
-    if options.layers and len({find_format(side.graph).name for side in sides}) > 1:
-        hint = "`graphshare run --all` keeps what one computes, and `recorded` compares the other with that, by names"
-        faults.append(Fault("`layers` is for two models of one format: others have other nodes", hint=hint))
-    if options.by_name and options.rounds > 1 and (options.layers or all(has_kernels(side.graph) for side in sides)):
+    is_one_format = len({has_kernels(side.graph) for side in sides}) == 1
+    if is_one_format and options.by_name and options.rounds > 1 and (options.layers or has_kernels(sides[0].graph)):
         option = "`layers`" if options.layers else "`values_only`"
         faults.append(Fault(f"{option} of two models by the names of outputs has one set of inputs: leave `rounds` out"))
     for side in sides if options.train_step else ():

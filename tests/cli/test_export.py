@@ -286,8 +286,7 @@ def test_verify_compares_a_model_with_its_graph(folder: Path) -> None:
     assert run.returncode == 1
     assert b"NOT EQUAL" in run.stdout
     assert "--against" in refused(graphshare("verify", "x.onnx", cwd=folder))
-    text = refused(graphshare("verify", "x.onnx", "--against", "lenet", "--layers", "--train-step", cwd=folder))
-    assert "--layers is for two models of one format" in text
+    text = refused(graphshare("verify", "x.onnx", "--against", "lenet", "--train-step", cwd=folder))
     assert "--train-step is for MXNet graphs" in text
     (folder / "broken.onnx").write_bytes(b"\0")
     assert "NUL bytes" in refused(graphshare("verify", "broken.onnx", "--against", "lenet", cwd=folder))

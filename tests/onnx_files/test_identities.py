@@ -73,6 +73,9 @@ def _loop(body: str) -> Pair:
 
 
 EXACT = {
+    "BatchNormalization 9 and 14": Pair(
+        _IMAGE, _NORM + " {y = BatchNormalization(x, s, b, m, v)}", _NORM + " {y = BatchNormalization(x, s, b, m, v)}", 9, 14
+    ),
     "Identity": Pair(_X, "y = Relu(x)", "a = Identity(x) b = Identity(a) c = Relu(b) y = Identity(c)"),
     "Dropout 6": Pair(_X, "y = Relu(x)", "a = Dropout <is_test = 1> (x) y = Relu(a)", 6),
     "Dropout 7": Pair(_X, "y = Relu(x)", "a = Dropout <ratio = 0.25> (x) y = Relu(a)", 7),
@@ -454,6 +457,13 @@ UNLIKE = {
         f"<{_ints('n', 4)}> {{y = Expand(v, n)}}",
     ),
     "an empty part of a Shape": Pair("(float[2,4] x) => (int64[A] y)", "y = Shape(x)", "y = Shape <start = 0, end = 0> (x)"),
+    "BatchNormalization 9 and in training": Pair(
+        _IMAGE,
+        _NORM + " {y = BatchNormalization(x, s, b, m, v)}",
+        _NORM + " {y, a, c = BatchNormalization <training_mode = 1> (x, s, b, m, v)}",
+        9,
+        14,
+    ),
     "BatchNormalization in training": Pair(
         _IMAGE,
         _NORM + " {y = BatchNormalization(x, s, b, m, v)}",

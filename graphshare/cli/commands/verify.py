@@ -19,7 +19,7 @@ from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.formats.images.images import describe_images
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
-from graphshare.text.format import escape_control
+from graphshare.text.format import escape_control, format_count
 from graphshare.verification.report import Report, report_of
 from graphshare.verification.verify import verify
 
@@ -59,6 +59,7 @@ EXAMPLES = {
 @click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
 @click.option("--values-only", is_flag=True, help="With --against: compare outputs by name, whatever the structure.")
 @click.option("--across-dtypes", is_flag=True, help="With --against: compare with a model in another type, such as float16.")
+@click.option("--reduce", metavar="OUT", help="With --against: write the smallest parts that show a difference to a folder.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
 @options.engines
 @options.strict_engine
@@ -119,6 +120,10 @@ def command(
     With --inputs each set of inputs in a folder is a round. An .npz file is a set, the .npy files of a folder are one by their
     names, and so are input_0.pb, input_1.pb in a folder such as ONNX's test_data_set_0. What a set lacks is drawn.
 
+    --reduce cuts the first region that departs out of both models and makes it smaller as long as it departs. OUT gets both
+    parts, their inputs and a page that says how to run them, for a bug report; it implies --values-only. The files are run
+    before they are in place: where the difference is not there again nothing is written, and the exit code is 2.
+
     More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
     with exit code 2: there is no answer.
     """
@@ -161,4 +166,7 @@ def _lines(report: Report) -> Iterator[str]:
         for stage in branch.stages:
             yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {stage.summary}"
             yield from (f"       {escape_control(detail)}" for detail in stage.details)
+    if (reduced := report.reduced) is not None:
+        counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
+        yield f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}"
     yield report.verdict

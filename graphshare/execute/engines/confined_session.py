@@ -79,8 +79,14 @@ class ConfinedSession(OnnxSession):
 
     @property
     def is_open(self) -> bool:
-        """Whether its process goes on."""
-        return self._process.goes_on
+        """Whether it is not closed, and its process goes on."""
+        return hasattr(self, "_number") and self._process.goes_on
+
+    def close(self) -> None:
+        """Give its memory back before the next session is opened."""
+        if hasattr(self, "_number"):
+            self._process.closed.append(self._number)
+            del self._number
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
@@ -95,8 +101,7 @@ class ConfinedSession(OnnxSession):
         return [_unpack(value, data) for value in values]
 
     def __del__(self) -> None:
-        if hasattr(self, "_number"):
-            self._process.closed.append(self._number)
+        self.close()
 
 
 def open_session(model: bytes, folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any) -> OnnxSession:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from graphshare.errors import InputError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, Integers, ModelFormat, SaveOptions, StaticType
 from graphshare.formats.onnx.compose import (
+    declare_outputs,
     find_switch,
     make_input,
     make_parameter,
@@ -99,6 +102,10 @@ class OnnxFormat(ModelFormat):
 
     def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
         return make_input(name, dtype, shape)
+
+    def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
+        nodes, heads = declare_outputs(graph.nodes, [(graph.heads[0], dtype, shape)])
+        return replace(graph, nodes=nodes, heads=heads)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
         return make_parameter(graph, name, dtype, shape)

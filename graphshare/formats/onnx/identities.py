@@ -264,6 +264,7 @@ class _Call:
             del attributes["num_outputs"]  # before version 18 the outputs alone say it
         if op == "BatchNormalization" and count == 1:
             attributes.pop("momentum", None)  # of statistics that nothing reads
+            version = 14 if version == 9 else version  # which states training by an attribute
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
         return (*key, self.form.count_drawn(key)) if op in _DRAWS else key
 

@@ -1,0 +1,76 @@
+"""The normal form of MXNet's operators in inference: which unlike nodes compute the same value bit for bit.
+
+It is that of graphs after the upgrade that precedes every run. Nothing here rounds: an identity drops or respells a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.terms import NormalForm, TermTable
+from graphshare.ops.bodies import draws_numbers
+from graphshare.ops.registry import canonical, signature_of, visible_outputs
+from graphshare.ops.signature import Signature, is_free_key
+
+_PASSED_ON = frozenset(
+    ("BlockGrad", "MakeLoss", "_contrib_gradientmultiplier", "_copy", "_np_copy", "make_loss", "IdentityAttachKLSparseReg")
+)
+"""Operators that pass their input on, and differ in the gradient alone."""
+_IDLE: Mapping[str, tuple[str, ...]] = {"BatchNorm": ("momentum",)}
+"""Attributes that only training reads, by operator."""
+_DEVICE = frozenset(("cudnn_off", "cudnn_tune", "workspace"))
+"""Attributes that choose how a device computes, not what."""
+_WINDOWS = frozenset(("Convolution", "Deconvolution", "Pooling"))
+_PLAIN = {"stride": 1, "dilate": 1, "pad": 0, "adj": 0}
+"""The size of a window's attributes that is meant where they are absent."""
+
+
+class OperatorForm(NormalForm):
+    """The normal form of a graph of operators of ``ops``; ``read`` returns the content of a variable that has a value."""
+
+    def __init__(self, graph: Graph, table: TermTable, read: Callable[[Node], Hashable | None]) -> None:
+        super().__init__(table)
+        self._read, self._np_shape = read, graph.attrs.get("is_np_shape") in (["int", 1], ("int", 1))
+
+    def find_constant(self, node: Node) -> Hashable | None:
+        return self._read(node)
+
+    def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
+        signature = signature_of(node)
+        op = canonical(node.op)
+        values, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
+        if signature is None or faults or op == "Custom":  # what is not known may draw numbers
+            unknown = (op, tuple(sorted(node.attrs.items())), tuple(operands), bodies)
+            return self._number_all(node, "unknown", *unknown, self.count_drawn(unknown))
+        if op != node.op:
+            self.used["aliases of operators"] += 1
+        is_dropout = op == "Dropout" and values["mode"] != "always"
+        attributes = self._find_attributes(op, signature, node, values)
+        key = (op, attributes, tuple(operands), bodies, self._np_shape)
+        draws = draws_numbers(node) or (op == "Dropout" and not is_dropout)
+        outputs = self._number_all(node, "operator", *key, self.count_drawn(key) if draws else 0)
+        if (is_dropout or op in _PASSED_ON) and operands:
+            self.used["Dropout in inference" if is_dropout else "operators that pass their input on"] += 1
+            outputs[0] = operands[0]
+        return outputs
+
+    def _number_all(self, node: Node, *key: Hashable) -> list[int]:
+        """Return the terms of the outputs that a node can have, hidden ones included."""
+        first = self.table.number(*key)
+        count = max([node.num_outputs or 1, *(entry.index + 1 for entry in visible_outputs(node))])
+        return [first, *(self.table.number("output", first, index) for index in range(1, count))]
+
+    def _find_attributes(self, op: str, signature: Signature, node: Node, values: Mapping[str, Any]) -> str:
+        """Return what is stated of an operator as one text, defaults included, without what changes no value."""
+        left_out = {*_IDLE.get(op, ()), *_DEVICE} & values.keys()
+        if left_out & node.attrs.keys():
+            self.used["attributes that change no value"] += 1
+        if op in _WINDOWS:
+            left_out |= {name for name, size in _PLAIN.items() if set(values.get(name) or ()) <= {size}}
+        known = {name: value for name, value in values.items() if name not in left_out and not is_free_key(name)}
+        stated = left_out & _PLAIN.keys() & node.attrs.keys()
+        if stated or any(name in node.attrs and signature.value({}, name) == value for name, value in known.items()):
+            self.used["defaults of attributes"] += 1
+        return repr(sorted(known.items()))

@@ -1,0 +1,180 @@
+"""The smallest parts of two models that show a difference, for a bug report: files that run by themselves.
+
+What is reduced is the first region that departs. Both sides start from values of the original, and end at one value. Values
+that are the same on both sides become new starts; where the last operators do the same, their operands are compared instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.errors import GraphshareError
+from graphshare.execute.prepare.prepare import unique_names
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.terms import Place
+from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
+from graphshare.ops.registry import visible_outputs
+from graphshare.verification.compare import compare_values
+from graphshare.verification.inputs import VerifyOptions
+from graphshare.verification.region_plan import Pair, compute_part, place_of
+from graphshare.verification.regions import Departure, tolerate_region
+
+_LARGEST = 256
+"""Operators of a side up to which its inner values are compared with those of the other."""
+_Inner = Mapping[Place, tuple[Entry, Any]]
+
+
+class Parts(Struct, frozen=True, eq=False):
+    """Both sides up to ``end``. ``starts`` has the name of what each place of a side starts from, ``values`` what that is.
+
+    ``dtypes`` are those of places on the right that have another one there.
+    """
+
+    end: Pair
+    starts: tuple[Mapping[Place, str], Mapping[Place, str]]
+    values: Mapping[str, Array]
+    dtypes: Mapping[Place, str]
+
+    def list_nodes(self, side: int) -> list[Node]:
+        """Return the operators of a side that are computed."""
+        nodes, pending = set[Node](), [self.end[side]]
+        while pending:
+            entry = pending.pop()
+            if place_of(entry) not in self.starts[side] and entry.node not in nodes:
+                nodes.add(entry.node)
+                pending += entry.node.inputs
+        return [node for node in post_order([self.end[side].node]) if node in nodes and node.op]
+
+    def find_values(self, side: int) -> dict[Place, Array]:
+        """Return what a side starts from, by place, in the dtypes that it has there."""
+        nodes = self.list_nodes(side)
+        reached = {place_of(e) for node in nodes for e in node.inputs} | {place_of(self.end[side])}
+        values = {place: self.values[name] for place, name in self.starts[side].items() if place in reached}
+        return {p: x.astype(self.dtypes[p]) if side and p in self.dtypes else x for p, x in values.items()}
+
+    def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
+        """Return the parts in which ``b`` on the right is ``a`` of the left, and both start there."""
+        name = unique_names([*self.values, output_name(a)])[-1]
+        starts = {**self.starts[0], place_of(a): name}, {**self.starts[1], place_of(b): name}
+        return Parts(self.end, starts, {**self.values, name: value}, {**self.dtypes, place_of(b): dtype})
+
+    def free_names(self) -> Parts:
+        """Return the parts in which no start has the name of an operator that stays."""
+        nodes = [node for side in (0, 1) for node in self.list_nodes(side)]
+        taken = [*dict.fromkeys(name for node in nodes for name in (node.name, *node.details.outputs))]
+        names = dict(zip(self.values, unique_names([*taken, *self.values])[len(taken) :], strict=True))
+        starts = [{place: names[name] for place, name in side.items()} for side in self.starts]
+        return replace(self, starts=tuple(starts), values={names[name]: value for name, value in self.values.items()})
+
+
+class Reducer:
+    """Makes the parts of a region smaller as long as they depart; ``models`` are the two sides."""
+
+    def __init__(self, departure: Departure, options: VerifyOptions) -> None:
+        self._departure = departure
+        self.models = [side.model for side in departure.planner.sides]
+        self._tolerate = tolerate_region(options.dtype, options.atol, options.rtol)
+
+    def reduce(self) -> Parts | None:
+        """Return the parts that are left; None where no end of the region departs in a part of its own."""
+        smaller = next(filter(self._departs, self._list_whole()), None)
+        parts = None
+        while smaller is not None:
+            parts = smaller
+            smaller = next(filter(self._departs, self._list_smaller(parts)), None)
+        return parts
+
+    def _list_whole(self) -> list[Parts]:
+        """Return the parts of the whole region, for each of its ends."""
+        planner, plan, cone, feeds = self._departure.planner, self._departure.plan, self._departure.cone, self._departure.feeds
+        own = set(cone.left)
+        edges = [e for node in cone.left for e in node.inputs if e.node not in own]
+        lefts = {place_of(e): plan.sources.get(plan.left.of(e), e) for e in edges if plan.left.key(e)[0] != "constant"}
+        rights = {place: source for place, (_, source) in plan.list_sources(cone).items()}
+        sources = list({place_of(e): e for e in (*lefts.values(), *rights.values()) if e.node.op}.values())
+        names = dict(zip(map(place_of, sources), unique_names(list(map(output_name, sources))), strict=True))
+        inputs = {(node, 0): feeds[node.name] for node in planner.sides[0].nodes if not node.op and node.name in feeds}
+        values = dict(zip(names.values(), compute_part(self.models[0], sources, inputs) if sources else (), strict=True))
+        variables = {(e.node, 0): planner.name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op}
+        starts = (
+            {place: names.get(place_of(e), e.node.name) for place, e in lefts.items() if e.node.op or place in inputs},
+            {**{place: names.get(place_of(e), e.node.name) for place, e in rights.items()}, **variables},
+        )
+        values |= {name: feeds[name] for side in starts for name in side.values() if name not in values and name in feeds}
+        starts = starts[0], {place: name for place, name in starts[1].items() if name in values}
+        dtypes = {place: plan.find_dtype(entry) for place, (entry, _) in plan.list_sources(cone).items()}
+        known = {place: dtype for place, dtype in dtypes.items() if dtype is not None}
+        return [Parts(end, starts, values, known) for end in cone.ends]
+
+    def _list_smaller(self, parts: Parts) -> Iterator[Parts]:
+        """Yield parts with fewer operators, the smallest first."""
+        nodes = [parts.list_nodes(side) for side in (0, 1)]
+        if max(map(len, nodes)) > _LARGEST:
+            return
+        try:
+            inner = [self._compute_inner(parts, side, own) for side, own in enumerate(nodes)]
+        except GraphshareError:
+            return
+        for a, wanted in reversed(inner[0].values()):
+            for b, value in reversed(inner[1].values()):
+                if self._is_same(value, wanted):
+                    yield parts.start_at(a, b, wanted, str(value.dtype))
+        starts = [{p: (Entry(*p), x) for p, x in parts.find_values(side).items()} for side in (0, 1)]
+        yield from self._list_earlier(parts, [{**starts[side], **inner[side]} for side in (0, 1)])
+
+    def _list_earlier(self, parts: Parts, inner: Sequence[_Inner]) -> Iterator[Parts]:
+        """Yield parts that end earlier, first ones first: where values differ, and what follows does the same with them."""
+        for b, value in inner[1].values():
+            for a, wanted in inner[0].values():
+                is_like = (wanted.shape, wanted.dtype.kind) == (value.shape, value.dtype.kind)
+                if is_like and self._compare(parts.start_at(a, b, wanted, str(value.dtype))) is True:
+                    yield replace(parts, end=(a, b))
+
+    def _compute_inner(self, parts: Parts, side: int, nodes: Sequence[Node]) -> dict[Place, tuple[Entry, Any]]:
+        """Return the arrays that operators compute before the end, by place."""
+        entries = {place_of(e): e for node in nodes for e in visible_outputs(node)}
+        left_out = {place_of(parts.end[side]), *parts.starts[side]}
+        entries = {place: e for place, e in entries.items() if place not in left_out}
+        values = zip(entries.values(), self._compute(parts, side, list(entries.values())), strict=True)
+        return {place_of(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
+
+    def _find_operands(self, parts: Parts, inner: Sequence[_Inner]) -> Parts | None:
+        """Return the parts that end at the only operands that differ of last operators that do the same; None for others."""
+        a, b = parts.end
+        own = [
+            [inner[side][place_of(e)] for e in end.node.inputs if place_of(e) in inner[side]]
+            for side, end in enumerate(parts.end)
+        ]
+        rest = [
+            [(e, value) for e, value in own[side] if not any(self._is_same(value, other) for _, other in own[1 - side])]
+            for side in (0, 1)
+        ]
+        if a.node.op != b.node.op or [len(each) for each in rest] != [1, 1]:
+            return None
+        (x, wanted), (y, value) = rest[0][0], rest[1][0]
+        is_end = not self._departs(parts.start_at(x, y, wanted, str(value.dtype)))
+        return replace(parts, end=(x, y)) if is_end else None
+
+    def _departs(self, parts: Parts) -> bool:
+        return self._compare(parts) is False
+
+    def _compare(self, parts: Parts) -> bool | None:
+        """Return whether both sides are the same at their end; None where one of them is not computed."""
+        try:
+            wanted, value = (self._compute(parts, side, [end])[0] for side, end in enumerate(parts.end))
+        except GraphshareError:
+            return None
+        return self._is_same(value, wanted)
+
+    def _is_same(self, value: Any, wanted: Any) -> bool:
+        return bool(compare_values(value, wanted, self._tolerate(wanted, value)))
+
+    def _compute(self, parts: Parts, side: int, targets: Sequence[Entry]) -> list[Any]:
+        return compute_part(self.models[side], targets, parts.find_values(side)) if targets else []

@@ -1,0 +1,234 @@
+"""``verify --reduce``: the smallest parts that show a difference, as files that show it by themselves."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import graphshare as gs
+from graphshare.errors import OutputError, RefusedError, UsageError
+from graphshare.files.schema import explain
+from graphshare.verification import reduced_files
+from graphshare.verification.report import Reduction
+from tests.onnx_files.faults import plant
+from tests.onnx_files.running import Session
+from tests.onnx_files.test_faults import find_moved, make_case
+from tests.onnx_files.test_identities import Pair
+from tests.processes import ROOT, graphshare
+from tests.unit.verification.test_across_dtypes import narrow
+
+pytest.importorskip("onnxruntime")
+
+_HEAD = "(float[2,4] x) => (float[2,4] y)"
+_LEFT = "a = Exp(x) b = Mul(a, c) d = Add(b, a) e = Sqrt(d) y = Neg(e)"
+_RIGHT = "p = Exp(x) q = Mul(c, p) r = Add(q, p) s = Sqrt(r) y = Neg(s)"
+_C = "<float[4] c = {1.0, 2.0, 3.0, 4.0}>"
+
+
+def write(pair: Pair, folder: Path) -> tuple[Path, Path]:
+    """Write both models of a pair, and return their paths."""
+    paths = folder / "left.onnx", folder / "right.onnx"
+    for path, model in zip(paths, pair.build(), strict=True):
+        onnx.save(model, path)
+    return paths
+
+
+def reduce(pair: Pair, folder: Path, **options: Any) -> Reduction:
+    """Reduce the difference of a pair, and check that the files show it without graphshare."""
+    left, right = write(pair, folder)
+    report = gs.verify(left, against=right, reduce=folder / "out", **options)
+    assert not report
+    assert report.reduced is not None
+    assert find_distance(folder / "out") > 1e-4
+    return report.reduced
+
+
+def find_distance(folder: Path) -> float:
+    """Return how far the outputs of both parts are apart on their inputs, relative to the largest; 1 for other shapes."""
+    feeds = dict(np.load(folder / "inputs.npz"))
+    outputs = []
+    for name in ("original", "rewrite"):
+        model = onnx.load(folder / f"{name}.onnx")
+        onnx.checker.check_model(model, full_check=True)
+        session = Session((folder / f"{name}.onnx").read_bytes())
+        assert {each.name for each in session.inputs} == feeds.keys()
+        outputs += session.run(feeds).values()
+    a, b = outputs
+    return 1.0 if a.shape != b.shape or a.dtype != b.dtype else float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
+
+
+def list_operators(reduction: Reduction) -> list[list[str]]:
+    return [[each.op for each in side] for side in (reduction.operators, reduction.other_operators)]
+
+
+def test_a_fault_is_cut_out_of_a_region(tmp_path: Path) -> None:
+    """No value inside has one name on both sides: what comes before the fault has equal values, what follows is innocent."""
+    faulty = _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"
+    reduction = reduce(Pair(_HEAD, f"{_C} {{{_LEFT}}}", faulty), tmp_path)
+    assert list_operators(reduction) == [["Mul"], ["Mul"]]
+    assert reduction.inputs == {"a": (2, 4)}
+
+
+def test_several_operators_remain_where_one_does_the_same(tmp_path: Path) -> None:
+    right = "p = Transpose <perm = [1, 0]> (x) q = Mul(p, c) y = Transpose <perm = [1, 0]> (q)"
+    weights = ("<float[4] c = {1.0, 2.0, 3.0, 4.0}>", "<float[4,1] c = {1.0, 2.0, 3.0, 5.0}>")
+    pair = Pair(
+        _HEAD, f"{weights[0]} {{b = Mul(x, c) y = Neg(b)}}", f"{weights[1]} {{{right.replace('y =', 't =')} y = Neg(t)}}"
+    )
+    assert list_operators(reduce(pair, tmp_path)) == [["Mul"], ["Transpose", "Mul", "Transpose"]]
+
+
+def test_swapped_operands_are_found_as_such(tmp_path: Path) -> None:
+    pair = Pair(_HEAD, f"{_C} {{a = Exp(x) b = Sub(a, c) y = Neg(b)}}", f"{_C} {{p = Exp(x) q = Sub(c, p) y = Neg(q)}}")
+    assert list_operators(reduce(pair, tmp_path)) == [["Sub"], ["Sub"]]
+
+
+def test_what_one_side_alone_needs_is_in_its_part(tmp_path: Path) -> None:
+    """A branch that was lost: the original adds a value that the rewrite does not read."""
+    head = "(float[2,4] x, float[2,4] z) => (float[2,4] y, float[2,4] w)"
+    pair = Pair(head, "w = Exp(z) a = Exp(x) b = Add(a, w) y = Neg(b)", "w = Exp(z) p = Exp(x) y = Neg(p)")
+    reduction = reduce(pair, tmp_path)
+    assert list_operators(reduction) == [["Add"], []]
+    assert set(reduction.inputs) == {"a"}
+
+
+def test_both_parts_start_from_one_value_of_several_names(tmp_path: Path) -> None:
+    left = "a = Exp(x) b = Exp(x) y = Sub(a, b)"
+    assert reduce(Pair(_HEAD, left, "a = Exp(x) b = Exp(x) y = Add(a, b)"), tmp_path).inputs == {"a": (2, 4)}
+
+
+def test_other_dtypes_keep_theirs(tmp_path: Path) -> None:
+    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    narrow(right, right)
+    report = gs.verify(left, against=right, across_dtypes=True, reduce=tmp_path / "out")
+    assert report.reduced is not None
+    assert "--across-dtypes" in report.reduced.command
+    kinds = [onnx.load(tmp_path / "out" / f"{name}.onnx").graph.input[0].type.tensor_type for name in ("original", "rewrite")]
+    assert [kind.elem_type for kind in kinds] == [onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16]
+    assert graphshare(*shlex.split(report.reduced.command)[1:], cwd=tmp_path).returncode == 1
+
+
+def test_planted_faults_are_reduced(tmp_path: Path) -> None:
+    """Rewrites by onnxruntime, with a fault that moves an output: each is shown by files, most with the faulty operator."""
+    seen: Counter[str] = Counter()
+    seed = 300
+    while seen["faults"] < 12:
+        seed += 1
+        case, rng = make_case(seed, tmp_path), Random(seed)
+        for trial in range(8):
+            fault = plant(case.rewrite, rng, in_fused=bool(trial % 2))
+            number = None if fault is None else find_moved(case, fault)
+            if fault is None or number is None:
+                continue
+            onnx.save(fault.model, tmp_path / "faulty.onnx")
+            reduction = gs.verify(case.model, against=tmp_path / "faulty.onnx", seed=number, reduce=tmp_path / "out").reduced
+            assert reduction is not None
+            assert find_distance(tmp_path / "out") > 1e-5
+            outputs = {name for node in fault.model.graph.node if node.name == fault.node for name in node.output}
+            seen["faults"] += 1
+            seen["with the operator"] += any(each.name in outputs for each in reduction.other_operators)
+    assert seen["with the operator"] >= 0.9 * seen["faults"], seen
+
+
+def test_no_difference_writes_nothing(tmp_path: Path) -> None:
+    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", f"{_C} {{{_RIGHT}}}"), tmp_path)
+    done = graphshare("verify", str(left), "--against", str(right), "--reduce", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert b"no difference, so nothing was written to out" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_difference_without_a_place_is_refused(tmp_path: Path) -> None:
+    """Every region is within the tolerance, and the output, a difference of large numbers, is not."""
+    weights = ["<float[1] c = {1.0}>", "<float[1] c = {1.000005}>"]
+    left, right = write(Pair(_HEAD, *(f"{w} {{a = Mul(x, c) y = Sub(a, x)}}" for w in weights)), tmp_path)
+    assert not gs.verify(left, against=right, values_only=True)
+    with pytest.raises(RefusedError, match="no region departs on equal inputs, so nothing was written"):
+        gs.verify(left, against=right, reduce=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_that_do_not_show_it_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof is of what is written: where a part is written with the other's weights, it shows nothing."""
+    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "original.onnx").write_bytes(b"before")
+    written = reduced_files._write_part
+    monkeypatch.setattr(
+        reduced_files,
+        "_write_part",
+        lambda model, parts, side, folder: written(model, parts, 0, folder) if not side else "original.onnx",
+    )
+    with pytest.raises(RefusedError, match="not there in parts that run by themselves, so nothing was written"):
+        gs.verify(left, against=right, reduce=tmp_path / "out")
+    assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [b"before"]
+
+
+def test_all_files_are_written_or_none(tmp_path: Path) -> None:
+    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    out = tmp_path / "out"
+    (out / "rewrite.onnx").mkdir(parents=True)
+    (out / "original.onnx").write_bytes(b"before")
+    with pytest.raises(OutputError, match="rewrite"):
+        gs.verify(left, against=right, reduce=out)
+    assert sorted(path.name for path in out.iterdir()) == ["original.onnx", "rewrite.onnx"]
+    assert (out / "original.onnx").read_bytes() == b"before"
+    with pytest.raises(RefusedError, match="original"):
+        gs.verify(left.rename(out / "original.onnx"), against=right, reduce=out)
+    with pytest.raises(OutputError, match="right"):
+        gs.verify(out / "original.onnx", against=right, reduce=right)
+    with pytest.raises(UsageError, match="`reduce` needs `against`"):
+        gs.verify(out / "original.onnx", reduce=out)
+
+
+def test_the_command_shows_the_difference(tmp_path: Path) -> None:
+    """So does the line of the page, and the JSON has its schema."""
+    write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    words = ["verify", "left.onnx", "--against", "right.onnx", "--reduce", "a folder", "--rtol", "2e-4"]
+    done = graphshare(*words, cwd=tmp_path)
+    assert done.returncode == 1
+    line = next(line for line in done.stdout.decode().splitlines() if line.startswith("reduced to 1 operator and 1: "))
+    command = line.partition(": ")[2]
+    assert "--rtol 0.0002" in command
+    assert graphshare(*shlex.split(command)[1:], cwd=tmp_path).returncode == 1
+    page = (tmp_path / "a folder" / "README.md").read_text()
+    own, plain = (line.strip() for line in page.splitlines() if line.startswith("    "))
+    assert graphshare(*shlex.split(own)[1:], cwd=tmp_path / "a folder").returncode == 1
+    alone = subprocess.run(
+        [sys.executable, *shlex.split(plain)[1:]], cwd=tmp_path / "a folder", capture_output=True, check=True
+    )
+    assert float(alone.stdout) > 0.1
+    report = json.loads(graphshare(*words, "--format", "json", cwd=tmp_path).stdout)
+    assert explain(report, "verify") == []
+    assert report["reduced"]["command"] == command
+
+
+@pytest.mark.parametrize("other", ["mxnet", "onnx"])
+def test_a_graph_of_mxnet_is_reduced(other: str, tmp_path: Path) -> None:
+    """Its part is a symbol file with the parameters that it needs."""
+    model = gs.load(ROOT / "fixtures" / "lenet")
+    beta = np.array(model.params["bn2_beta"])
+    faulty = model.with_params({"bn2_beta": beta + np.eye(1, len(beta), 3, dtype=beta.dtype)[0]})
+    gs.save(model, tmp_path / "lenet")
+    if other == "onnx":
+        gs.export(faulty, tmp_path / "faulty.onnx", shapes={"data": (1, 1, 28, 28)}, verify=False)
+    else:
+        gs.save(faulty, tmp_path / "faulty")
+    against = tmp_path / ("faulty.onnx" if other == "onnx" else "faulty")
+    report = gs.verify(gs.load(tmp_path / "lenet"), against=against, shapes={"data": (1, 1, 28, 28)}, reduce=tmp_path / "out")
+    assert report.reduced is not None
+    last = ["BatchNormalization"] if other == "onnx" else ["BatchNorm"]
+    assert list_operators(report.reduced) == [["BatchNorm"], last]
+    part = gs.load(tmp_path / "out" / "original")
+    assert set(part.params) == {f"bn2_{name}" for name in ("gamma", "beta", "moving_mean", "moving_var")}
+    assert graphshare(*shlex.split(report.reduced.command)[1:], cwd=tmp_path).returncode == 1
