@@ -17,7 +17,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.records import find_coarsest
-from graphshare.ir.graph import EMPTY, Entry, Node
+from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import choose_bodies, open_bodies, pair_owners
@@ -88,7 +88,7 @@ class RegionReport(msgspec.Struct, frozen=True):
     operators: int
     identities: Mapping[str, int]
     regions: tuple[Region, ...] = ()
-    taken: Mapping[str, bool] = EMPTY
+    taken: Mapping[str, bool] = msgspec.field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return all(self.regions)
