@@ -42,6 +42,7 @@ _FLOATS, _DOUBLES = 4, 10
 _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
 # Inputs that are float32 beside float16 data: statistics with scale and bias (from opset 15 on), and sizes.
 _FLOAT32 = {"BatchNormalization": (1, 2, 3, 4), "Resize": (1, 2), "Upsample": (1,)}
+_SAMPLE = 1 << 12  # bytes by which a model is told from other messages
 
 
 def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
@@ -161,9 +162,6 @@ def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
     if count != record.data_size:
         message = f"has {count:,} bytes of data; its shape and dtype need {record.data_size:,}"
         raise InputError(Fault(message, where=source.name, path=format_record(record.key, None)))
-
-
-_SAMPLE = 1 << 12  # bytes by which a model is told from other messages
 
 
 class OnnxModel(ParameterFormat):
