@@ -74,21 +74,6 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
     return msgspec.structs.replace(own, records=records)
 
 
-def index_source(source: ByteSource) -> ParameterFile:
-    """Return the index of the initializers of a model, and of the weights in its functions."""
-    return index_parameters(decode_model(OnnxFile(source)), functions=True)
-
-
-def find_float32(source: ByteSource) -> set[str]:
-    """Return the names of the values that operators, those in bodies too, take in float32 beside float16 data."""
-    return {
-        entry.node.name
-        for node, operands, _ in walk_operands(decode_model(OnnxFile(source)))
-        for place, entry in enumerate(operands)
-        if entry is not None and place in _FLOAT32.get(node.op, ())
-    }
-
-
 def index_functions(graph: Graph, nodes: Iterable[Node] | None = None) -> list[Record]:
     """Return the records of weights in functions; see :meth:`ModelFormat.index_functions`."""
     records = [_make_record(name, node) for name, node in list_function_weights(graph, nodes).items()]
@@ -134,7 +119,7 @@ def _read_sparse(span: Span) -> Iterator[bytes]:
             yield pack_integers(span.file.data, field, 8)
 
 
-def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
+def _decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
     """Yield the elements, little endian, of a tensor whose values are single numbers. Raises InputError.
 
     Of a sparse tensor those of its values and of its indices, and its shape.
@@ -176,18 +161,25 @@ class OnnxModel(ParameterFormat):
         return is_onnx(source.read_at(0, min(source.size, _SAMPLE)))
 
     def index(self, source: ByteSource) -> ParameterFile:
-        return index_source(source)
+        """Return the index of the initializers of a model, and of the weights in its functions."""
+        return index_parameters(decode_model(OnnxFile(source)), functions=True)
 
     def find_float32(self, file: ParameterFile) -> set[str]:
+        """Return the names of the values that operators, those in bodies too, take in float32 beside float16 data."""
         with reopen_source(file.path, file.identity, file.held) as source:
-            return find_float32(source)
+            return {
+                entry.node.name
+                for node, operands, _ in walk_operands(decode_model(OnnxFile(source)))
+                for place, entry in enumerate(operands)
+                if entry is not None and place in _FLOAT32.get(node.op, ())
+            }
 
     def read(self, source: ByteSource) -> Chunks:
         """Return a function that yields a record's elements; single numbers are decoded, raw data is read as it is."""
         in_place = super().read(source)
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            return in_place(record) if record.data_offset is not None else decode_values(source, record)
+            return in_place(record) if record.data_offset is not None else _decode_values(source, record)
 
         return chunks
 
