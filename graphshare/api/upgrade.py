@@ -14,6 +14,9 @@ from graphshare.ir.graph import Branch, Graph, Kept, Rewrite
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.rewrite.upgrade import upgrade as upgrade_graph
 
+_RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
+_INDENT = re.compile(r"indent:(\d{1,2})")
+
 
 def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
     """Make the graph what MXNet 1.9.1 would write after loading its file.
@@ -43,11 +46,6 @@ def format(model: Model, layout: str | None = None) -> Checkpoint:
     require(source.graph, Capability.LAYOUT, where=source.where)
     graph = relayout(source.graph, layout)
     return follow_rewrite(source, Rewrite(graph, (Branch("", source.graph, Kept(source.graph)),)))
-
-
-_RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
-
-_INDENT = re.compile(r"indent:(\d{1,2})")
 
 
 def relayout(graph: Graph, layout: str | None) -> Graph:

@@ -26,6 +26,7 @@ from graphshare.ops.kernel import Array
 CACHE_SIZE = 64  # plans, and inferences, of runs
 
 _RunKey = tuple[ExecutionPlan, tuple[tuple[Node, tuple[int, ...], str], ...]]
+MXNET_VERSION = ("int", 10901)
 
 
 class ParameterValues:
@@ -216,9 +217,6 @@ class TrainingState:
         for var in gradients:
             self._values.get(var)  # the initial value determines the shape of the gradient
         return {var: self._values.convert(var, array) for var, array in gradients.items()}
-
-
-MXNET_VERSION = ("int", 10901)
 
 
 def list_needed(targets: Iterable[Var]) -> list[Node]:

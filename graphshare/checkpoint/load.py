@@ -38,6 +38,14 @@ from graphshare.text.names import suggest
 from graphshare.text.patterns import expand_patterns
 from graphshare.text.urls import is_url, local_path, redact
 
+Model = Checkpoint | Graph | str | os.PathLike[str]
+"""A model, a graph without parameters, or what :func:`graphshare.load` takes: a path or a stem."""
+Names = str | Iterable[str]
+"""One name or pattern, or several."""
+Shape = tuple[int | None, ...]
+Shapes = Mapping[str, Sequence[Natural | None]]
+"""Shapes by variable name or pattern; None is a size to be inferred."""
+
 
 def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | None = None) -> Checkpoint:
     """Load the model that ``source`` names: a symbol file, an ONNX model, the stem of a checkpoint, or ``-`` for stdin.
@@ -199,17 +207,6 @@ def _epochs_hint(stem: str) -> str:
     epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
     choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
     return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {extend(stem, '-NNNN.params')} is there"
-
-
-Model = Checkpoint | Graph | str | os.PathLike[str]
-"""A model, a graph without parameters, or what :func:`graphshare.load` takes: a path or a stem."""
-
-Names = str | Iterable[str]
-"""One name or pattern, or several."""
-
-Shape = tuple[int | None, ...]
-Shapes = Mapping[str, Sequence[Natural | None]]
-"""Shapes by variable name or pattern; None is a size to be inferred."""
 
 
 def as_checkpoint(model: Model) -> Checkpoint:

@@ -30,6 +30,7 @@ from graphshare.text.urls import redact
 _CHUNK = 16  # files that a process gets at once
 # A file that belongs to no graph may hold data: only what is wrong with any file is a fault there.
 _WITHOUT_GRAPH = frozenset(("GS401", "GS409", "GS410", "GS412"))
+Checkable = Checkpoint | StrPath
 
 
 class TargetResult(msgspec.Struct, frozen=True):
@@ -167,9 +168,6 @@ def check_files(
         known=known,
         fixed=fixed,
     )
-
-
-Checkable = Checkpoint | StrPath
 
 
 def check(

@@ -21,6 +21,11 @@ from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
 
 #: Keys that MXNet sets aside before it parses the attributes of a file older than itself.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
+T = TypeVar("T")
+#: The formal name inside a parameter's name, where more text follows it.
+INNER_FORMAL = re.compile(r"(?:^|_)(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)(?=[^a-z])")
+KEY = "__graphshare_ignore__"
+_CODE = re.compile(r"[^\s,;]+")
 
 
 def is_hidden_key(key: str) -> bool:
@@ -145,22 +150,12 @@ def find_parameters(context: CheckContext, node: Node, formals: Collection[str])
     return {formal: entry.node for formal, entry in inputs if formal in formals and entry.node.is_variable}
 
 
-T = TypeVar("T")
-
-#: The formal name inside a parameter's name, where more text follows it.
-INNER_FORMAL = re.compile(r"(?:^|_)(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)(?=[^a-z])")
-
-
 def find_repeats(named: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T, T]]:
     """Yield each item whose name an earlier item has: the name, the first item, this item. Empty names are skipped."""
     first: dict[str, T] = {}
     for name, item in named:
         if name and first.setdefault(name, item) is not item:
             yield name, first[name], item
-
-
-KEY = "__graphshare_ignore__"
-_CODE = re.compile(r"[^\s,;]+")
 
 
 def read_suppressed_codes(node: Node) -> tuple[str, ...]:

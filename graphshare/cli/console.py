@@ -43,6 +43,9 @@ _OTHERS = """
 OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
 OPTIONS |= dict(re.findall(r"([^;\s][^;]*?): (-[^;\n]*)", _OTHERS))
 """The option of each keyword of the library that messages name, and of some whole phrases."""
+PATIENCE = 1.0  # seconds before a bar appears
+PAUSE = 0.1  # seconds between two drawings
+WIDTH = 24  # characters of the bar itself
 
 
 def name_options(text: str) -> str:
@@ -192,11 +195,6 @@ def align(rows: Sequence[Sequence[str]], *, right: Sequence[bool] = ()) -> Itera
     for row in escaped:
         cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, flush, strict=True))
         yield "  ".join(cells).rstrip()
-
-
-PATIENCE = 1.0  # seconds before a bar appears
-PAUSE = 0.1  # seconds between two drawings
-WIDTH = 24  # characters of the bar itself
 
 
 def is_shown() -> bool:

@@ -18,6 +18,8 @@ from graphshare.formats.model_names import stem_of, suggest_parameters
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
 
+_SHOWN = 6
+
 
 def write_result(
     model: Checkpoint,
@@ -117,9 +119,6 @@ def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, A
         yield f"{entry['how']:8} {entry['from']['kind']:8} {entry['from']['name']} -> {new}"
     for record in records:
         yield f"{'record':8} {'':8} {record['from']} -> {record['to']}"
-
-
-_SHOWN = 6
 
 
 def say_branches(model: Checkpoint, outputs: Outputs) -> None:

@@ -31,6 +31,7 @@ _BLOCK = 1 << 16
 SAMPLE = 1 << 16
 """How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
 _PIECE = 8 << 20
+DAMAGED = "the file is damaged or cut short; get or save it again"
 
 
 class ByteSource(ABC):
@@ -198,9 +199,6 @@ def hash_pieces(pieces: Iterable[bytes | memoryview]) -> str:
 def raise_shrunk(name: str, at: int) -> NoReturn:
     """Raise InputError for a source that ends at byte ``at`` and was longer when it was opened."""
     raise InputError(Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY))
-
-
-DAMAGED = "the file is damaged or cut short; get or save it again"
 
 
 class Cursor:

@@ -15,6 +15,25 @@ from graphshare.text.summary import escape_text
 
 _FIRST = 10
 _MOST_FIGURES = 64
+_BINS = 24
+_MOST_HISTOGRAMS = 12
+_MOST_ROWS = 1000
+_SLOWEST = 100
+_BAR, _HEIGHT = 12, 80  # pixels
+_STYLE = """
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #222; background: #fff }
+table { border-collapse: collapse; margin: 1em 0; width: 100% }
+th, td { text-align: left; padding: .2em .8em .2em 0; border-bottom: 1px solid #ddd }
+td {overflow-wrap: anywhere; vertical-align: top }
+figure { display: inline-block; margin: 0 2em 1em 0 }
+figcaption { font-size: 12px }
+rect { fill: #47a }
+@media (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #181818 }
+  th, td { border-color: #444 }
+  rect { fill: #7ad }
+}
+"""
 
 
 class Figure(msgspec.Struct):
@@ -104,27 +123,6 @@ class Spool:
     def results(self) -> Iterator[Result]:
         """Yield the results, sorted by source."""
         return (msgspec.json.decode(line, type=Result) for line in self.lines())
-
-
-_BINS = 24
-_MOST_HISTOGRAMS = 12
-_MOST_ROWS = 1000
-_SLOWEST = 100
-_BAR, _HEIGHT = 12, 80  # pixels
-_STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #222; background: #fff }
-table { border-collapse: collapse; margin: 1em 0; width: 100% }
-th, td { text-align: left; padding: .2em .8em .2em 0; border-bottom: 1px solid #ddd }
-td {overflow-wrap: anywhere; vertical-align: top }
-figure { display: inline-block; margin: 0 2em 1em 0 }
-figcaption { font-size: 12px }
-rect { fill: #47a }
-@media (prefers-color-scheme: dark) {
-  body { color: #ddd; background: #181818 }
-  th, td { border-color: #444 }
-  rect { fill: #7ad }
-}
-"""
 
 
 def write_page(command: Sequence[str], summary: RunSummary, spool: Spool) -> Iterator[str]:

@@ -32,6 +32,7 @@ _KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int6
 _NUMBER = re.compile(r"-?\d+")
 
 _Uses = Mapping[Node, list[tuple[Node, int]]]
+Repair = Literal["tie", "separate"]
 
 
 def plan_share(
@@ -269,9 +270,6 @@ def _forgotten_partners(graph: Graph, ties: Mapping[Node, Node], roles: Mapping[
                     )
                     found.setdefault(text)
     return list(found)
-
-
-Repair = Literal["tie", "separate"]
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:

@@ -12,7 +12,7 @@ import pytest
 from graphshare.api.params import convert as convert_params
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
-from graphshare.formats.params.mxnet_params import copy_records
+from graphshare.formats.params.mxnet_params import FORMAT
 from tests.surroundings import corpus_names
 
 pytestmark = pytest.mark.corpus
@@ -53,7 +53,7 @@ def test_a_file_written_back_is_the_same_bytes(corpus: Path, name: str, tmp_path
     path = corpus / "params" / name
     file = read_index(path)
     out = io.BytesIO()
-    copy_records([(file, [(record, record.key) for record in file.records])], out)
+    FORMAT.copy([(file, [(record, record.key) for record in file.records])], out)
     assert out.getvalue() == path.read_bytes()
     # By way of another format the old forms become V2; what was V2 or V3 and dense comes back byte for byte.
     if file.named and {(record.layout, record.storage) for record in file.records} in (

@@ -18,7 +18,7 @@ from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import coalesce
 from graphshare.formats.params.format import read_index
-from graphshare.formats.params.mxnet_params import copy_records, verify_records
+from graphshare.formats.params.mxnet_params import FORMAT
 from graphshare.formats.params.records import decode_key, encode_key
 from tests import params_bytes as build
 
@@ -76,7 +76,7 @@ def test_reading_and_writing_gives_the_same_bytes(file: tuple[list[bytes], list[
         assert [record.size for record in index.records] == [len(record) for record in file[0]]
         assert [record.key_bytes for record in index.records if index.named] == file[1]
         out = io.BytesIO()
-        copy_records([(index, [(record, record.key) for record in index.records])], out)
+        FORMAT.copy([(index, [(record, record.key) for record in index.records])], out)
         assert out.getvalue() == content
 
 
@@ -90,11 +90,11 @@ def test_a_plan_writes_exactly_the_records_it_names(file: tuple[list[bytes], lis
         plan = [(index.records[number], decode_key(name)) for number, name in zip(chosen, names, strict=True)]
         target = path + ".out"
         with open(target, "wb") as out:
-            copy_records([(index, plan)], out)
+            FORMAT.copy([(index, plan)], out)
         with open(target, "rb") as result:
             assert result.read() == build.container([records[number] for number in chosen], names)
         with open_source(target) as source:
-            verify_records(source, [(index, plan)], verify_bytes=True)
+            FORMAT.verify_copy(source, [(index, plan)], verify_bytes=True)
 
 
 @given(NAMES)

@@ -31,6 +31,9 @@ _MANY = 6
 _KEPT = 16
 """The number of programs that are cached."""
 Watch = Callable[[Node, Sequence[Array]], None]
+_Output = tuple[Node, int]
+_NAMED = 6
+_RANDOM = "it draws random numbers, which are to be the same in every engine"
 
 
 class Executor:
@@ -125,12 +128,6 @@ class Executor:
             self.notes[f"auto: {self.engine.name} computes"] = None
         self.notes.update(dict.fromkeys(filter(None, [program.note()])))
         return program
-
-
-_Output = tuple[Node, int]
-
-_NAMED = 6
-_RANDOM = "it draws random numbers, which are to be the same in every engine"
 
 
 class _Step(msgspec.Struct, frozen=True, eq=False):

@@ -28,6 +28,9 @@ _SAMPLE = 1 << 16
 
 VERSION = "mxnet_version"
 """The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
+CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are returned to the system and requested again
+SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
+_MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 class JsonStyle(msgspec.Struct, frozen=True):
@@ -145,11 +148,6 @@ def can_copy_text(data: bytes, style: JsonStyle) -> bool:
     if style.layout != "mxnet" or style.newline != "\n":
         return False
     return b"\\" not in data or re.search(_ESCAPE, data) is None
-
-
-CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are returned to the system and requested again
-SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
-_MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 class JsonWriter:

@@ -23,6 +23,8 @@ from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node, NodeForm
 from graphshare.progress import task
 from graphshare.text.format import format_count
 
+Records = Sequence[dict[str, Any]]
+
 
 class _Shape:
     """How records with these keys come apart."""
@@ -304,9 +306,6 @@ def _usual_form(nodes: list[Node]) -> NodeForm:
         if node.op and node.attrs and node.form is not None:
             return node.form
     return nodes[0].form if nodes and nodes[0].form is not None else MxnetSource().form
-
-
-Records = Sequence[dict[str, Any]]
 
 
 def check_ids(graph: Mapping[str, Any], records: Records) -> None:

@@ -5,8 +5,8 @@ This is loaded when a model is at hand, and code that few commands need when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from graphshare.errors import InputError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, Integers, ModelFormat, SaveOptions, StaticType
+from graphshare.formats.model_format import Capability, ModelFormat, SaveOptions, StaticType
 from graphshare.formats.onnx.compose import (
     declare_outputs,
     find_switch,
@@ -35,11 +35,9 @@ from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, source_of
 from graphshare.formats.onnx.types import list_replaceable, list_types
 from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs
 from graphshare.formats.onnx.write import encode_graph_file, list_as_read
-from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.ir.compare import Change
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
-from graphshare.ir.walk import Body
 
 
 class OnnxFormat(ModelFormat):
@@ -64,6 +62,29 @@ class OnnxFormat(ModelFormat):
     def fits(self, start: bytes) -> bool:
         return is_onnx(start)
 
+    # What other modules do for a graph of this format
+    index_functions = staticmethod(index_functions)
+    list_as_read = staticmethod(list_as_read)
+    make_inputs = staticmethod(make_inputs)
+    make_input = staticmethod(make_input)
+    make_parameter = staticmethod(make_parameter)
+    take_outputs = staticmethod(take_outputs)
+    make_switch = staticmethod(make_switch)
+    open_input = staticmethod(open_input)
+    find_switch = staticmethod(find_switch)
+    start_body = staticmethod(start_body)
+    list_replaceable = staticmethod(list_replaceable)
+    list_types = staticmethod(list_types)
+    list_untyped_outputs = staticmethod(list_untyped_outputs)
+    explain_unknown_types = staticmethod(explain_unknown)
+    describe_operator = staticmethod(describe_operator)
+    describe_constant = staticmethod(describe_constant)
+    name_operand = staticmethod(name_operand)
+    find_calls = staticmethod(find_calls)
+    separate = staticmethod(separate_functions)
+    find_integers = staticmethod(find_integers)
+    find_changes = staticmethod(find_changes)
+
     def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
         with file.open() as source:
             return decode_model(OnnxFile(source, seeks_data=complete))
@@ -75,9 +96,6 @@ class OnnxFormat(ModelFormat):
             return None if any(True for _ in find_missing_data(graph)) else index_parameters(graph)
         except InputError:
             return None
-
-    def index_functions(self, graph: Graph, nodes: Iterable[Node] | None = None) -> Sequence[Record]:
-        return index_functions(graph, nodes)
 
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
         return encode_graph_file(graph).pieces()
@@ -94,41 +112,9 @@ class OnnxFormat(ModelFormat):
 
         return stage_onnx(graph, parameters, target, stage, options).to_stdout
 
-    def list_as_read(self, graph: Graph) -> Sequence[Node]:
-        return list_as_read(graph)
-
-    def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
-        return make_inputs(graph, cuts)
-
-    def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
-        return make_input(name, dtype, shape)
-
     def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
         nodes, heads = declare_outputs(graph.nodes, [(graph.heads[0], dtype, shape)])
         return replace(graph, nodes=nodes, heads=heads)
-
-    def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
-        return make_parameter(graph, name, dtype, shape)
-
-    def take_outputs(self, node: Node, other: Node) -> Node:
-        return take_outputs(node, other)
-
-    def make_switch(
-        self, name: str, bodies: tuple[Graph, Graph], outputs: Sequence[tuple[str, Sequence[StaticType | None]]]
-    ) -> tuple[Node, Node]:
-        return make_switch(name, bodies, outputs)
-
-    def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
-        return open_input(node, types)
-
-    def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
-        return find_switch(node)
-
-    def start_body(self, node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
-        return start_body(node, operands, counters)
-
-    def list_replaceable(self, graph: Graph) -> Iterator[Node]:
-        return list_replaceable(graph)
 
     def list_nodes(self, graph: Graph) -> Sequence[Node]:
         return [node for node in graph.nodes if not node.op]
@@ -136,23 +122,8 @@ class OnnxFormat(ModelFormat):
     def describe(self, graph: Graph) -> str:
         return graph.source.describe() if isinstance(graph.source, OnnxSource) else ""
 
-    def describe_operator(self, node: Node) -> list[str]:
-        return describe_operator(node)
-
-    def describe_constant(self, node: Node) -> str:
-        return describe_constant(node)
-
-    def name_operand(self, node: Node, position: int) -> str:
-        return name_operand(node, position)
-
-    def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
-        return find_calls(graph)
-
     def operator_set(self, graph: Graph) -> int | None:
         return source_of(graph).opsets.get("")
-
-    def list_types(self, graph: Graph) -> Mapping[str, object]:
-        return list_types(graph)
 
     def find_types(
         self,
@@ -163,18 +134,6 @@ class OnnxFormat(ModelFormat):
         independent: bool = False,
     ) -> Mapping[tuple[Node, int], StaticType]:
         return find_types(graph, list(entries), shapes=shapes, independent=independent)
-
-    def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
-        return list_untyped_outputs(graph)
-
-    def explain_unknown_types(self, names: Collection[str]) -> str:
-        return explain_unknown(names)
-
-    def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
-        return separate_functions(graphs)
-
-    def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
-        return find_integers(graph)
 
     def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts) -> NormalForm:
         from graphshare.formats.onnx.identities import OnnxForm  # start-up: only models that are not alike need it
@@ -187,11 +146,6 @@ class OnnxFormat(ModelFormat):
         from graphshare.formats.onnx.identities import find_computable  # start-up: as above
 
         return find_computable(graph, types)
-
-    def find_changes(
-        self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
-    ) -> Iterator[Change]:
-        return find_changes(left, right, pairs, computed=computed)
 
 
 FORMAT = OnnxFormat()

@@ -42,6 +42,7 @@ _FLOATS, _DOUBLES = 4, 10
 _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
 # Inputs that are float32 beside float16 data: statistics with scale and bias (from opset 15 on), and sizes.
 _FLOAT32 = {"BatchNormalization": (1, 2, 3, 4), "Resize": (1, 2), "Upsample": (1,)}
+_SAMPLE = 1 << 12  # bytes by which a model is told from other messages
 
 
 def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
@@ -71,21 +72,6 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
             files[path] = ParameterFile(path, data.size, _NAME, tuple(found), named=True, identity=data.identity)
     records = tuple(msgspec.structs.replace(record, origin=Origin(record.key, files[path])) for path, record in order)
     return msgspec.structs.replace(own, records=records)
-
-
-def index_source(source: ByteSource) -> ParameterFile:
-    """Return the index of the initializers of a model, and of the weights in its functions."""
-    return index_parameters(decode_model(OnnxFile(source)), functions=True)
-
-
-def find_float32(source: ByteSource) -> set[str]:
-    """Return the names of the values that operators, those in bodies too, take in float32 beside float16 data."""
-    return {
-        entry.node.name
-        for node, operands, _ in walk_operands(decode_model(OnnxFile(source)))
-        for place, entry in enumerate(operands)
-        if entry is not None and place in _FLOAT32.get(node.op, ())
-    }
 
 
 def index_functions(graph: Graph, nodes: Iterable[Node] | None = None) -> list[Record]:
@@ -133,7 +119,7 @@ def _read_sparse(span: Span) -> Iterator[bytes]:
             yield pack_integers(span.file.data, field, 8)
 
 
-def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
+def _decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
     """Yield the elements, little endian, of a tensor whose values are single numbers. Raises InputError.
 
     Of a sparse tensor those of its values and of its indices, and its shape.
@@ -163,9 +149,6 @@ def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
         raise InputError(Fault(message, where=source.name, path=format_record(record.key, None)))
 
 
-_SAMPLE = 1 << 12  # bytes by which a model is told from other messages
-
-
 class OnnxModel(ParameterFormat):
     """The initializers of an ONNX model, in the file itself or in files beside it."""
 
@@ -178,18 +161,25 @@ class OnnxModel(ParameterFormat):
         return is_onnx(source.read_at(0, min(source.size, _SAMPLE)))
 
     def index(self, source: ByteSource) -> ParameterFile:
-        return index_source(source)
+        """Return the index of the initializers of a model, and of the weights in its functions."""
+        return index_parameters(decode_model(OnnxFile(source)), functions=True)
 
     def find_float32(self, file: ParameterFile) -> set[str]:
+        """Return the names of the values that operators, those in bodies too, take in float32 beside float16 data."""
         with reopen_source(file.path, file.identity, file.held) as source:
-            return find_float32(source)
+            return {
+                entry.node.name
+                for node, operands, _ in walk_operands(decode_model(OnnxFile(source)))
+                for place, entry in enumerate(operands)
+                if entry is not None and place in _FLOAT32.get(node.op, ())
+            }
 
     def read(self, source: ByteSource) -> Chunks:
         """Return a function that yields a record's elements; single numbers are decoded, raw data is read as it is."""
         in_place = super().read(source)
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            return in_place(record) if record.data_offset is not None else decode_values(source, record)
+            return in_place(record) if record.data_offset is not None else _decode_values(source, record)
 
         return chunks
 

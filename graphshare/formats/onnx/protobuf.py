@@ -14,6 +14,11 @@ from graphshare.files.byte_source import SourceBytes
 
 _VARINT, _BYTES, _FLOAT = 0, 2, 5
 _LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of what is joined
+Data = bytes | SourceBytes
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_MASK64 = (1 << 64) - 1
+Field = tuple[int, int, int, int, int]
+"""Number, wire type, begin of the tag, begin of the value and end; the value of a varint begins and ends as its bytes do."""
 
 
 class Blob(Protocol):
@@ -121,14 +126,6 @@ def pack_float(value: float) -> bytes:
 def _tag(field: int, kind: int) -> bytes:
     tag = field << 3 | kind
     return _SMALL[tag] if tag < 0x80 else encode_varint(tag)  # as nearly always, and a call takes time
-
-
-Data = bytes | SourceBytes
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_MASK64 = (1 << 64) - 1
-
-Field = tuple[int, int, int, int, int]
-"""Number, wire type, begin of the tag, begin of the value and end; the value of a varint begins and ends as its bytes do."""
 
 
 class WireError(ValueError):

@@ -37,6 +37,9 @@ Parts = Sequence[tuple[ParameterFile, Plan]]
 
 Chunks = Callable[[Record], Iterable[bytes | memoryview]]
 """Gives an array's bytes piece by piece; to a writer in dense C order, little endian."""
+#: Formats of models that hold their own parameters: they are read, and written as models.
+MODELS = {"onnx": "graphshare.formats.onnx.parameters"}
+_START = 16  # bytes that tell a format
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
@@ -123,11 +126,6 @@ class ParameterFormat(ABC):
         Raises SelfCheckError.
         """
         raise NotImplementedError
-
-
-#: Formats of models that hold their own parameters: they are read, and written as models.
-MODELS = {"onnx": "graphshare.formats.onnx.parameters"}
-_START = 16  # bytes that tell a format
 
 
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:

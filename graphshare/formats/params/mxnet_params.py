@@ -104,24 +104,6 @@ _DIMS_V0 = tuple(Struct(f"<{rank}I") for rank in range(MAX_RANK + 1))
 _Array = tuple[Any, ...]
 
 
-def index_params(source: ByteSource) -> ParameterFile:
-    """Return the index of a ``.params`` file.
-
-    Raises InputError, with the record and the byte, for a file that is cut short or contradicts itself.
-    """
-    cursor = Cursor(source)
-    try:
-        return _read_file(cursor, bare=False)
-    except InputError:
-        if not cursor.ambiguous:
-            raise
-        try:
-            return _read_file(Cursor(source), bare=True)
-        except InputError:
-            pass
-        raise  # neither reading fits: report the fault of MXNet's own
-
-
 def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
     magic, reserved, count = cursor.unpack(_HEADER, "the header")
     if magic != MAGIC:
@@ -293,10 +275,31 @@ class MxnetParams(ParameterFormat):
     copies_records = True
 
     def index(self, source: ByteSource) -> ParameterFile:
-        return index_params(source)
+        """Return the index of a ``.params`` file.
+
+        Raises InputError, with the record and the byte, for a file that is cut short or contradicts itself.
+        """
+        cursor = Cursor(source)
+        try:
+            return _read_file(cursor, bare=False)
+        except InputError:
+            if not cursor.ambiguous:
+                raise
+            try:
+                return _read_file(Cursor(source), bare=True)
+            except InputError:
+                pass
+            raise  # neither reading fits: report the fault of MXNet's own
 
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
-        write_dense_records(plan, out, chunks, np_shape=options.np_shape)
+        """Write each record's dense form under its key, as ``mx.nd.save`` of MXNet 1.9.1 does."""
+        names = _encode_keys(plan)
+        write_all(out, _encode_header(len(plan)))
+        for record, _ in plan:
+            write_all(out, encode_dense_header(*record.shape_and_dtype(), np_shape=options.np_shape))
+            for chunk in chunks(record):
+                write_all(out, chunk)
+        write_all(out, _encode_names(names))
 
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
         """Return why MXNet 1.9.1 could not load the array."""
@@ -308,40 +311,51 @@ class MxnetParams(ParameterFormat):
         return None
 
     def copy(self, parts: Parts, out: BinaryIO) -> None:
-        copy_records(parts, out)
+        """Write the planned records of several ``.params`` files to ``out``, file by file.
+
+        A record may occur several times, and keys may repeat. Memory does not grow with the arrays. Raises RefusedError for a
+        plan that mixes keys and None or has a name that is too long to be read, InputError when a source changed since it was
+        indexed, OutputError when writing fails.
+        """
+        plan = [item for _, items in parts for item in items]
+        names = _encode_keys(plan)
+        try:
+            write_all(out, _encode_header(len(plan), parts[0][0].reserved))
+            with task("copying parameters", sum(record.size for record, _ in plan), "B") as advance:
+                for file, items in parts:
+                    ranges = ((record.offset, record.size) for record, _ in items)
+                    with reopen_source(file.path, file.identity, file.held) as source:
+                        copy_ranges(source, ranges, out, advance=advance)
+                        source.check_unchanged()
+            write_all(out, _encode_names(names))
+            out.flush()
+        except OSError as error:
+            raise output_error(error, str(getattr(out, "target", "") or getattr(out, "name", ""))) from error
 
     def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
-        return verify_records(written, parts, verify_bytes=verify_bytes)
+        """Read back what :meth:`copy` wrote, compare it with the plan and return its index.
+
+        Headers, names and sizes are always compared; the records' bytes with ``verify_bytes`` (in flat memory). Raises
+        SelfCheckError.
+        """
+        plan = [item for _, items in parts for item in items]
+        try:
+            index = self.index(written)
+        except InputError as error:
+            raise SelfCheckError(error.faults) from error
+        faults = list(_differences(index, plan))
+        if not faults and verify_bytes:
+            faults = list(_byte_differences(written, index, parts))
+        if faults:
+            raise SelfCheckError([msgspec.structs.replace(fault, where=written.name) for fault in faults])
+        return index
 
 
 FORMAT = MxnetParams()
 
 
-def copy_records(parts: Parts, out: BinaryIO) -> None:
-    """Write the planned records of several ``.params`` files to ``out``, file by file.
-
-    A record may occur several times, and keys may repeat. Memory does not grow with the arrays. Raises RefusedError for a plan
-    that mixes keys and None or has a name that is too long to be read, InputError when a source changed since it was indexed,
-    OutputError when writing fails.
-    """
-    plan = [item for _, items in parts for item in items]
-    names = _encode_keys(plan)
-    try:
-        write_all(out, _encode_header(len(plan), parts[0][0].reserved))
-        with task("copying parameters", sum(record.size for record, _ in plan), "B") as advance:
-            for file, items in parts:
-                ranges = ((record.offset, record.size) for record, _ in items)
-                with reopen_source(file.path, file.identity, file.held) as source:
-                    copy_ranges(source, ranges, out, advance=advance)
-                    source.check_unchanged()
-        write_all(out, _encode_names(names))
-        out.flush()
-    except OSError as error:
-        raise output_error(error, str(getattr(out, "target", "") or getattr(out, "name", ""))) from error
-
-
 def _encode_keys(plan: Plan) -> list[bytes]:
-    """Return the keys of ``plan`` as bytes; none for a list without names. Raises RefusedError as :func:`copy_records`."""
+    """Return the keys of ``plan`` as bytes; none for a list without names. Raises RefusedError as :meth:`MxnetParams.copy`."""
     if len(plan) > MAX_RECORDS:
         raise RefusedError(f"the file would hold {format_count(len(plan), 'array')}; graphshare reads up to {MAX_RECORDS:,}")
     keys = [key for _, key in plan]
@@ -386,36 +400,6 @@ def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
     magic = MAGIC_V3 if np_shape else MAGIC_V2
     return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, DTYPES[dtype].mxnet)
-
-
-def write_dense_records(plan: Plan, out: BinaryIO, chunks: Chunks, *, np_shape: bool) -> None:
-    """Write each record's dense form under its key, as ``mx.nd.save`` of MXNet 1.9.1 does, with the bytes from ``chunks``."""
-    names = _encode_keys(plan)
-    write_all(out, _encode_header(len(plan)))
-    for record, _ in plan:
-        write_all(out, encode_dense_header(*record.shape_and_dtype(), np_shape=np_shape))
-        for chunk in chunks(record):
-            write_all(out, chunk)
-    write_all(out, _encode_names(names))
-
-
-def verify_records(written: ByteSource, parts: Parts, *, verify_bytes: bool = False) -> ParameterFile:
-    """Read back what :func:`copy_records` wrote, compare it with the plan and return its index.
-
-    Headers, names and sizes are always compared; the records' bytes with ``verify_bytes`` (in flat memory). Raises
-    SelfCheckError.
-    """
-    plan = [item for _, items in parts for item in items]
-    try:
-        index = index_params(written)
-    except InputError as error:
-        raise SelfCheckError(error.faults) from error
-    faults = list(_differences(index, plan))
-    if not faults and verify_bytes:
-        faults = list(_byte_differences(written, index, parts))
-    if faults:
-        raise SelfCheckError([msgspec.structs.replace(fault, where=written.name) for fault in faults])
-    return index
 
 
 def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:

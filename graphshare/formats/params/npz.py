@@ -54,6 +54,10 @@ _MEMBER = b"PK\x03\x04"
 _UTF_8, _USUAL = 0x800, 0x80E  # flags; the others of the second tell how it was deflated and where its checksum stands
 _HEAD = 512  # bytes from a member's beginning on that hold its .npy header, unless the name is long
 _BATCH = 256  # members whose headers are requested together
+MAX_HEADER_SIZE = 10_000  # numpy's own limit
+MAGIC = b"\x93NUMPY"
+_LONG_LITERAL = re.compile(r"(\d)L\b")  # Python 2 wrote shapes as (3L, 4L)
+_DTYPES = {codes.npy[1:]: dtype for dtype, codes in DTYPES.items() if codes.npy}
 
 
 class Npz(ParameterFormat):
@@ -251,13 +255,6 @@ def _find_misplaced_members(members: list[zipfile.ZipInfo], size: int) -> Iterat
 
 def _key(member: zipfile.ZipInfo) -> str:
     return member.orig_filename.removesuffix(".npy")
-
-
-MAX_HEADER_SIZE = 10_000  # numpy's own limit
-MAGIC = b"\x93NUMPY"
-_LONG_LITERAL = re.compile(r"(\d)L\b")  # Python 2 wrote shapes as (3L, 4L)
-
-_DTYPES = {codes.npy[1:]: dtype for dtype, codes in DTYPES.items() if codes.npy}
 
 
 class NpyHeader(msgspec.Struct, frozen=True):

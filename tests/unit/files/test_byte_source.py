@@ -14,7 +14,7 @@ from graphshare.files.byte_source import SourceBytes, SourceFile
 from graphshare.files.open_source import open_source, read_file, reopen_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
-from graphshare.formats.params.mxnet_params import copy_records
+from graphshare.formats.params.mxnet_params import FORMAT
 from tests import params_bytes as build
 
 
@@ -105,7 +105,7 @@ def test_a_file_that_changes_while_it_is_copied_is_an_error(tmp_path: Path) -> N
             return super().write(data)
 
     with pytest.raises(InputError, match="changed while it was being read"):
-        copy_records([(file, [(record, "w") for record in file.records])], Touching())
+        FORMAT.copy([(file, [(record, "w") for record in file.records])], Touching())
 
 
 def test_a_source_as_a_file_object_reads_and_seeks_like_a_file(path: Path) -> None:

@@ -19,7 +19,7 @@ from graphshare.files.open_source import open_source
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.format import read_index
-from graphshare.formats.params.mxnet_params import copy_records, verify_records
+from graphshare.formats.params.mxnet_params import FORMAT
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite import batch as batch_rewrite
@@ -126,11 +126,11 @@ def test_joined_records_are_those_of_their_files(tmp_path: Path) -> None:
     b = read_index(write_params(tmp_path / "b.params", ["arg:c"]))
     parts = [(a, [(record, record.key) for record in a.records]), (b, [(b.records[0], "arg:x"), (b.records[0], "arg:y")])]
     out = io.BytesIO()
-    copy_records(parts, out)
+    FORMAT.copy(parts, out)
     path = tmp_path / "joined.params"
     path.write_bytes(out.getvalue())
     with open_source(path) as source:
-        index = verify_records(source, parts, verify_bytes=True)
+        index = FORMAT.verify_copy(source, parts, verify_bytes=True)
     assert [record.key for record in index.records] == ["arg:a", "arg:b", "arg:x", "arg:y"]
     written = read_index(path)
     assert written.records[3].data_offset is not None
@@ -138,7 +138,7 @@ def test_joined_records_are_those_of_their_files(tmp_path: Path) -> None:
     data[written.records[3].data_offset] ^= 1
     path.write_bytes(data)
     with open_source(path) as source, pytest.raises(SelfCheckError, match="differs from its source at byte"):
-        verify_records(source, parts, verify_bytes=True)
+        FORMAT.verify_copy(source, parts, verify_bytes=True)
 
 
 @pytest.mark.parametrize("suffix", [".params", ".npz", ".safetensors"])

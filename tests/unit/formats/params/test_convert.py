@@ -240,13 +240,13 @@ def test_a_rename_within_each_format(plain: Path, tmp_path: Path, format_: str) 
 
 
 def test_a_file_that_reads_back_otherwise_is_not_put_in_place(plain: Path, tmp_path: Path, monkeypatch) -> None:
-    real = mxnet_params.write_dense_records
+    real = mxnet_params.MxnetParams.write
 
-    def wrong(plan, *rest, **options) -> None:
-        real([(record, f"{key}!") for record, key in plan], *rest, **options)
+    def wrong(self, plan, *rest) -> None:
+        real(self, [(record, f"{key}!") for record, key in plan], *rest)
 
     convert_params(plain, tmp_path / "x.npz")
-    monkeypatch.setattr(mxnet_params, "write_dense_records", wrong)
+    monkeypatch.setattr(mxnet_params.MxnetParams, "write", wrong)
     before = plain.read_bytes()
     with pytest.raises(SelfCheckError) as caught:
         convert_params(tmp_path / "x.npz", plain)

@@ -13,7 +13,7 @@ from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckEr
 from graphshare.files.open_source import open_source
 from graphshare.formats.params import byte_ranges
 from graphshare.formats.params.format import read_index
-from graphshare.formats.params.mxnet_params import copy_records, encode_dense_header, verify_records
+from graphshare.formats.params.mxnet_params import FORMAT, encode_dense_header
 from tests import params_bytes as build
 
 
@@ -25,9 +25,9 @@ def source(tmp_path: Path):
     return read_index(path)
 
 
-def verify(target: Path, source, plan, **options):
+def verify(target: Path, source, plan, *, verify_bytes: bool = False):
     with open_source(target) as written:
-        return verify_records(written, [(source, plan)], **options)
+        return FORMAT.verify_copy(written, [(source, plan)], verify_bytes=verify_bytes)
 
 
 def identity(file):
@@ -36,7 +36,7 @@ def identity(file):
 
 def test_an_identity_plan_gives_the_same_bytes(source) -> None:
     out = io.BytesIO()
-    copy_records([(source, identity(source))], out)
+    FORMAT.copy([(source, identity(source))], out)
     assert out.getvalue() == Path(source.path).read_bytes()
 
 
@@ -45,7 +45,7 @@ def test_a_duplicate_holds_each_record_twice_and_keeps_the_device_word(source, t
     plan = [(record, f"{key}{suffix}") for suffix in ("", "-2") for record, key in identity(source)]
     target = tmp_path / "twice.params"
     with open(target, "wb") as out:
-        copy_records([(source, plan)], out)
+        FORMAT.copy([(source, plan)], out)
     assert target.read_bytes() == build.container(records * 2, names + [f"{name}-2" for name in names], reserved=5)
     assert [record.key for record in verify(target, source, plan, verify_bytes=True).records] == [k for _, k in plan]
 
@@ -53,50 +53,50 @@ def test_a_duplicate_holds_each_record_twice_and_keeps_the_device_word(source, t
 def test_records_can_be_dropped_reordered_and_given_one_name(source) -> None:
     records, _ = build.every_form()
     out = io.BytesIO()
-    copy_records([(source, [(source.records[i], "same") for i in (3, 1, 1, 0)])], out)
+    FORMAT.copy([(source, [(source.records[i], "same") for i in (3, 1, 1, 0)])], out)
     assert out.getvalue() == build.container([records[i] for i in (3, 1, 1, 0)], ["same"] * 4, reserved=5)
 
 
 def test_names_may_be_taken_away_given_and_need_not_be_text(source) -> None:
     records, _ = build.every_form()
     out = io.BytesIO()
-    copy_records([(source, [(source.records[0], None)])], out)
+    FORMAT.copy([(source, [(source.records[0], None)])], out)
     assert out.getvalue() == build.container(records[:1], reserved=5)
     out = io.BytesIO()
-    copy_records([(source, [(source.records[0], "\udcff\0")])], out)
+    FORMAT.copy([(source, [(source.records[0], "\udcff\0")])], out)
     assert out.getvalue() == build.container(records[:1], [b"\xff\0"], reserved=5)
 
 
 def test_an_empty_plan_writes_the_32_bytes_of_an_empty_file(source) -> None:
     out = io.BytesIO()
-    copy_records([(source, [])], out)
+    FORMAT.copy([(source, [])], out)
     assert len(out.getvalue()) == 32
 
 
 def test_a_plan_with_and_without_names_is_refused_with_every_record_at_fault(source) -> None:
     plan = [(source.records[0], "a"), (source.records[1], None), (source.records[2], None)]
     with pytest.raises(RefusedError) as caught:
-        copy_records([(source, plan)], io.BytesIO())
+        FORMAT.copy([(source, plan)], io.BytesIO())
     assert [fault.path for fault in caught.value.faults] == ["record 1", "record 2"]
 
 
 def test_a_name_no_reader_takes_is_refused(source) -> None:
     with pytest.raises(RefusedError, match="1,048,576"):
-        copy_records([(source, [(source.records[0], "x" * ((1 << 20) + 1))])], io.BytesIO())
+        FORMAT.copy([(source, [(source.records[0], "x" * ((1 << 20) + 1))])], io.BytesIO())
 
 
 def test_a_source_that_changed_since_it_was_indexed_is_not_copied(source) -> None:
     with open(source.path, "ab") as file:
         file.write(b"more")
     with pytest.raises(InputError, match="changed"):
-        copy_records([(source, identity(source))], io.BytesIO())
+        FORMAT.copy([(source, identity(source))], io.BytesIO())
 
 
 def test_a_full_disk_is_an_output_error(source) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
     with open("/dev/full", "wb", buffering=0) as out, pytest.raises(OutputError, match="the disk is full"):
-        copy_records([(source, identity(source))], out)
+        FORMAT.copy([(source, identity(source))], out)
 
 
 @pytest.mark.parametrize("answer", [errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
@@ -106,7 +106,7 @@ def test_where_the_system_cannot_copy_python_does(source, tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
     with open(tmp_path / "out", "wb") as out:
-        copy_records([(source, identity(source))], out)
+        FORMAT.copy([(source, identity(source))], out)
     assert (tmp_path / "out").read_bytes() == Path(source.path).read_bytes()
 
 
@@ -124,10 +124,10 @@ def test_short_copies_go_on_where_they_stopped(source, tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "copy_file_range", short)
     with open(tmp_path / "out", "wb") as out:
-        copy_records([(source, [(source.records[i], "x") for i in (3, 1, 2, 0)])], out)
+        FORMAT.copy([(source, [(source.records[i], "x") for i in (3, 1, 2, 0)])], out)
     monkeypatch.undo()
     expected = io.BytesIO()
-    copy_records([(source, [(source.records[i], "x") for i in (3, 1, 2, 0)])], expected)
+    FORMAT.copy([(source, [(source.records[i], "x") for i in (3, 1, 2, 0)])], expected)
     assert (tmp_path / "out").read_bytes() == expected.getvalue()
     assert calls
 
@@ -145,14 +145,14 @@ def test_short_writes_go_on_where_they_stopped(source) -> None:
             return len(taken)
 
     out = Slow()
-    copy_records([(source, identity(source))], out)
+    FORMAT.copy([(source, identity(source))], out)
     assert out.content == Path(source.path).read_bytes()
 
 
 def test_what_is_written_before_and_after_into_the_same_buffered_file_stays_in_order(source, tmp_path: Path) -> None:
     with open(tmp_path / "out", "w+b") as out:
         out.write(b"before")
-        copy_records([(source, identity(source))], out)
+        FORMAT.copy([(source, identity(source))], out)
         assert out.tell() == 6 + source.size
         out.write(b"after")
     assert (tmp_path / "out").read_bytes() == b"before" + Path(source.path).read_bytes() + b"after"
@@ -161,7 +161,7 @@ def test_what_is_written_before_and_after_into_the_same_buffered_file_stays_in_o
 def test_it_writes_into_a_pipe(source) -> None:
     reader, writer = os.pipe()
     with open(writer, "wb") as out:
-        copy_records([(source, identity(source))], out)
+        FORMAT.copy([(source, identity(source))], out)
     with open(reader, "rb") as file:
         assert file.read() == Path(source.path).read_bytes()
 
