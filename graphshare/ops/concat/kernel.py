@@ -247,11 +247,6 @@ def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     return [part.reshape(x.shape).astype(x.dtype, copy=False) for part, x in zip(parts, entry.inputs, strict=True)]
 
 
-def stack_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return for each input its part of ``dy``."""
-    return list(np.moveaxis(dy, entry.attrs["axis"], 0))
-
-
 def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
     """Return the gradients of the parts, concatenated; zeros for unused parts."""
     (x,) = entry.inputs
@@ -266,7 +261,7 @@ def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
 
 GRADIENTS = (
     *(Gradient(name, concat_gradient, reads_outputs=False) for name in ("Concat", "_rnn_param_concat", "_npi_concatenate")),
-    Gradient("stack", stack_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("stack", lambda entry, dy: list(np.moveaxis(dy, entry.attrs["axis"], 0)), reads_inputs=False, reads_outputs=False),
     Gradient("SliceChannel", split_gradient, reads_outputs=False),
     Gradient("_split_v2", split_gradient, reads_outputs=False),
     Gradient("Crop", permutation_vjp("Crop"), reads_outputs=False),

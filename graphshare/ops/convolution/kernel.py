@@ -135,11 +135,6 @@ def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
     return np.moveaxis(scaled, 1, -1) if last else scaled
 
 
-def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count all taps of a filter for each input element."""
-    return prod(inputs[0]) * prod(inputs[1][1:])
-
-
 def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of a transposed convolution with attributes that may differ from those of the node."""
     groups = attrs["num_group"]
@@ -261,7 +256,7 @@ KERNELS = (
             deconvolution,
             deconvolution_shapes,
             same_dtypes,
-            cost=deconvolution_cost,
+            cost=lambda attrs, inputs, outputs: prod(inputs[0]) * prod(inputs[1][1:]),
             linear=LinearLayer(channel_axes, scale_shares),
         ),
     ),

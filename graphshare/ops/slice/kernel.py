@@ -43,11 +43,6 @@ def slice_shape(attrs: Attrs, shape: Dims) -> Dims:
     return tuple(map(_cut_dim, shape, slices(attrs, len(shape))))
 
 
-def slice_(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the part from ``begin`` to ``end`` by ``step`` along the first axes."""
-    return np.asarray(x[slices(attrs, x.ndim)])
-
-
 def slice_assign(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     """Return ``x`` with ``y`` in the place of the part."""
     out = x if context.reusable[:1] == (True,) and x.flags.writeable else x.copy()
@@ -114,7 +109,7 @@ def slice_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
 
 
 KERNELS = (
-    Kernel("slice", slice_, output_rule(slice_shape), same_dtypes),
+    Kernel("slice", lambda context, attrs, x: np.asarray(x[slices(attrs, x.ndim)]), output_rule(slice_shape), same_dtypes),
     Kernel("slice_axis", lambda context, attrs, x: x[_axis_slices(attrs, x.shape)], _slice_axis_shapes, same_dtypes),
     Kernel("slice_like", slice_like, output_rule(_cut_like), first_dtype),
     Kernel("_slice_assign", slice_assign, _slice_assign_shapes, same_dtypes),
