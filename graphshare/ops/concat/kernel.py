@@ -8,13 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import axis_of, dims_of_rank, is_known, same_dtypes, same_shapes, size_of, unify, with_dim
 from graphshare.text.format import format_shape
-
-Dims = tuple[Dim, ...]
 
 
 def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shapes]:

@@ -12,7 +12,7 @@ import numpy as np
 from graphshare.ops.binary.kernel import fit_to
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import (
     axis_of,
@@ -26,8 +26,6 @@ from graphshare.ops.unification import (
     unify,
 )
 from graphshare.text.format import format_count, format_shape
-
-Dims = tuple[Dim, ...]
 
 
 def bound_indices(index: Array, size: int, mode: str = "clip") -> Array:

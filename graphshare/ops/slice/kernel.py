@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import require
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, output_rule, same_dtypes, unify, with_dim
 from graphshare.text.format import format_shape
-
-Dims = tuple[Dim, ...]
 
 
 def _member(values: Sequence[int | None], axis: int) -> int | None:
