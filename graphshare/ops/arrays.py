@@ -19,7 +19,9 @@ Sizes of 0 and arrays without axes are then shapes like others; without it they 
 Dim = int | None
 """A dimension; None while unknown."""
 
-Shape = tuple[Dim, ...] | None
+Dims = tuple[Dim, ...]
+
+Shape = Dims | None
 """A shape; None while even the rank is unknown."""
 
 Shapes = Sequence[Shape]

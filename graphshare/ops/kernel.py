@@ -15,6 +15,7 @@ from graphshare.ops.arrays import NP_SHAPE as NP_SHAPE
 from graphshare.ops.arrays import Array as Array
 from graphshare.ops.arrays import Attrs as Attrs
 from graphshare.ops.arrays import Dim as Dim
+from graphshare.ops.arrays import Dims as Dims
 from graphshare.ops.arrays import KernelError as KernelError
 from graphshare.ops.arrays import Shape as Shape
 from graphshare.ops.arrays import Shapes as Shapes

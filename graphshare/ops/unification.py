@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from graphshare.ops.kernel import Attrs, Dim, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types
+from graphshare.ops.kernel import Attrs, Dim, Dims, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types
 from graphshare.text.format import format_count, format_shape
 
 
@@ -30,7 +30,7 @@ def is_known(shape: Shape) -> bool:
     return shape is not None and None not in shape
 
 
-def dims_of_rank(shape: Shape, rank: int, what: str = "") -> tuple[Dim, ...]:
+def dims_of_rank(shape: Shape, rank: int, what: str = "") -> Dims:
     """Return the dimensions of a shape that must have ``rank`` axes; ``what`` names the array in the error.
 
     Raises:
@@ -59,7 +59,7 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def with_dim(shape: tuple[Dim, ...], axis: int, size: Dim) -> tuple[Dim, ...]:
+def with_dim(shape: Dims, axis: int, size: Dim) -> Dims:
     """Return ``shape`` with another size along ``axis``, counted from the front."""
     return (*shape[:axis], size, *shape[axis + 1 :])
 
@@ -95,7 +95,7 @@ def broadcast_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
     """Infer the output of inputs that are broadcast, aligned at the last axis."""
     if any(shape is None for shape in inputs):
         return inputs, outputs
-    known: list[tuple[Dim, ...]] = [shape for shape in inputs if shape is not None]
+    known: list[Dims] = [shape for shape in inputs if shape is not None]
     rank = max(map(len, known))
     padded = [(1,) * (rank - len(shape)) + shape for shape in known]
     return inputs, [unify(tuple(_broadcast_dim(column) for column in zip(*padded, strict=True)), outputs[0])]

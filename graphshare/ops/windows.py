@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Dim, KernelError
+from graphshare.ops.kernel import Array, Attrs, Dim, Dims, KernelError
 from graphshare.text.format import format_count
 
 
@@ -66,12 +66,12 @@ def channel_axes(attrs: Attrs) -> tuple[int, int]:
     return (last, -1) if is_channels_last(attrs["layout"]) else (1, -last)
 
 
-def to_channels_first(shape: tuple[Dim, ...], last: bool) -> tuple[Dim, ...]:
+def to_channels_first(shape: Dims, last: bool) -> Dims:
     """Return a shape in the order (N, C, spatial), from one whose channel axis is the last one if ``last``."""
     return (shape[0], shape[-1], *shape[1:-1]) if last else shape
 
 
-def to_layout(shape: tuple[Dim, ...], last: bool) -> tuple[Dim, ...]:
+def to_layout(shape: Dims, last: bool) -> Dims:
     """Return a shape in the order (N, C, spatial) in its own layout: the inverse of :func:`to_channels_first`."""
     return (shape[0], *shape[2:], shape[1]) if last else shape
 

@@ -266,7 +266,7 @@ def initial_value(node: Node, shape: Sequence[int], dtype: str, *, seed: int) ->
     Raises:
         RefusedError: the initializer is not known here, or cannot fill this shape.
     """
-    stream = np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
+    stream = _stream_of(node, seed)
     text = node.attrs.get("__init__")
     if text is None:
         make = next((make for endings, make in _BY_ENDING if node.name.endswith(endings)), None)

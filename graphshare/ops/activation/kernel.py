@@ -148,11 +148,6 @@ def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
         ) from None
 
 
-def leaky_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``slope dy`` at 0 and below, otherwise ``dy``."""
-    return np.where(entry.inputs[0] <= 0, dy * dy.dtype.type(entry.attrs["slope"]), dy)
-
-
 def elu_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``slope exp(x) dy`` at 0 and below, otherwise ``dy``."""
     x = entry.inputs[0]
@@ -194,16 +189,11 @@ def prelu_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 _LEAKY_GRADIENT_BY_TYPE: dict[str, Callable[..., Array | Gradients]] = {
     "elu": elu_gradient,
     "gelu": gelu_gradient,
-    "leaky": leaky_gradient,
+    "leaky": lambda entry, dy: np.where(entry.inputs[0] <= 0, dy * dy.dtype.type(entry.attrs["slope"]), dy),
     "prelu": prelu_gradient,
     "rrelu": rrelu_gradient,
     "selu": selu_gradient,
 }
-
-
-def leaky_relu_gradient(entry: TapeEntry, *dys: Array | None) -> Array | Gradients:
-    """Return the gradient of the function that ``act_type`` names."""
-    return _LEAKY_GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, *dys)
 
 
 def relu(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -375,15 +365,10 @@ _GRADIENT_BY_TYPE: dict[str, Callable[[TapeEntry, Array], Array]] = {
 }
 
 
-def activation_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of the function that ``act_type`` names."""
-    return _GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, dy)
-
-
 GRADIENTS = (
     *SOFTMAX_GRADIENTS,
-    Gradient("Activation", activation_gradient),
+    Gradient("Activation", lambda entry, dy: _GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, dy)),
     *(Gradient(name, _GRADIENT_BY_TYPE[name], reads_inputs=False) for name in ("relu", "sigmoid", "tanh")),
     Gradient("softsign", softsign_gradient, reads_outputs=False),
-    Gradient("LeakyReLU", leaky_relu_gradient),
+    Gradient("LeakyReLU", lambda entry, *dys: _LEAKY_GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, *dys)),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.ops.batch_axis import Outcome, Rule, Use, along_axis_rule, default_rule
+from graphshare.ops.batch_axis import Rule, along_axis_rule, default_rule
 from graphshare.ops.signature import define, elementwise
 
 ACTIVATION = "act_type:{relu/sigmoid/softrelu/softsign/tanh}=!"
@@ -28,11 +28,7 @@ OPERATORS = (
 )
 
 
-def _leaky_relu(use: Use) -> Outcome:
-    return use.first if use.value("act_type") != "prelu" else default_rule(use)
-
-
 RULES: dict[str, Rule] = {
-    "LeakyReLU": _leaky_relu,
+    "LeakyReLU": lambda use: use.first if use.value("act_type") != "prelu" else default_rule(use),
     **dict.fromkeys(("softmax", "log_softmax", "softmin"), along_axis_rule),
 }

@@ -113,11 +113,6 @@ def translate_softmax(t: Translation) -> str:
     return _round(t, t.emit("Where", inside, out, t.number(0, wide)), wide)
 
 
-def translate_softmax_activation(t: Translation) -> str:
-    """Emit ``Softmax`` over the channels at each position, or over the last axis."""
-    return t.emit("Softmax", t.inputs[0], axis=1 if t.attrs["mode"] == "channel" else -1)
-
-
 def _compute_dtype(t: Translation) -> str:
     x = t.inputs[0]
     return "float64" if "float64" in (x.dtype, t.attrs["dtype"]) else "float32"
@@ -164,5 +159,5 @@ TRANSLATIONS = (
     Translator("softmax", translate_softmax, _POSITIVE),
     Translator("log_softmax", lambda t: _emit(t, "LogSoftmax", _data(t)), _POSITIVE),
     Translator("softmin", lambda t: _emit(t, "Softmax", t.emit("Neg", _data(t))), _POSITIVE),
-    Translator("SoftmaxActivation", translate_softmax_activation),
+    Translator("SoftmaxActivation", lambda t: t.emit("Softmax", t.inputs[0], axis=1 if t.attrs["mode"] == "channel" else -1)),
 )

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry, sum_to_shape
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError
+from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import axis_of, first_dtype, output_rule, same_dtypes, size_of, with_dim
 from graphshare.text.format import format_count, format_shape
-
-Dims = tuple[Dim, ...]
 
 
 def padding_of(attrs: Attrs, rank: int) -> list[tuple[int, int]]:

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import axis_of, dims_of_rank, is_known, same_dtypes, same_shapes, size_of, unify, with_dim
 from graphshare.text.format import format_shape
-
-Dims = tuple[Dim, ...]
 
 
 def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shapes]:
@@ -247,11 +245,6 @@ def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     return [part.reshape(x.shape).astype(x.dtype, copy=False) for part, x in zip(parts, entry.inputs, strict=True)]
 
 
-def stack_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return for each input its part of ``dy``."""
-    return list(np.moveaxis(dy, entry.attrs["axis"], 0))
-
-
 def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
     """Return the gradients of the parts, concatenated; zeros for unused parts."""
     (x,) = entry.inputs
@@ -266,7 +259,7 @@ def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
 
 GRADIENTS = (
     *(Gradient(name, concat_gradient, reads_outputs=False) for name in ("Concat", "_rnn_param_concat", "_npi_concatenate")),
-    Gradient("stack", stack_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient("stack", lambda entry, dy: list(np.moveaxis(dy, entry.attrs["axis"], 0)), reads_inputs=False, reads_outputs=False),
     Gradient("SliceChannel", split_gradient, reads_outputs=False),
     Gradient("_split_v2", split_gradient, reads_outputs=False),
     Gradient("Crop", permutation_vjp("Crop"), reads_outputs=False),

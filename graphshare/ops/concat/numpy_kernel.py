@@ -12,7 +12,7 @@ import numpy as np
 
 from graphshare.ops.concat.kernel import concatenate_shapes, split, split_shapes, stack, stack_shapes
 from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Dims, Kernel, KernelError, Shape, ShapeRule, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import joint_permutation_vjp, permutation_vjp
 from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, size_of, unify, with_dim
@@ -145,7 +145,7 @@ def _pad_with_extreme(x: Array, widths: Sequence[tuple[int, int]], extreme: np.u
     return x
 
 
-def _pad_shape(attrs: Attrs, x: tuple[Dim, ...]) -> Shape:
+def _pad_shape(attrs: Attrs, x: Dims) -> Shape:
     widths = pad_widths(attrs, len(x))
     for size, (a, b) in zip(x, widths, strict=True):
         require(size is None or size + min(0, a) + min(0, b) >= 0, f"pad_width {widths} takes more than there is")

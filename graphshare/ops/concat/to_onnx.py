@@ -126,11 +126,6 @@ def translate_delete(t: Translation) -> str:
     return t.emit("Gather", data, t.integers(places.tolist()), axis=axis)
 
 
-def translate_insert_scalar(t: Translation) -> str:
-    """Emit an insertion at one place, the first unless ``int_ind`` names another."""
-    return _emit_insertion(t, {**t.attrs, "int_ind": t.attrs["int_ind"] or 0})
-
-
 def translate_insert(t: Translation) -> str:
     """Emit an insertion at the places of a slice or of an array."""
     return _emit_insertion(t, t.attrs)
@@ -200,7 +195,7 @@ TRANSLATIONS = (
         condition="odd reflections are refused, and negative widths except of the modes constant and edge",
     ),
     Translator("_npi_delete", translate_delete, condition="an array of positions is refused"),
-    Translator("_npi_insert_scalar", translate_insert_scalar),
+    Translator("_npi_insert_scalar", lambda t: _emit_insertion(t, {**t.attrs, "int_ind": t.attrs["int_ind"] or 0})),
     Translator("_npi_insert_slice", translate_insert),
     Translator("_npi_insert_tensor", translate_insert),
 )

@@ -17,7 +17,7 @@ from graphshare.ops.convolution.gradient import layer_gradients, tap_slices, tra
 from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.folding import LinearLayer, misfit, scale_filters
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.limits import Limits, check_filters, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
@@ -52,7 +52,7 @@ def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias:
     return np.ascontiguousarray(out, dtype=x.dtype)
 
 
-def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
+def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
     """Return the window and the cells to add at the end; ``target_shape`` determines both padding and added cells."""
     window, rank = window_of(attrs), len(attrs["kernel"])
     extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
@@ -75,7 +75,7 @@ def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, 
     return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
 
 
-def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[tuple[Dim, ...]]:
+def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[Dims]:
     """Return data, weight and output of a layer, each with channels first and as many axes as the kernel asks for."""
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"]) + 2
     check_layout(attrs["layout"], rank)
@@ -85,9 +85,7 @@ def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[
     return shapes
 
 
-def _in_layout(
-    attrs: Attrs, data: tuple[Dim, ...], weight: tuple[Dim, ...], biases: Shapes, out: tuple[Dim, ...], what: str = ""
-) -> tuple[Shapes, Shapes]:
+def _in_layout(attrs: Attrs, data: Dims, weight: Dims, biases: Shapes, out: Dims, what: str = "") -> tuple[Shapes, Shapes]:
     """Return the shapes of a layer in its layout; a bias has one number for each filter."""
     last, filters = is_channels_last(attrs["layout"]), attrs["num_filter"]
     lengths = [(unify_dims(dims_of_rank(x, 1, what)[0], filters, "length of bias against num_filter"),) for x in biases[:1]]
@@ -133,11 +131,6 @@ def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
     tail = (1,) * (weight.ndim - 2)
     scaled: Array = (parts * factor.reshape(groups, 1, -1, *tail)).reshape(channels_first.shape)
     return np.moveaxis(scaled, 1, -1) if last else scaled
-
-
-def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count all taps of a filter for each input element."""
-    return prod(inputs[0]) * prod(inputs[1][1:])
 
 
 def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
@@ -198,7 +191,7 @@ def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 _LINEAR = LinearLayer(channel_axes, scale_filters)
 
 
-def _positions(window: Window, size: tuple[Dim, ...]) -> list[Dim]:
+def _positions(window: Window, size: Dims) -> list[Dim]:
     return [output_size(n, e, s, p) for n, e, s, p in zip(size, window.extent, window.stride, window.pad, strict=True)]
 
 
@@ -261,7 +254,7 @@ KERNELS = (
             deconvolution,
             deconvolution_shapes,
             same_dtypes,
-            cost=deconvolution_cost,
+            cost=lambda attrs, inputs, outputs: prod(inputs[0]) * prod(inputs[1][1:]),
             linear=LinearLayer(channel_axes, scale_shares),
         ),
     ),

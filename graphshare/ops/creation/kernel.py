@@ -14,7 +14,7 @@ import numpy as np
 
 from graphshare.ops.conversion import NO_BFLOAT16
 from graphshare.ops.gradient import no_gradient
-from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import (
     attribute_rule,
@@ -194,7 +194,7 @@ def diagonal_indices(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.array(np.broadcast_to(np.arange(x.shape[0], dtype=np.int64), (x.ndim, x.shape[0])))
 
 
-def _diagonal_shape(attrs: Attrs, x: tuple[Dim, ...]) -> Shape:
+def _diagonal_shape(attrs: Attrs, x: Dims) -> Shape:
     if len(x) < 2 or len({d for d in x if d is not None}) > 1:
         raise KernelError(f"the shape is {format_shape(x)}, expected at least two axes of the same size")
     return len(x), x[0]

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.limits import FLOATS, Limits, require, require_memory, with_limits
 from graphshare.ops.spatial_transform.kernel import bilinear_gradient, sample_bilinear, sample_clamped, window_pairs
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count
 
 
-def _output_sizes(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+def _output_sizes(attrs: Attrs, sizes: Dims) -> Dims:
     result: list[Dim] = []
     for size, k, stride, dilate, pad in zip(sizes, *window_pairs(attrs), strict=True):
         room = None if size is None else size + 2 * pad - dilate * (k - 1) - 1

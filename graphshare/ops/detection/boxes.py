@@ -12,7 +12,7 @@ import numpy as np
 
 from graphshare.ops.formulas import ARRAYS, Functions
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, same_floating_dtypes, unify
 from graphshare.text.format import format_count, format_shape
@@ -268,7 +268,7 @@ def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     return out.reshape(a.shape[:-1] + b.shape[:-1])
 
 
-def _iou_shape(attrs: Attrs, *shapes: tuple[Dim, ...]) -> Shape:
+def _iou_shape(attrs: Attrs, *shapes: Dims) -> Shape:
     if any(shape[-1:] not in ((4,), (None,)) for shape in shapes):
         raise KernelError("the last axis of boxes must have size 4")
     if any(len(shape) < 2 for shape in shapes):
@@ -352,7 +352,7 @@ def _infer_encode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     batch, count = dims_of_rank(samples, 2)
     anchors = dims_of_rank(unify(inputs[2], (batch, count, 4)), 3)
     refs = dims_of_rank(unify(inputs[3], (anchors[0], None, 4)), 3)
-    pair: tuple[Dim, ...] = anchors[:2]
+    pair: Dims = anchors[:2]
     shapes = [pair, pair, anchors, refs, unify(inputs[4], (4,)), unify(inputs[5], (4,))]
     return shapes, [unify(anchors, known) for known in outputs]
 

@@ -20,7 +20,7 @@ from graphshare.ops.detection.boxes import KERNELS as BOX_KERNELS
 from graphshare.ops.detection.boxes import decode_offsets, encode_offsets, overlaps, suppress_overlaps, to_centers
 from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.gradient import no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, require_memory, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_shape
@@ -284,7 +284,7 @@ def _infer_proposal_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
     batch, number, height, width = dims_of_rank(inputs[0], 4)
     if number is not None and number % 2:
         raise KernelError(f"{number} scores are not one of background and one of foreground for each anchor")
-    deltas: tuple[Dim, ...] = (batch, None if number is None else 2 * number, height, width)
+    deltas: Dims = (batch, None if number is None else 2 * number, height, width)
     count = None if batch is None else batch * attrs["rpn_post_nms_top_n"]
     results = [unify(a, b) for a, b in zip(((count, 5), (count, 1)), outputs, strict=False)]
     return [inputs[0], unify(inputs[1], deltas), unify(inputs[2], (batch, 3))], results

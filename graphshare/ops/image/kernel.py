@@ -11,14 +11,12 @@ import numpy as np
 
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dims, Forward, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unary.kernel import factor_vjp
 from graphshare.ops.unification import dtype_rule, output_rule, same_dtypes, same_shapes
 from graphshare.text.format import format_count, format_shape
-
-Dims = tuple[Dim, ...]
 
 # The main directions of colour in photographs times their spread, red, green and blue by rows (AlexNet's augmentation).
 _COLOURS = np.array(
@@ -90,7 +88,7 @@ def _infer_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return same_shapes(attrs, inputs, outputs)
 
 
-def _check_channels(shape: tuple[Dim, ...], axis: int) -> None:
+def _check_channels(shape: Dims, axis: int) -> None:
     channels = shape[axis]
     if channels is not None and channels not in (1, 3):
         raise KernelError(f"{format_shape(shape)} has {format_count(channels, 'channel')}, expected 1 or 3")

@@ -12,7 +12,7 @@ import numpy as np
 from graphshare.ops.binary.kernel import fit_to
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import (
     axis_of,
@@ -26,8 +26,6 @@ from graphshare.ops.unification import (
     unify,
 )
 from graphshare.text.format import format_count, format_shape
-
-Dims = tuple[Dim, ...]
 
 
 def bound_indices(index: Array, size: int, mode: str = "clip") -> Array:
@@ -357,11 +355,6 @@ def gather_nd_gradient(entry: TapeEntry, dy: Array) -> Array:
     return dx
 
 
-def scatter_nd_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient at the indexed elements."""
-    return np.asarray(dy[tuple(convert(entry.inputs[1], np.int64))])
-
-
 def index_copy_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of the kept rows and of the new rows; of all new rows if an index occurs twice."""
     places = entry.inputs[1].astype(np.intp)
@@ -385,7 +378,7 @@ GRADIENTS = (
     Gradient("pick", pick_gradient, reads_outputs=False),
     Gradient("batch_take", batch_take_gradient, reads_outputs=False),
     Gradient("gather_nd", gather_nd_gradient, reads_outputs=False),
-    Gradient("scatter_nd", scatter_nd_gradient, reads_outputs=False),
+    Gradient("scatter_nd", lambda entry, dy: np.asarray(dy[tuple(convert(entry.inputs[1], np.int64))]), reads_outputs=False),
     Gradient("_contrib_index_copy", index_copy_gradient, reads_outputs=False),
     Gradient("_contrib_boolean_mask", boolean_mask_gradient, reads_outputs=False),
     *no_gradient("indices have none", "one_hot", "_ravel_multi_index", "_unravel_index"),

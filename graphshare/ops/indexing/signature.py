@@ -62,10 +62,6 @@ def one_hot_rule(use: Use) -> Outcome:
     return use.first.with_axis(use.first.axis, 1)
 
 
-def _embedding(use: Use) -> Outcome:
-    return "has a weight that depends on the batch" if use.input(1) is not None else one_hot_rule(use)
-
-
 def _take(use: Use) -> Outcome:
     data, indices, axis = use.input(0), use.input(1), use.value("axis")
     if data is None and indices is not None:
@@ -83,7 +79,7 @@ def _pick(use: Use) -> Outcome:
 
 
 RULES: dict[str, Rule] = {
-    "Embedding": _embedding,
+    "Embedding": lambda use: "has a weight that depends on the batch" if use.input(1) is not None else one_hot_rule(use),
     "take": _take,
     "pick": _pick,
     "one_hot": one_hot_rule,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
@@ -171,7 +171,7 @@ def _side(count: int) -> int:
     return side
 
 
-def square(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+def square(shape: Dims) -> Dims:
     """Return ``shape`` with unified last two axes.
 
     Raises:
@@ -202,7 +202,7 @@ def _infer_sum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     return _infer_number_shapes({**attrs, NP_SHAPE: False}, inputs, outputs)
 
 
-def _syrk_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:
+def _syrk_shape(attrs: Attrs, shape: Dims) -> Shape:
     side = shape[-1 if attrs["transpose"] else -2] if len(shape) > 1 else None
     return (*shape[:-2], side, side)
 
@@ -250,7 +250,7 @@ def _infer_extract_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
     return [shape], [unify((*shape[:-2], count), outputs[0])]
 
 
-def _make_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:
+def _make_shape(attrs: Attrs, shape: Dims) -> Shape:
     if not shape:
         return None
     side = shape[-1] if "lower" not in attrs or shape[-1] is None else _side(shape[-1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, TypeRule, Types
 from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite, infer_matrix_shapes, square
 from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, output_rule, same_dtypes, size_of, unify
@@ -64,7 +64,7 @@ def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return inputs, [unify(tuple(rest), outputs[0])]
 
 
-def _matmul_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Shape:
+def _matmul_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     if not a or not b:
         raise KernelError("matmul does not take arrays without axes")
     left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
@@ -230,7 +230,7 @@ def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     return inputs, [unify(x, y) for x, y in zip(results, outputs, strict=True)]
 
 
-def _tensorinv_shape(attrs: Attrs, a: tuple[Dim, ...]) -> Shape:
+def _tensorinv_shape(attrs: Attrs, a: Dims) -> Shape:
     ind = attrs["ind"]
     if size_of(a[:ind]) != size_of(a[ind:]) and is_known(a):
         raise KernelError(f"{format_shape(a)} is not square when split before axis {ind}")
@@ -250,7 +250,7 @@ def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
     return sides, [solution]
 
 
-def _tensorsolve_shape(attrs: Attrs, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Shape:
+def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     last = [axis_of(axis, len(a)) for axis in attrs["a_axes"] or ()]
     require(len(set(last)) == len(last), f"a_axes is {attrs['a_axes']}, which names an axis twice")
     order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]

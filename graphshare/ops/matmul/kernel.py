@@ -8,7 +8,7 @@ import numpy as np
 
 from graphshare.ops.folding import LinearLayer, scale_filters
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, Sizes
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.matmul.attention import GRADIENTS as ATTENTION_GRADIENTS
 from graphshare.ops.matmul.attention import KERNELS as ATTENTION_KERNELS
@@ -48,7 +48,7 @@ def fully_connected_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
     return shapes, [out]
 
 
-def _unify_dense(data: tuple[Dim, ...], out: Shape, width: Dim, flatten: bool) -> tuple[tuple[Dim, ...], tuple[Dim, ...], Dim]:
+def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dims, Dims, Dim]:
     if not flatten:
         lead = dims_of_rank(out, len(data))[:-1]
         front = tuple(unify_dims(a, b, "leading axes of data and output") for a, b in zip(data[:-1], lead, strict=True))

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dims, Forward, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, require, with_limits
 from graphshare.ops.unification import axis_of, dtype_rule, output_rule, same_dtypes, size_of, unify
 from graphshare.text.format import format_count
@@ -47,7 +47,7 @@ def _axis_set(axes: Sequence[int], rank: int) -> set[int]:
     return distinct
 
 
-def _reduce_shape(shape: tuple[Dim, ...], axes: tuple[int, ...], keepdims: bool, scalar: tuple[Dim, ...]) -> Shape:
+def _reduce_shape(shape: Dims, axes: tuple[int, ...], keepdims: bool, scalar: Dims) -> Shape:
     if keepdims:
         return tuple(1 if axis in axes else d for axis, d in enumerate(shape))
     return tuple(d for axis, d in enumerate(shape) if axis not in axes) or scalar

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, is_known, same_dtypes, same_shapes, size_of, unify
@@ -102,12 +102,12 @@ def _divide_dim(size: Dim, factor: int, what: str) -> Dim:
     return None if size is None else size // factor
 
 
-def _depth_shape(shape: Shape, b: int) -> tuple[Dim, ...]:
+def _depth_shape(shape: Shape, b: int) -> Dims:
     n, c, h, w = dims_of_rank(shape, 4)
     return n, _multiply_dim(c, b * b), _divide_dim(h, b, "axis 2"), _divide_dim(w, b, "axis 3")
 
 
-def _space_shape(shape: Shape, b: int) -> tuple[Dim, ...]:
+def _space_shape(shape: Shape, b: int) -> Dims:
     n, c, h, w = dims_of_rank(shape, 4)
     return n, _divide_dim(c, b * b, "axis 1"), _multiply_dim(h, b), _multiply_dim(w, b)
 
@@ -133,9 +133,6 @@ def transpose_gradient(entry: TapeEntry, dy: Array) -> Array:
 def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` with the same two axes swapped."""
     return np.asarray(dy.swapaxes(entry.attrs["dim1"], entry.attrs["dim2"]))
-
-
-Dims = tuple[Dim, ...]
 
 
 def _product(sizes: Sequence[Dim]) -> Dim:

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphshare.ops.broadcast.kernel import sum_broadcast
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError, Shape, ShapeRule, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.reshape.kernel import restore_shape
@@ -89,7 +89,7 @@ def diag(context: Context, attrs: Attrs, x: Array) -> Array:
         return np.ascontiguousarray(np.diagonal(x, attrs["k"], attrs.get("axis1", 0), attrs.get("axis2", 1)))
 
 
-def _diag_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:
+def _diag_shape(attrs: Attrs, shape: Dims) -> Shape:
     k = attrs["k"]
     if "axis1" not in attrs and len(shape) > 2:
         raise KernelError(f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 1 or 2")
@@ -207,7 +207,7 @@ def _at_least(rank: int) -> Kernel:
     def _fill_rank(shape: Shape) -> Shape:
         if shape is None or len(shape) >= rank:
             return shape
-        one: tuple[Dim, ...] = (1,) * (rank - len(shape))
+        one: Dims = (1,) * (rank - len(shape))
         if rank == 3:  # (N,) is (1, N, 1), and (M, N) is (M, N, 1)
             return (1, *shape, 1)[3 - rank :] if len(shape) == 1 else (*shape, *one)
         return (*one, *shape)

@@ -87,10 +87,6 @@ def _reshape(use: Use) -> Outcome:
     return At(0, rank)
 
 
-def _flatten(use: Use) -> Outcome:
-    return At(0, 2) if not use.first.axis else "folds the samples into another axis"
-
-
 def _reshape_like(use: Use) -> Outcome:
     partial = any(use.value(key) is not None for key in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end"))
     same = [at is not None and not at.axis for at in (use.input(0), use.input(1))]
@@ -116,7 +112,7 @@ RULES: dict[str, Rule] = {
     "expand_dims": expand_dims_rule,
     "squeeze": _squeeze,
     "Reshape": _reshape,
-    "Flatten": _flatten,
+    "Flatten": lambda use: At(0, 2) if not use.first.axis else "folds the samples into another axis",
     "reshape_like": _reshape_like,
     "reverse": along_axis_rule,
     "SwapAxis": _swap_axes,

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphshare.ops.convolution.kernel import deconvolution, deconvolution_gradients, deconvolution_shapes
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
@@ -140,7 +140,7 @@ def bin_counts(attrs: Attrs) -> tuple[int, int]:
     return size[0], size[-1]
 
 
-def _output_size(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None) -> tuple[Dim, Dim]:
+def _output_size(attrs: Attrs, shape: Dims, like: Dims | None) -> tuple[Dim, Dim]:
     mode = attrs["mode"]
     scaled = attrs["scale_height"] is not None  # MXNet looks at the height alone
     if scaled and attrs["scale_width"] is None and mode == "size":

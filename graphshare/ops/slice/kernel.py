@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import require
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, output_rule, same_dtypes, unify, with_dim
 from graphshare.text.format import format_shape
-
-Dims = tuple[Dim, ...]
 
 
 def _member(values: Sequence[int | None], axis: int) -> int | None:
@@ -41,11 +39,6 @@ def _cut_dim(size: Dim, part: slice) -> Dim:
 def slice_shape(attrs: Attrs, shape: Dims) -> Dims:
     """Return the shape of the part."""
     return tuple(map(_cut_dim, shape, slices(attrs, len(shape))))
-
-
-def slice_(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the part from ``begin`` to ``end`` by ``step`` along the first axes."""
-    return np.asarray(x[slices(attrs, x.ndim)])
 
 
 def slice_assign(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -114,7 +107,7 @@ def slice_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
 
 
 KERNELS = (
-    Kernel("slice", slice_, output_rule(slice_shape), same_dtypes),
+    Kernel("slice", lambda context, attrs, x: np.asarray(x[slices(attrs, x.ndim)]), output_rule(slice_shape), same_dtypes),
     Kernel("slice_axis", lambda context, attrs, x: x[_axis_slices(attrs, x.shape)], _slice_axis_shapes, same_dtypes),
     Kernel("slice_like", slice_like, output_rule(_cut_like), first_dtype),
     Kernel("_slice_assign", slice_assign, _slice_assign_shapes, same_dtypes),

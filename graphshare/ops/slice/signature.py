@@ -22,10 +22,6 @@ OPERATORS = (
 )
 
 
-def _slice_axis(use: Use) -> Outcome:
-    return "takes a part of the samples" if use.first.is_axis(use.value("axis")) else use.first
-
-
 def _slice_part(use: Use) -> Outcome:
     for key, whole in (("begin", (None, 0)), ("end", (None,)), ("step", (None, 1))):
         given = tuple(use.value(key) or ())
@@ -50,7 +46,7 @@ def _slice_like(use: Use) -> Outcome:
 RULES: dict[str, Rule] = {
     "_slice_assign": mixing_rule("moves the samples"),
     "_slice_assign_scalar": mixing_rule("moves the samples"),
-    "slice_axis": _slice_axis,
+    "slice_axis": lambda use: "takes a part of the samples" if use.first.is_axis(use.value("axis")) else use.first,
     "slice": _slice_part,
     "slice_like": _slice_like,
 }

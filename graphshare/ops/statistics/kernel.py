@@ -10,7 +10,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes, restore_axes
@@ -181,7 +181,7 @@ def diff(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.diff(x, min(attrs["n"], size), attrs["axis"])
 
 
-def _diff_shape(attrs: Attrs, x: tuple[Dim, ...]) -> Shape:
+def _diff_shape(attrs: Attrs, x: Dims) -> Shape:
     at = axis_of(attrs["axis"], len(x))
     size = x[at]
     return with_dim(x, at, None if size is None else max(0, size - attrs["n"]))

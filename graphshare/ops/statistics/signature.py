@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from graphshare.ops.signature import OutputList, define
+from graphshare.ops.signature import define
 from graphshare.ops.slot_rules import inputs_by_flags, number_outputs
-
-if TYPE_CHECKING:
-    from graphshare.ops.signature import Attributes, Signature
-
-
-def average_outputs(signature: Signature, attrs: Attributes) -> OutputList:
-    """The average, and the sum of weights, shown on request."""
-    return number_outputs(2, 2 if signature.value(attrs, "returned") else 1)
-
 
 _DEVIATION = "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False"
 OPERATORS = (
@@ -26,7 +15,7 @@ OPERATORS = (
         "_npi_average",
         "a weights[weighted]",
         "axis:tuple32?=None; returned:bool=False; weighted:bool=True",
-        results=average_outputs,
+        results=lambda signature, attrs: number_outputs(2, 2 if signature.value(attrs, "returned") else 1),
     ),
     *define("_npi_diff", "a", "n:int=1; axis:int=-1"),
     *define(
