@@ -82,13 +82,11 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
                 outputs.append(compute({place: each[term] for place, term in start.items()}))
             except (InputError, RefusedError):
                 continue
-        if len(outputs) == 1:
-            return "one of them refuses other inputs"
-        for wanted, value in zip(*outputs, strict=True):
+        for wanted, value in zip(*outputs, strict=True) if len(outputs) == len(parts) else ():  # others may not be valid
             is_computed = True
             if not compare_values(value, wanted, tolerate(wanted, value)):
                 return "other inputs give other values"
-    return "" if is_computed else "both refuse other inputs"
+    return "" if is_computed else "other inputs are refused"
 
 
 def _list_needed(cone: Cone, starts: Collection[Place]) -> list[Node]:
