@@ -30,7 +30,6 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
-from graphshare.verification.changes import find_changes
 from graphshare.verification.compare import (
     Tolerance,
     allow_spread,
@@ -40,7 +39,7 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_drawn
-from graphshare.verification.pairing import order_heads, pair_heads, pair_names
+from graphshare.verification.pairing import find_changes, order_heads, pair_heads, pair_names
 from graphshare.verification.region_plan import Pair
 from graphshare.verification.regions import Judge, RegionReport, tolerate_region
 from graphshare.verification.report import (

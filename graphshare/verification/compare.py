@@ -5,7 +5,7 @@ What equal means of two arrays is written in :mod:`graphshare.formats.params.com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -46,6 +46,8 @@ class Tolerance(msgspec.Struct, frozen=True):
         return max(self.atol, self.of_largest * find_largest(wanted))
 
 
+Tolerate = Callable[[Any, Any], Tolerance]
+"""Returns the tolerance of a value and what is wanted of it."""
 EXACT = Tolerance()
 """The tolerance of branches of one model in one session: none."""
 

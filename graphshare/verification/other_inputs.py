@@ -12,7 +12,7 @@ from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import Read
-from graphshare.verification.compare import EXACT, compare_values
+from graphshare.verification.compare import Tolerate, compare_values
 from graphshare.verification.region_plan import Cone, RegionPlan, Side, open_part, place_of
 
 _LARGE = 1000
@@ -27,30 +27,26 @@ def is_alike(cone: Cone) -> bool:
 
 
 def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
-    """Whether like operators of both sides have other attributes or constants and read the same, or are functions.
+    """Whether like operators of a region have other attributes or constants on both sides, or are functions.
 
-    An attribute that one side alone states may be the default.
+    An attribute that one side alone states may be the default. Sides that start from other values are built in another way.
     """
-    for a, b in zip(*(sorted(side, key=lambda node: node.op) for side in (cone.left, cone.right)), strict=True):
-        if plan.left.form.is_call(a) or plan.right.form.is_call(b):
-            return True
-        is_other = any(b.details.values.get(name, value) != value for name, value in a.details.values.items())
-        is_same = True
-        for x, y in zip(list_operands(a), list_operands(b), strict=False):
-            if (
-                x is not None
-                and y is not None
-                and (plan.left.of(x), x.node in cone.left) != (plan.right.of(y), y.node in cone.right)
-            ):
-                keys = plan.left.key(x)[0], plan.right.key(y)[0]
-                is_other |= keys == ("constant", "constant")
-                is_same &= keys == ("constant", "constant") or (x.node in cone.left and y.node in cone.right)
-        if is_other and is_same:
-            return True
-    return False
+    pairs = list(zip(*(sorted(side, key=lambda node: node.op) for side in (cone.left, cone.right)), strict=True))
+    if any(plan.left.form.is_call(a) or plan.right.form.is_call(b) for a, b in pairs):
+        return True
+    terms = [{term for term, _ in starts.values()} for starts in plan.list_starts(cone)]
+    return terms[0] == terms[1] and any(_differ_in_values(plan, a, b) for a, b in pairs)
 
 
-def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_value: Read) -> str:
+def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
+    if any(b.details.values.get(name, value) != value for name, value in a.details.values.items()):
+        return True
+    operands = zip(list_operands(a), list_operands(b), strict=False)
+    keys = [(plan.left.key(x), plan.right.key(y)) for x, y in operands if x is not None and y is not None]
+    return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
+
+
+def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_value: Read, tolerate: Tolerate) -> str:
     """Return how the sides of a region, which are equal on some inputs, differ on others; empty where they do not.
 
     The left side is computed from what the right one starts from, which may be before the region.
@@ -86,13 +82,11 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
                 outputs.append(compute({place: each[term] for place, term in start.items()}))
             except (InputError, RefusedError):
                 continue
-        if len(outputs) == 1:
-            return "one of them refuses other inputs"
-        for wanted, value in zip(*outputs, strict=True):
+        for wanted, value in zip(*outputs, strict=True) if len(outputs) == len(parts) else ():  # others may not be valid
             is_computed = True
-            if not compare_values(value, wanted, EXACT).identical:
+            if not compare_values(value, wanted, tolerate(wanted, value)):
                 return "other inputs give other values"
-    return "" if is_computed else "both refuse other inputs"
+    return "" if is_computed else "other inputs are refused"
 
 
 def _list_needed(cone: Cone, starts: Collection[Place]) -> list[Node]:

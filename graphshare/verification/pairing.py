@@ -12,7 +12,7 @@ from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.model_format import find_statement_changes
-from graphshare.formats.params.lookup import RecordsByName
+from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ops.normalization.signature import BARRIER_KEYS
@@ -155,3 +155,17 @@ class SidePair:
     def is_parameter(self, a: Node, b: Node) -> bool:
         """Whether a variable or its twin is a parameter."""
         return self.roles[a].is_parameter or self.roles[b].is_parameter
+
+
+def find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -> tuple[Pairing, tuple[str, ...]]:
+    """Return the pairs of nodes of two models, whose outputs are paired by name or in their order, and what differs, in words.
+
+    With ``across_dtypes`` weights of unlike dtypes are not a difference.
+    """
+    _, heads = pair_heads(left, right)
+    pairing = pair_nodes(HeadPairs("", "the other model", tuple(left.graph.heads), tuple(heads)), left, right)
+    sides = SidePair(left, right)
+    parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
+    compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
+    different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
+    return pairing, (*pairing.describe(), *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different))

@@ -376,7 +376,7 @@ class Planner:
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
         """Return the nodes of both sides, each after both values of every pair that it needs, and the pairs by their nodes.
 
-        Pairs that would have to come before each other are none, and are banned.
+        Of pairs that would have to come before each other, one is none, and is banned: that which is least in its place.
         """
         nodes = [node for side in self.sides for node in side.nodes]
         while True:
@@ -392,9 +392,14 @@ class Planner:
                 return list(TopologicalSorter(needs).static_order()), of_node
             except CycleError as error:
                 stuck = set(error.args[1])
-                wrong = [pair for pair in pairs if not stuck.isdisjoint(entry.node for entry in pair)]
-                self.changes.banned |= {place_of(a) for a, _ in wrong}
-                pairs = [pair for pair in pairs if pair not in wrong]
+                wrong = max((pair for pair in pairs if not stuck.isdisjoint(e.node for e in pair)), key=self._measure_shift)
+                self.changes.banned.add(place_of(wrong[0]))
+                pairs = [pair for pair in pairs if pair is not wrong]
+
+    def _measure_shift(self, pair: Pair) -> float:
+        """Return how far apart the places of two values are in the orders of their models, as a part of these."""
+        left, right = (side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True))
+        return abs(left - right)
 
 
 def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:

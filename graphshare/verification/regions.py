@@ -6,7 +6,7 @@ What both models have exactly is not compared, and what lies between is cut into
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import choose_bodies, open_bodies, pair_owners
 from graphshare.verification.compare import (
     Tolerance,
+    Tolerate,
     compare_values,
     find_largest,
     tolerate_dtype,
@@ -41,8 +42,6 @@ from graphshare.verification.region_plan import (
 )
 
 _STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
-Tolerate = Callable[[Any, Any], Tolerance]
-"""Returns the tolerance of a value and what is wanted of it."""
 
 
 class Operator(msgspec.Struct, frozen=True):
@@ -280,7 +279,7 @@ class _Walk:
         if is_same and is_alike(rest) and (unentered or has_other_values(plan, rest)):
             hidden = "attributes, constants, functions or bodies differ"
         elif is_same and is_alike(rest) and not entered:
-            hidden = try_other_inputs(self._planner.sides, plan, cone, self._find_value)
+            hidden = try_other_inputs(self._planner.sides, plan, cone, self._find_value, self._tolerate)
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
 
     def _compare_end(self, plan: RegionPlan, cone: Cone, end: Pair, value: Any) -> Region | PlanChanges:

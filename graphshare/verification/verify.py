@@ -67,7 +67,7 @@ def verify(
 
     With ``values_only`` the outputs are compared with those of ``against`` by their names, whatever the structure of both: a
     folded model computes what its source does. Of two ONNX models the report also has what differs between them, and is false
-    where nothing that was computed shows a difference in a body, a function, a weight or the value of an attribute. With
+    where nothing that was computed shows a difference in a function, a weight or the value of an attribute. With
     ``recorded``, a file or arrays by name, the outputs are those that were recorded (``run`` with ``all_outputs``, or MXNet's
     own by their names), for the recorded inputs. With ``across_dtypes`` a float32 model is compared with its float16 twin,
     outputs by their names as with ``values_only``: by value where dtypes differ, with the tolerance of the least precise dtype

@@ -98,11 +98,12 @@ def command(
     the outputs, by their names, with the tolerance of --recorded. Of two ONNX models, such as one and what an optimizer made of
     it, the report counts the operators that are exact by identities: an Identity, joined Transposes, an attribute that became
     an input. With these --against alone is content. What lies between values of one name is a region: both sides compute it
-    from the values of the original, and the first that departs is named. An output may be as far off as the original is from
-    itself in other sessions (without optimizations, with other threads), but not more than 1e-5 of its range. Where
-    a body, a function, a weight or the value of an attribute differs and nothing that was computed shows it, such as a branch
-    of an If that was not taken, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs, and --rounds draws
-    them; a number that is compared with constants takes these in turn. Notes count the bodies that were computed.
+    from the values of the original, and the first that departs is named. Bodies of If, Loop and Scan have regions too, whether
+    they are taken or not: they get what reaches their first pass. An output may be as far off as the original is from
+    itself in other sessions (without optimizations, with other threads), but not more than 1e-5 of its range, or two steps of
+    a float at 1 where a Sigmoid or Softmax makes it. Where a function, a weight or the value of an attribute differs and
+    nothing that was computed shows it, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs, and --rounds
+    draws them; a number that is compared with constants takes these in turn. Notes count the bodies that were computed.
 
     A float32 model and its float16 twin are compared with --against and --across-dtypes, whichever comes first and in either
     format: outputs by their names, by value where their types differ. The tolerance is that of the least precise type in which
