@@ -129,8 +129,11 @@ class Judge:
 
     def list_departures(self, report: RegionReport, feeds: Mapping[str, Array]) -> list[Departure]:
         """Return the regions that depart in the last report, which was computed from ``feeds``."""
-        pairs = zip(self._plan.cones, report.regions, strict=True) if self._plan is not None else ()
-        return [Departure(self._planner, self._plan, cone, feeds) for cone, each in pairs if not each and not each.reason]  # type: ignore[arg-type]
+        plan = self._plan
+        if plan is None:
+            return []
+        pairs = zip(plan.cones, report.regions, strict=True)
+        return [Departure(self._planner, plan, cone, feeds) for cone, each in pairs if not each and not each.reason]
 
     def _report(self, regions: Sequence[Region]) -> RegionReport:
         assert self._plan is not None
