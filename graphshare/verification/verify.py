@@ -121,7 +121,7 @@ def verify(
     )
     if reduce is not None and (against is None or is_url(os.fspath(reduce))):
         message = "`reduce` needs `against`" if against is None else "`reduce` writes to a folder on this machine"
-        raise UsageError(Fault(message))
+        raise UsageError(Fault(message, hint="name the other model with `against`, and a folder here with `reduce`"))
     _check_options(options, by_branch, against is not None, recorded is not None, inputs)
     source = as_checkpoint(model)
     # A copy: who compares a model with itself compares two models, not the branches of one.
