@@ -14,7 +14,7 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import GraphshareError, InputError, MemoryLimitError, RefusedError
+from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import Entry, Node
@@ -220,6 +220,11 @@ class _Walk:
         if closed:
             changes.closed |= closed
             return None
+        missing = [
+            e for e in (*(source for _, source in sources.values()), *(a for a, _ in cone.ends)) if self._read(e) is None
+        ]
+        if missing:  # they are computed for an earlier region, which failed
+            raise RefusedError(Fault(f"the original's value {output_name(missing[0])!r} was not computed"))
         feeds = dict(self._other_inputs)
         for place, (entry, source) in sources.items():
             dtype = plan.find_dtype(entry)
