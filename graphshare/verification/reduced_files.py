@@ -16,7 +16,7 @@ from graphshare.checkpoint.save import input_files, save
 from graphshare.errors import Fault, RefusedError
 from graphshare.files.atomic import OutputTransaction, make_folder
 from graphshare.files.paths import UsedFile, join, refuse_inputs_as_outputs
-from graphshare.formats.model_format import find_format
+from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.format import find_format as find_parameter_format
 from graphshare.ops.kernel import Array
@@ -31,7 +31,7 @@ from graphshare.verification.report import Reduction, Report
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
-a, b = (rt.InferenceSession(f"{name}.onnx").run(None, x)[0] for name in ("original", "rewrite")); print(abs(a - b).max())"""
+a, b = (rt.InferenceSession(name).run(None, x)[0] for name in {}); print(abs(a - b).max())"""
 Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array]], Report]
 """Compares two models on inputs by name."""
 
@@ -65,7 +65,10 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         shapes = {name: array.shape for name, array in inputs.items()}
         files = tuple(join(folder, name) for name in (*sorted(os.listdir(scratch)), _PAGE))
         reduction = Reduction(files, operators, others, shapes, _make_command(folder, names, options), verdict)
-        page = _format_page(reduction, [model.where for model in reducer.models], _make_command("", names, options))
+        commands = [_make_command("", names, options)]
+        if not any(has_kernels(model.graph) for model in reducer.models):
+            commands.append(f"python -c {shlex.quote(_RUN.format(tuple(names)))}")
+        page = _format_page(reduction, [model.where for model in reducer.models], commands)
         sources = [used for model in reducer.models for used in input_files(model)]
         refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
         end_time_limit()
@@ -99,7 +102,7 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
     part = follow_rewrite(model, rewrite, drop_unused=True)
     graph = find_format(part.graph).declare_output(part.graph, str(end.dtype), end.shape)
     outputs = save(replace(part, graph=graph, epoch=0).with_params(own), os.path.join(folder, _STEMS[side]))
-    return os.path.basename(outputs.graph) if find_format(graph).holds_parameters else _STEMS[side]
+    return _STEMS[side] if outputs.params else os.path.basename(outputs.graph)
 
 
 def _make_command(folder: str, names: Sequence[str], options: VerifyOptions) -> str:
@@ -112,14 +115,12 @@ def _make_command(folder: str, names: Sequence[str], options: VerifyOptions) -> 
     return shlex.join(words)
 
 
-def _format_page(reduction: Reduction, sources: Sequence[str], command: str) -> str:
+def _format_page(reduction: Reduction, sources: Sequence[str], commands: Sequence[str]) -> str:
     """Return the page: what the parts are, from which files, on which inputs, and how to run them."""
     lines = ["# A difference between two models", "", reduction.verdict, ""]
     for stem, where, operators in zip(_STEMS, sources, (reduction.operators, reduction.other_operators), strict=True):
         listed = ", ".join(map(str, operators))
         lines.append(f"- {stem}: {format_count(len(operators), 'operator')} of {where or 'a model'}: {listed or 'none'}")
     shapes = ", ".join(f"{name} {format_dims(shape)}" for name, shape in reduction.inputs.items())
-    lines += [f"- {_INPUTS}: {shapes or 'none'}", "", "Run in this folder:", "", f"    {command}"]
-    if sum(path.endswith(".onnx") for path in reduction.files) == len(_STEMS):
-        lines += ["", "or with onnxruntime alone:", "", f"    python -c {shlex.quote(_RUN)}"]
-    return "\n".join(lines) + "\n"
+    lines += [f"- {_INPUTS}: {shapes or 'none'}", "", "Run in this folder:"]
+    return "\n".join([*lines, *(line for command in commands for line in ("", f"    {command}"))]) + "\n"

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import GraphshareError, InputError, MemoryLimitError, RefusedError
+from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import Entry, Node
@@ -254,6 +254,10 @@ class _Walk:
         closed = self._compute_left(targets) & {place_of(source) for _, source in sources.values()}
         if closed:
             return PlanChanges(closed=closed)
+        starts = (*(source for _, source in sources.values()), *(a for a, _ in cone.ends))
+        missing = [entry for entry in starts if self._read(entry) is None]
+        if missing:  # they are computed for an earlier region, which failed
+            raise RefusedError(Fault(f"the original's value {output_name(missing[0])!r} was not computed"))
         feeds = dict(self._other_inputs)
         for place, (entry, source) in sources.items():
             dtype = plan.find_dtype(entry)

@@ -19,7 +19,7 @@ from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
 from graphshare.rewrite.batched_graph import Batched, find_batch
-from graphshare.text.urls import local_path
+from graphshare.text.urls import is_url, local_path
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.branches import check_names, upgrade_side, verify_pairs
 from graphshare.verification.by_name import verify_by_name, verify_recorded
@@ -118,14 +118,15 @@ def verify(
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
-    if reduce is not None and against is None:
-        raise UsageError(Fault("`reduce` needs `against`"))
+    if reduce is not None and (against is None or is_url(os.fspath(reduce))):
+        message = "`reduce` needs `against`" if against is None else "`reduce` writes to a folder on this machine"
+        raise UsageError(Fault(message, hint="name the other model with `against`, and a folder here with `reduce`"))
     _check_options(options, by_branch, against is not None, recorded is not None, inputs)
     source = as_checkpoint(model)
     # A copy: who compares a model with itself compares two models, not the branches of one.
     sides = [source] if against is None else [source, msgspec.structs.replace(as_checkpoint(against))]
     options = msgspec.structs.replace(options, shapes=as_shapes(shapes, *(side.graph for side in sides)))
-    _check_formats(sides, options)
+    _check_formats(sides, options, reduces=reduce is not None)
     with locate_refusals(source), resource_limits(max_memory, time_limit):
         for side in sides:
             side.held  # noqa: B018  (refuses records without names)
@@ -197,13 +198,17 @@ def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_re
         raise UsageError(faults)
 
 
-def _check_formats(sides: Sequence[Checkpoint], options: VerifyOptions) -> None:
+def _check_formats(sides: Sequence[Checkpoint], options: VerifyOptions, *, reduces: bool) -> None:
     """Refuse options that models of these formats do not have. Raises RefusedError with all of them."""
     faults: list[Fault] = []
     is_one_format = len({has_kernels(side.graph) for side in sides}) == 1
     if is_one_format and options.by_name and options.rounds > 1 and (options.layers or has_kernels(sides[0].graph)):
         option = "`layers`" if options.layers else "`values_only`"
         faults.append(Fault(f"{option} of two models by the names of outputs has one set of inputs: leave `rounds` out"))
+    if is_one_format and options.layers and reduces:
+        faults.append(
+            Fault("`reduce` looks for the region that departs, and `layers` for an inner output: leave one of them out")
+        )
     for side in sides if options.train_step else ():
         faults += find_format(side.graph).find_lacks(Capability.TRAINING, ["`train_step`"], where=side.where)
     if faults:

@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 import graphshare as gs
+from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.verification.report import Report
@@ -128,3 +129,27 @@ def test_faults_are_found_and_named(tmp_path: Path) -> None:
 @pytest.mark.large
 def test_many_faults_are_found_and_named(tmp_path: Path) -> None:
     check(*judge(400, tmp_path, first=1_000_000), 400)
+
+
+def test_one_model_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither both models, nor a part beside one: the memory of a verdict is that of a run."""
+    case = make_case(1, tmp_path)
+    faults = (plant(case.rewrite, Random(seed), in_fused=True) for seed in range(100))
+    fault = next(fault for fault in faults if fault is not None and find_moved(case, fault) == 0)
+    live, most = set[int](), [0]
+    opened, closed = ConfinedSession.__init__, ConfinedSession.close
+
+    def open_(self: ConfinedSession, *arguments: Any, **options: Any) -> None:
+        opened(self, *arguments, **options)
+        live.add(id(self))
+        most.append(len(live))
+
+    def close(self: ConfinedSession) -> None:
+        live.discard(id(self))
+        closed(self)
+
+    monkeypatch.setattr(ConfinedSession, "__init__", open_)
+    monkeypatch.setattr(ConfinedSession, "close", close)
+    assert not verify(case, fault.model)
+    assert len(most) > 4
+    assert max(most) == 1

@@ -24,7 +24,8 @@ from tests.onnx_files.faults import plant
 from tests.onnx_files.running import Session
 from tests.onnx_files.test_faults import find_moved, make_case
 from tests.onnx_files.test_identities import Pair
-from tests.processes import ROOT, graphshare
+from tests.processes import ROOT, graphshare, write_json
+from tests.symbols import document, operator, variable
 from tests.unit.verification.test_across_dtypes import narrow
 
 pytest.importorskip("onnxruntime")
@@ -189,6 +190,10 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
         gs.verify(out / "original.onnx", against=right, reduce=right)
     with pytest.raises(UsageError, match="`reduce` needs `against`"):
         gs.verify(out / "original.onnx", reduce=out)
+    with pytest.raises(UsageError, match="on this machine"):
+        gs.verify(out / "original.onnx", against=right, reduce="s3://bucket/out")
+    with pytest.raises(RefusedError, match="leave one of them out"):
+        gs.verify(out / "original.onnx", against=right, reduce=out, layers=True)
 
 
 def test_the_command_shows_the_difference(tmp_path: Path) -> None:
@@ -231,4 +236,18 @@ def test_a_graph_of_mxnet_is_reduced(other: str, tmp_path: Path) -> None:
     assert list_operators(report.reduced) == [["BatchNorm"], last]
     part = gs.load(tmp_path / "out" / "original")
     assert set(part.params) == {f"bn2_{name}" for name in ("gamma", "beta", "moving_mean", "moving_var")}
+    assert graphshare(*shlex.split(report.reduced.command)[1:], cwd=tmp_path).returncode == 1
+
+
+def test_a_part_of_mxnet_without_parameters_is_a_graph_alone(tmp_path: Path) -> None:
+    for name, op in (("left", "tanh"), ("right", "sigmoid")):
+        nodes = [variable("data"), operator("exp", "a", [0]), operator(op, "b", [1]), operator("negative", "c", [2])]
+        write_json(tmp_path / f"{name}-symbol.json", document(nodes, [3]))
+    paths = [tmp_path / f"{name}-symbol.json" for name in ("left", "right")]
+    report = gs.verify(paths[0], against=paths[1], shapes={"data": (2, 3)}, reduce=tmp_path / "out")
+    assert report.reduced is not None
+    assert sorted(map(sorted, list_operators(report.reduced))) == [["sigmoid"], ["tanh"]]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *("README.md", "inputs.npz", "original-symbol.json", "rewrite-symbol.json")
+    ]
     assert graphshare(*shlex.split(report.reduced.command)[1:], cwd=tmp_path).returncode == 1

@@ -126,3 +126,21 @@ def test_values_whose_name_is_repeated_end_no_region(tmp_path: Path) -> None:
     assert report, report.verdict
     ends = [region.ends for region in report.branches[0].regions[0].regions]
     assert ends == [(("act_output", "act_output"),), (("out_output", "out_output"),)]
+
+
+def test_a_value_that_no_part_computes_is_no_crash(tmp_path: Path) -> None:
+    """The batch of a state follows from what comes after it: by itself it has no shape, and its consumers have no value."""
+    nodes = [
+        variable("data"),
+        operator("_zeros", "state", [], attrs={"shape": "(0, 3)"}),
+        operator("exp", "grown", [1]),
+        operator("elemwise_add", "sum", [0, 2]),
+    ]
+    model = gs.load(write_json(tmp_path / "x-symbol.json", document(nodes, [3])))
+    shapes = {"data": (2, 3)}
+    gs.export(model, tmp_path / "x.onnx", shapes=shapes)
+    assert gs.verify(model, against=tmp_path / "x.onnx", shapes=shapes)
+    report = gs.verify(model, against=tmp_path / "x.onnx", shapes=shapes, layers=True)
+    assert "could not be judged" in report.verdict
+    reasons = {region.ends[0][0]: region.reason for region in report.branches[0].regions[0].regions}
+    assert "not fully known" in reasons["state_output"], reasons

@@ -95,9 +95,10 @@ def command(
     MXNet gave for `get_internals()`. Numbers may then differ by --rtol of the largest in their output.
 
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
-    the outputs, by their names, with the tolerance of --recorded. Of two ONNX models, such as one and what an optimizer made of
-    it, the report counts the operators that are exact by identities: an Identity, joined Transposes, an attribute that became
-    an input. With these --against alone is content. What lies between values of one name is a region: both sides compute it
+    the outputs, by their names, with the tolerance of --recorded. Of two models of one format, such as an ONNX model and what
+    an optimizer made of it, the report counts the operators that are exact by identities: an Identity, joined Transposes, an
+    attribute that became an input; of MXNet graphs a BlockGrad, a Dropout in inference, defaults that are stated, aliases. With
+    these --against alone is content. What lies between values of one name is a region: both sides compute it
     from the values of the original, and the first that departs is named. Bodies of If, Loop and Scan have regions too, whether
     they are taken or not: they get what reaches their first pass. An output may be as far off as the original is from
     itself in other sessions (without optimizations, with other threads), but not more than 1e-5 of its range, or two steps of
@@ -116,7 +117,8 @@ def command(
     Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own. Inputs are
     drawn by their declared dtypes and shapes, sizes that either model fixes included: one sample, and sizes that are left
     open at 8, 64 or 224, the first that it computes. An ONNX model and a graph of MXNet, whichever is --against, are run on
-    the same inputs, and numbers may differ by --rtol of the largest in their output.
+    the same inputs, and numbers may differ by --rtol of the largest in their output. Where they differ, as with two graphs of
+    MXNet, the regions between values of one name are judged, and with --layers always.
 
     With --inputs each set of inputs in a folder is a round. An .npz file is a set, the .npy files of a folder are one by their
     names, and so are input_0.pb, input_1.pb in a folder such as ONNX's test_data_set_0. What a set lacks is drawn.
