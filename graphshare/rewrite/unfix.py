@@ -134,6 +134,9 @@ class _Unfixing:
                     if numbers.setdefault(factor, number) != number:
                         message = f"the file has {numbers[factor]} and {number} for the size {factor!r}"
                         raise UsageError(Fault(message, node=name, hint="name them differently"))
+        empty = [name for name in self.names if not numbers.get(name, 1)]
+        if empty:
+            raise UsageError([Fault(f"the file has 0 for the size {name!r}, from which nothing follows") for name in empty])
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.shapes: dict[Place, Sequence[int]] = {}
         self.dtypes: dict[Place, str] = {}

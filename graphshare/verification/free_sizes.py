@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgspec
 import numpy as np
 
-from graphshare.analysis.free_sizes import list_trials
+from graphshare.analysis.free_sizes import Symbol, list_trials
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
@@ -111,12 +111,16 @@ class _Trial:
         """Return ``count`` sets of inputs, with free ``sizes``, or at those of the file. Only samples differ between them."""
         shapes: dict[str, list[int | None]] = {}
         for symbol in self.rewrite.symbols if sizes else ():
-            for name, axis in symbol.places:
+            for name, axis in self._list_places(symbol):
                 shapes.setdefault(name, [None] * len(part.session.inputs[name]))[axis] = sizes[symbol.name]
         given = {name: tuple(shape) for name, shape in shapes.items()}
         first, *others = (draw_values(part, {}, given, seed).values for seed in range(count))
-        batched = [name for name, _ in self.batch.places] if self.batch is not None else []
+        batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
+
+    def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
+        """Return the inputs that have a size, each with the axis, without those that no output needs."""
+        return [(name, axis) for name, axis in symbol.places if name in self.original.session.inputs]
 
     def _run(self, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> list[Array]:
         try:
@@ -170,7 +174,7 @@ class _Trial:
         """Return the outputs for samples by number, the samples of each first. Raises DisprovedError where one is other."""
         assert self.batch is not None
         feeds = dict(drawn[0])
-        for name, axis in self.batch.places:
+        for name, axis in self._list_places(self.batch):
             feeds[name] = np.concatenate([values[name] for values in drawn], axis).take(rows, axis)
         outputs = self._run(feeds, {self.batch.name: len(rows)})
         parts = [self._split(output, place, len(rows)) for place, output in enumerate(outputs)]
@@ -189,7 +193,9 @@ class _Trial:
         for number, axis in enumerate(self.rewrite.outputs[place]):
             if self.batch.name in axis:
                 before, after = axis[: axis.index(self.batch.name)], axis[axis.index(self.batch.name) + 1 :]
-                outer, inner = (-1, multiply_numbers(after)) if list_names(before) else (multiply_numbers(before), -1)
-                shape = (*output.shape[:number], outer, count, inner, *output.shape[number + 1 :])
+                known = multiply_numbers(after if list_names(before) else before)
+                rest = output.shape[number] // (count * known) if known else 0
+                sizes = (rest, count, known) if list_names(before) else (known, count, rest)
+                shape = (*output.shape[:number], *sizes, *output.shape[number + 1 :])
                 return np.moveaxis(output.reshape(shape), number + 1, 0)
         return np.broadcast_to(output, (count, *output.shape))

@@ -452,6 +452,12 @@ def test_the_proof_finds_other_bits_at_the_sizes_of_the_file(tmp_path: Path, mon
         gs.unfix(path, dynamic_batch=True)
 
 
+def test_inputs_that_no_output_needs_are_free_too(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4] x, float[1,4] z) => (float[1,4] y) { y = Relu(x) }")
+    model = gs.unfix(path, dynamic_batch=True)
+    assert model.report.inputs == {"x": ("batch", 4), "z": ("batch", 4)}
+
+
 def test_samples_with_equal_outputs_prove_little(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <float zero = {0}> { y = Mul(x, zero) }")
     model = gs.unfix(path, dynamic_batch=True)
@@ -480,6 +486,8 @@ HOSTILE = {
     "a target of another size": "g (float[1,4] x) => (float[1,5] y) <int64[2] s = {1, 5}> { y = Reshape(x, s) }",
     "an empty value": "g (float[1,0,4] x) => (float[1,8] y) <int64[2] s = {1, 8}> { y = Reshape(x, s) }",
     "a Resize of nothing": "g (float[0,2,4,4] x) => (float[0,2,8,8] y) <int64[4] s = {0, 2, 8, 8}> { y = Resize(x, , , s) }",
+    "a batch of nothing": "g (float[0,4] x) => (float[0,4] y) { y = Relu(x) }",
+    "an axis that there is not": "g (float[1,4] x) => (float[1,4] y) { y = Softmax<axis = -9>(x) }",
     "a scalar that is reduced": "g (float x) => (float y) { y = ReduceSum(x) }",
 }
 

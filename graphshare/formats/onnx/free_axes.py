@@ -170,8 +170,8 @@ class Call(msgspec.Struct, eq=False):
         return None if text is None else [int(number) for number in text.strip("[]").split(", ") if number]
 
     def axis(self, default: int = 0) -> int:
-        """Return the attribute ``axis``, counted from the first of the data."""
-        return self.integer("axis", default) % max(len(self.data), 1)
+        """Return the attribute ``axis``, counted from the first of the data. Raises IndexError where there is no such axis."""
+        return range(len(self.data))[self.integer("axis", default)]
 
     def refuse_batch(self, axes: Iterable[Axis], why: str) -> None:
         """Refuse an operator if samples are on one of the axes."""

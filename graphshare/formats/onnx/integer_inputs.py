@@ -8,7 +8,7 @@ from graphshare.formats.model_format import Integers
 from graphshare.formats.onnx.stored import MemoryFile, Span, find_stored
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, locate_tensor, read_elements
 from graphshare.formats.onnx.types import read_type
-from graphshare.formats.onnx.wire import scan
+from graphshare.formats.onnx.wire import WireError, scan
 from graphshare.formats.params.records import ITEM_SIZES
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_operands
@@ -143,6 +143,9 @@ def _decode(span: Span) -> list[int] | None:
     dtype = DTYPE_NAMES.get(place.code, "")
     if "int" not in dtype or place.path or span.size > _LARGEST:
         return None
-    data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
+    try:
+        data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
+    except WireError:  # onnxruntime says what is wrong with it
+        return None
     pieces = (data[start : start + width] for start in range(0, len(data), width))
     return [int.from_bytes(piece, "little", signed=not dtype.startswith("u")) for piece in pieces]
