@@ -92,7 +92,7 @@ def _find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
         if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
             operands = list_operands(node)
             for entry in (operands[place] for place in _STATES if place < len(operands)):
-                while entry is not None and entry.node.op in _PARTS:
+                while entry is not None and entry.node.op in _PARTS and entry.node.inputs:
                     entry = entry.node.inputs[0]
                 if entry is not None and entry.node.name in axes:
                     axes[entry.node.name] = 1

@@ -452,6 +452,13 @@ def test_the_proof_finds_other_bits_at_the_sizes_of_the_file(tmp_path: Path, mon
         gs.unfix(path, dynamic_batch=True)
 
 
+def test_a_model_that_differs_from_itself_is_not_proved(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) { r = RandomUniform<shape = [1, 4]>() y = Add(x, r) }")
+    with pytest.raises(RefusedError, match="two runs of the model itself differ"):
+        gs.unfix(path, dynamic_batch=True)
+    assert gs.unfix(path, dynamic_batch=True, verify=False).report.proof is None
+
+
 def test_inputs_that_no_output_needs_are_free_too(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x, float[1,4] z) => (float[1,4] y) { y = Relu(x) }")
     model = gs.unfix(path, dynamic_batch=True)
