@@ -89,6 +89,11 @@ FOLLOWED: dict[str, tuple[str, Weights, set[str]]] = {
         {},
         {"Reshape"},
     ),
+    "axes of one sample that change places with parts of others": (
+        "g (float[1,4,6] x) => (float[1,6,2,2] y) <int64[4] s = {1, 6, 2, 2}> { y = Reshape(x, s) }",
+        {},
+        {"Reshape"},
+    ),
     "heads of attention": (
         """g (float[1,4,6] x) => (float[1,4,6] y) <int64[4] s = {1, 4, 2, 3}, int64[3] t = {1, 4, 6}> {
             q = MatMul(x, w) a = Reshape(q, s) b = Transpose<perm = [0, 2, 1, 3]>(a) c = Transpose<perm = [0, 2, 3, 1]>(a)

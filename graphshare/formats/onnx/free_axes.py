@@ -216,7 +216,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis before it, or to the one
     behind it if that is a part of an axis: heads that are split off belong to a sample.
     """
-    factors = deque(factor for axis in data for factor in axis)
+    factors = deque(join(*data))
     target: list[Axis] = []
     for number, size in enumerate(shape):
         taken: list[int | str] = []
