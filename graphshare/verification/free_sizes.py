@@ -66,8 +66,8 @@ def measure_shapes(
     ]
     try:
         part = SessionPart(model.graph, [Entry(node) for node in measured], model.parameter_file, model.where)
-        given = {name: tuple(shape) for name, shape in shapes.items() if name in part.session.inputs}
-        rows = part.run(draw_values(part, {}, given, 0).values)
+        needed = {name: tuple(shape) for name, shape in shapes.items() if name in part.session.inputs}
+        rows = part.run(draw_values(part, {}, needed, 0).values)
     except GraphshareError:
         return {}
     return {(entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)}
@@ -116,8 +116,8 @@ class _Trial:
         for symbol in self.rewrite.symbols if sizes else ():
             for name, axis in self._list_places(symbol):
                 shapes.setdefault(name, [None] * len(part.session.inputs[name]))[axis] = sizes[symbol.name]
-        given = {name: tuple(shape) for name, shape in shapes.items()}
-        first, *others = (draw_values(part, {}, given, seed).values for seed in range(count))
+        fixed = {name: tuple(shape) for name, shape in shapes.items()}
+        first, *others = (draw_values(part, {}, fixed, seed).values for seed in range(count))
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
 

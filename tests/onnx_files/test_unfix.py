@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -468,6 +469,38 @@ def test_inputs_that_no_output_needs_are_free_too(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x, float[1,4] z) => (float[1,4] y) { y = Relu(x) }")
     model = gs.unfix(path, dynamic_batch=True)
     assert model.report.inputs == {"x": ("batch", 4), "z": ("batch", 4)}
+
+
+def factor(size: int, random: Random) -> list[int]:
+    """Return some numbers whose product is ``size``."""
+    factors = []
+    while size > 1:
+        factors.append(random.choice([part for part in range(2, size + 1) if size % part == 0]))
+        size //= factors[-1]
+    return factors
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_chain_of_random_shapes_is_free_or_refused(seed: int, tmp_path: Path) -> None:
+    random, shape, lines, rows = Random(seed), [1, 4, 6], [], []
+    for number in range(random.randint(2, 5)):
+        if number % 2:
+            order = random.sample(range(len(shape)), len(shape))
+            lines.append(f"v{number + 1} = Transpose<perm = {order}>(v{number})")
+            shape = [shape[axis] for axis in order]
+        else:
+            shape = factor(24, random)
+            shape.insert(random.choice([0, random.randint(0, len(shape))]), 1)
+            rows.append(f"int64[{len(shape)}] s{number} = {{{', '.join(map(str, shape))}}}")
+            lines.append(f"v{number + 1} = Reshape(v{number}, s{number})")
+    result = f"v{len(lines)}"
+    text = f"g (float[1,4,6] v0) => (float[{','.join(map(str, shape))}] {result}) <{', '.join(rows)}> {{ {' '.join(lines)} }}"
+    refusal, tells_apart = "", False
+    try:
+        tells_apart = gs.unfix(write(tmp_path, text), dynamic_batch=True).report.proof.tells_apart
+    except RefusedError as error:
+        refusal = str(error)
+    assert "splits an axis" in refusal or tells_apart
 
 
 def test_samples_with_equal_outputs_prove_little(tmp_path: Path) -> None:

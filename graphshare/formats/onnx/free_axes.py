@@ -134,9 +134,9 @@ class Call(msgspec.Struct, eq=False):
     @property
     def data(self) -> Axes:
         """The axes of the first operand."""
-        return self.known(0)
+        return self.get_axes(0)
 
-    def known(self, place: int) -> Axes:
+    def get_axes(self, place: int) -> Axes:
         """Return the axes of an operand. Raises SizeRefusal where they are not known."""
         axes = self.axes[place] if place < len(self.axes) else None
         if axes is None:
@@ -180,10 +180,10 @@ class Call(msgspec.Struct, eq=False):
 
     def align(self, skipped: int) -> list[Axis]:
         """Return the axes that all operands have in common, but for one, and expand operands that lack a free size."""
-        known = [self.known(place) for place in range(len(self.axes))]
-        rows = enumerate(zip(*known, strict=True))
+        operands = [self.get_axes(place) for place in range(len(self.axes))]
+        rows = enumerate(zip(*operands, strict=True))
         common = [() if number == skipped else self.table.merge(row) for number, row in rows]
-        for place, axes in enumerate(known):
+        for place, axes in enumerate(operands):
             row = [axis if is_free(axis) and not is_free(own) else () for axis, own in zip(common, axes, strict=True)]
             if any(row):
                 self.edits[place] = Edit(tuple(row), expands=True)
