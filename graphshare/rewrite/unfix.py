@@ -131,10 +131,10 @@ class _Unfixing:
             for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
                 number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
                 for factor in list_names(axis):
-                    if numbers.setdefault(factor, number) != number:
+                    if numbers.setdefault(factor, number) != number and isinstance(size, int):
                         message = f"the file has {numbers[factor]} and {number} for the size {factor!r}"
                         raise UsageError(Fault(message, node=name, hint="name them differently"))
-        empty = [name for name in self.names if not numbers.get(name, 1)]
+        empty = [symbol.name for symbol in symbols if not numbers[symbol.name]]
         if empty:
             raise UsageError([Fault(f"the file has 0 for the size {name!r}, from which nothing follows") for name in empty])
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)

@@ -376,6 +376,12 @@ def test_sizes_that_were_free_stay_so(tmp_path: Path) -> None:
     assert model.report.outputs == {"y": ("batch", "T", 12)}
 
 
+def test_a_name_that_was_free_may_be_on_any_axis(tmp_path: Path) -> None:
+    text = "g (float[1,T,6] x, float[T,6] z) => (float[1,T,6] y) { y = Add(x, z) }"
+    model = gs.unfix(write(tmp_path, text), dynamic={"x": ("n", None, None)})
+    assert model.report.inputs == {"x": ("n", "T", 6), "z": ("T", 6)}
+
+
 def test_stated_types_of_inner_values_follow(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <float[1,4] a> { a = Relu(x) y = Neg(a) }")
     gs.save(gs.unfix(path, dynamic_batch=True), tmp_path / "free.onnx")
