@@ -565,6 +565,14 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     assert b"NOT PROVED" in run.stderr
 
 
+def test_limits_hold_for_the_proof(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4000,5000] x) => (float[1,4000,5000] y) { y = Relu(x) }")
+    out = tmp_path / "out.onnx"
+    message = refused(graphshare("unfix", path, "--dynamic-batch", "--max-memory", "60M", "-o", out))
+    assert "60" in message
+    assert not out.exists()
+
+
 def test_wrong_options_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x, float[2,4] z) => (float[1,4] y) { y = Relu(x) }")
     for options, message in {
