@@ -137,6 +137,10 @@ class _Unfixing:
         empty = [symbol.name for symbol in symbols if not numbers[symbol.name]]
         if empty:
             raise UsageError([Fault(f"the file has 0 for the size {name!r}, from which nothing follows") for name in empty])
+        self.fed = {node for node in graph.variables() if node.name in inputs}
+        for node in self.nodes:
+            if any(entry.node in self.fed for entry in node.inputs):
+                self.fed.add(node)
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.shapes: dict[Place, Sequence[int]] = {}
         self.dtypes: dict[Place, str] = {}
@@ -207,6 +211,9 @@ class _Unfixing:
             for axis in (axis for edit in call.edits.values() for axis in edit.row):
                 if len(list_names(axis)) > 1 or not self.origins.keys() >= set(list_names(axis)):
                     raise SizeRefusal("has a constant that depends on free sizes")
+            for number in (number for number, edit in call.edits.items() if not edit.expands):
+                if (place := places[number]) is not None and place[0] in self.fed and place not in self.axes:
+                    raise SizeRefusal("has sizes that the caller feeds")
         except SizeRefusal as refusal:
             return [None if shape is None else self._assume(shape) for shape in shapes], Coupling(node, str(refusal) or UNKNOWN)
         if call.edits:

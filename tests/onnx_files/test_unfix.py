@@ -304,6 +304,21 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
         {"w": (1, 20, 6), "r": (1, 20, 5)},
         "works along the samples",
     ),
+    "ConstantOfShape": (
+        "int64[3] x) => (float[?,?,?] y) { y = ConstantOfShape(x) }",
+        {},
+        "takes samples for sizes",
+    ),
+    "Reshape": (
+        "float[1,4,6] x, int64[2] s) => (float[1,24] y) { y = Reshape(x, s) }",
+        {},
+        "has sizes that the caller feeds",
+    ),
+    "MaxPool": (
+        "float[2,3,4,4] x) => (float[2,3,3,3] y, int64[2,3,3,3] i) { y, i = MaxPool<kernel_shape = [2, 2]>(x) }",
+        {},
+        "counts its indices through all samples",
+    ),
     "ScatterND": (
         "float[2,4] x) => (float[2,4] y) <int64[1,1] i = {1}> { y = ScatterND(x, i, u) }",
         {"u": (1, 4)},

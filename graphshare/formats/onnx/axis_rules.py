@@ -28,6 +28,8 @@ def find_axes(call: Call) -> Outputs:
     if rule is None:
         raise SizeRefusal
     try:
+        if node.op in _SIZES_AT and any(map(is_free, call.axes[_SIZES_AT[node.op]] or ())):
+            raise SizeRefusal("takes samples for sizes")
         outputs = rule(call)
     except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
@@ -79,6 +81,12 @@ def _softmax_axes(call: Call) -> Iterable[int]:
 def _normalize(call: Call) -> Outputs:
     if call.integer("training_mode") or (call.version < 7 and not call.integer("is_test")):
         call.refuse_batch(call.data, "takes its statistics from the samples of a batch")
+    return _along(_inner_axes)(call)
+
+
+def _pool(call: Call) -> Outputs:
+    if len(call.shapes) > 1:
+        call.refuse_batch(call.data, "counts its indices through all samples")
     return _along(_inner_axes)(call)
 
 
@@ -166,6 +174,8 @@ def _reshape(call: Call) -> Outputs:
     data = call.data
     target = regroup(call.table, data, call.shape())
     row = call.rows[1] if call.has(1) else None
+    if call.has(1) and any(map(is_free, call.axes[1] or ())):
+        raise SizeRefusal("takes samples for sizes")
     copies = not call.integer("allowzero")
     kept = [copies and number < len(data) and axis == data[number] for number, axis in enumerate(target)]
     if row is not None:
@@ -308,11 +318,13 @@ Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater Greater
 IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid
 Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor"""
 _WINDOWS = """AveragePool Conv ConvInteger ConvTranspose DepthToSpace GroupNormalization InstanceNormalization LRN LpPool
-MaxPool QLinearConv SpaceToDepth Upsample"""
+QLinearConv SpaceToDepth Upsample"""
 _REDUCTIONS = """ArgMax ArgMin GlobalAveragePool GlobalLpPool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"""
 _SIZED = frozenset(("ConstantOfShape", "Expand", "Range", "Shape", "Tile"))
 """Operators that make free sizes of values without them."""
+_SIZES_AT = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
+"""Operands that are rows of sizes."""
 _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_ELEMENTWISE.split(), _broadcast),
     **dict.fromkeys(_WINDOWS.split(), _along(_inner_axes)),
@@ -334,6 +346,7 @@ _RULES: Mapping[str, Rule] = {
     "Flatten": _flatten,
     "Gather": _gather,
     "Gemm": _multiply_matrices,
+    "MaxPool": _pool,
     "MeanVarianceNormalization": _along(lambda call: call.integers("axes") or (0, 2, 3)),
     "Reshape": _reshape,
     "Resize": _resize,
