@@ -27,7 +27,7 @@ Sizes = Mapping[str, tuple[int | str | None, ...]]
 
 
 class Unfixing(ShortRepr, msgspec.Struct, frozen=True):
-    """What ``unfix`` made: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
+    """What ``unfix`` did: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
 
     A size is a number, the name of a free size, or None where it follows from others. ``proof`` is None where none was wanted.
     """

@@ -92,7 +92,7 @@ def _find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
         if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
             operands = list_operands(node)
             for entry in (operands[place] for place in _STATES if place < len(operands)):
-                while entry is not None and entry.node.op in _PARTS:
+                while entry is not None and entry.node.op in _PARTS and entry.node.inputs:
                     entry = entry.node.inputs[0]
                 if entry is not None and entry.node.name in axes:
                     axes[entry.node.name] = 1
@@ -131,13 +131,20 @@ class _Unfixing:
             for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
                 number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
                 for factor in list_names(axis):
-                    if numbers.setdefault(factor, number) != number:
+                    if numbers.setdefault(factor, number) != number and isinstance(size, int):
                         message = f"the file has {numbers[factor]} and {number} for the size {factor!r}"
                         raise UsageError(Fault(message, node=name, hint="name them differently"))
+        empty = [symbol.name for symbol in symbols if not numbers[symbol.name]]
+        if empty:
+            raise UsageError([Fault(f"the file has 0 for the size {name!r}, from which nothing follows") for name in empty])
+        self.fed = {node for node in graph.variables() if node.name in inputs}
+        for node in self.nodes:
+            if any(entry.node in self.fed for entry in node.inputs):
+                self.fed.add(node)
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.shapes: dict[Place, Sequence[int]] = {}
         self.dtypes: dict[Place, str] = {}
-        self.found: dict[Place, Axes] = {}
+        self.axes: dict[Place, Axes] = {}
         self.rows: dict[Place, Axes] = {}
         self.edits: dict[Node, dict[int, Edit]] = {}
         self.origins: dict[str, tuple[str, int]] = {}
@@ -161,13 +168,13 @@ class _Unfixing:
         for node in self.graph.variables():
             if any(map(is_free, self.inputs.get(node.name, ()))):
                 self._note(node, 0, self.inputs[node.name])
-        couplings = follow(self.nodes, self.found, self._find_places)
+        couplings = follow(self.nodes, self.axes, self._find_places)
         hint = "leave this size fixed, or `graphshare extract` the part before"
         faults = [Fault(f"{c.node.op} {c.why}", node=c.node.details.label or c.node.name, hint=hint) for c in couplings]
         if faults:
             raise RefusedError(faults)
         graph, images = self._rebuild()
-        outputs = [self.found.get((head.node, head.index), ()) for head in self.graph.heads]
+        outputs = [self.axes.get((head.node, head.index), ()) for head in self.graph.heads]
         return UnfixedGraph(
             graph,
             (Branch("", self.graph, images),),
@@ -180,7 +187,7 @@ class _Unfixing:
 
     def _note(self, node: Node, index: int, axes: Axes) -> None:
         """Keep the axes of a value, and where it has a free size by itself."""
-        self.found[node, index] = axes
+        self.axes[node, index] = axes
         for number, axis in enumerate(axes):
             if len(axis) == 1 and isinstance(axis[0], str):
                 self.origins.setdefault(axis[0], (outputs_of(node)[index], number))
@@ -194,7 +201,7 @@ class _Unfixing:
             source_of(self.graph).opsets.get("", 1),
             self.table,
             [None if place is None else self._find_axes(place) for place in places],
-            [place in self.found for place in places],
+            [place in self.axes for place in places],
             [None if place is None else self._find_row(place) for place in places],
             shapes,
             ["" if place is None else self.dtypes.get(place, "") for place in places],
@@ -204,6 +211,9 @@ class _Unfixing:
             for axis in (axis for edit in call.edits.values() for axis in edit.row):
                 if len(list_names(axis)) > 1 or not self.origins.keys() >= set(list_names(axis)):
                     raise SizeRefusal("has a constant that depends on free sizes")
+            for number in (number for number, edit in call.edits.items() if not edit.expands):
+                if (place := places[number]) is not None and place[0] in self.fed and place not in self.axes:
+                    raise SizeRefusal("has sizes that the caller feeds")
         except SizeRefusal as refusal:
             return [None if shape is None else self._assume(shape) for shape in shapes], Coupling(node, str(refusal) or UNKNOWN)
         if call.edits:
@@ -217,11 +227,11 @@ class _Unfixing:
 
     def _find_axes(self, place: Place) -> Axes | None:
         shape = self.shapes.get(place)
-        return self.found.get(place) or (None if shape is None else tuple(map(fix, shape)))
+        return self.axes.get(place) or (None if shape is None else tuple(map(fix, shape)))
 
     def _find_row(self, place: Place) -> Axes | None:
         """Return the sizes in a row of integers, as far as they are known."""
-        numbers = None if place in self.found else read_numbers(Entry(*place))
+        numbers = None if place in self.axes else read_numbers(Entry(*place))
         return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
 
     def _assume(self, shape: Sequence[int]) -> Axes:
@@ -254,7 +264,7 @@ class _Unfixing:
         """Return a node whose stated types have free sizes: by the user's name, and open where they follow from others."""
         shapes = {}
         for index in range(len(outputs_of(node))):
-            axes = self.found.get((node, index), ())
+            axes = self.axes.get((node, index), ())
             if any(map(is_free, axes)):
                 named = [axis[0] if len(axis) == 1 and axis[0] in self.names else None for axis in axes]
                 pairs = zip(axes, named, strict=True)

@@ -11,16 +11,17 @@ from contextlib import suppress
 import msgspec
 import numpy as np
 
-from graphshare.analysis.free_sizes import list_trials
+from graphshare.analysis.free_sizes import Symbol, list_trials
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
+from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.compose import make_operator
 from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array
+from graphshare.resources import chosen_memory
 from graphshare.rewrite.unfix import UnfixedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, Tolerance, compare_values, find_largest, tolerate_export
@@ -66,9 +67,11 @@ def measure_shapes(
     ]
     try:
         part = SessionPart(model.graph, [Entry(node) for node in measured], model.parameter_file, model.where)
-        given = {name: tuple(shape) for name, shape in shapes.items() if name in part.session.inputs}
-        rows = part.run(draw_values(part, {}, given, 0).values)
-    except GraphshareError:
+        needed = {name: tuple(shape) for name, shape in shapes.items() if name in part.session.inputs}
+        rows = part.run(draw_values(part, {}, needed, 0).values)
+    except GraphshareError as error:
+        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
+            raise
         return {}
     return {(entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)}
 
@@ -97,6 +100,9 @@ class _Trial:
         """Return what was compared. Raises DisprovedError."""
         drawn = self._draw(self.original, {}, max(2, -(-_SAMPLES // self.per_run)))
         runs = [self.original.run(values) for values in drawn]
+        if self._find_other(self.original.run(drawn[0]), runs[0]):
+            hint = "write it without a proof with `verify=False`"
+            raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
         is_optimized = self._prove_fixed(drawn[0], runs[0])
         batches = self._prove_batch(drawn, runs)
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
@@ -111,12 +117,16 @@ class _Trial:
         """Return ``count`` sets of inputs, with free ``sizes``, or at those of the file. Only samples differ between them."""
         shapes: dict[str, list[int | None]] = {}
         for symbol in self.rewrite.symbols if sizes else ():
-            for name, axis in symbol.places:
+            for name, axis in self._list_places(symbol):
                 shapes.setdefault(name, [None] * len(part.session.inputs[name]))[axis] = sizes[symbol.name]
-        given = {name: tuple(shape) for name, shape in shapes.items()}
-        first, *others = (draw_values(part, {}, given, seed).values for seed in range(count))
-        batched = [name for name, _ in self.batch.places] if self.batch is not None else []
+        fixed = {name: tuple(shape) for name, shape in shapes.items()}
+        first, *others = (draw_values(part, {}, fixed, seed).values for seed in range(count))
+        batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
+
+    def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
+        """Return the inputs that have a size, each with the axis, without those that no output needs."""
+        return [(name, axis) for name, axis in symbol.places if name in self.original.session.inputs]
 
     def _run(self, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> list[Array]:
         try:
@@ -153,6 +163,9 @@ class _Trial:
         """Compare batches of other sizes with ``runs`` of the samples by themselves; return these sizes."""
         if self.batch is None:
             return ()
+        if len({tuple(output.shape for output in run) for run in runs}) > 1:
+            hint = "write it without a proof with `verify=False`"
+            raise RefusedError(Fault("outputs have other shapes for other samples, so nothing can be proved", hint=hint))
         wanted = [np.concatenate([self._split(run[i], i, self.per_run) for run in runs]) for i in range(len(self.names))]
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run
@@ -170,7 +183,7 @@ class _Trial:
         """Return the outputs for samples by number, the samples of each first. Raises DisprovedError where one is other."""
         assert self.batch is not None
         feeds = dict(drawn[0])
-        for name, axis in self.batch.places:
+        for name, axis in self._list_places(self.batch):
             feeds[name] = np.concatenate([values[name] for values in drawn], axis).take(rows, axis)
         outputs = self._run(feeds, {self.batch.name: len(rows)})
         parts = [self._split(output, place, len(rows)) for place, output in enumerate(outputs)]
@@ -189,7 +202,9 @@ class _Trial:
         for number, axis in enumerate(self.rewrite.outputs[place]):
             if self.batch.name in axis:
                 before, after = axis[: axis.index(self.batch.name)], axis[axis.index(self.batch.name) + 1 :]
-                outer, inner = (-1, multiply_numbers(after)) if list_names(before) else (multiply_numbers(before), -1)
-                shape = (*output.shape[:number], outer, count, inner, *output.shape[number + 1 :])
+                known = multiply_numbers(after if list_names(before) else before)
+                rest = output.shape[number] // (count * known) if known else 0
+                sizes = (rest, count, known) if list_names(before) else (known, count, rest)
+                shape = (*output.shape[:number], *sizes, *output.shape[number + 1 :])
                 return np.moveaxis(output.reshape(shape), number + 1, 0)
         return np.broadcast_to(output, (count, *output.shape))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,11 @@ FOLLOWED: dict[str, tuple[str, Weights, set[str]]] = {
     ),
     "a target that has -1 elsewhere": (
         "g (float[1,4,6] x) => (float[1,8,3] y) <int64[3] s = {1, -1, 3}> { y = Reshape(x, s) }",
+        {},
+        {"Reshape"},
+    ),
+    "axes of one sample that change places with parts of others": (
+        "g (float[1,4,6] x) => (float[1,6,2,2] y) <int64[4] s = {1, 6, 2, 2}> { y = Reshape(x, s) }",
         {},
         {"Reshape"},
     ),
@@ -298,6 +304,21 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
         {"w": (1, 20, 6), "r": (1, 20, 5)},
         "works along the samples",
     ),
+    "ConstantOfShape": (
+        "int64[3] x) => (float[?,?,?] y) { y = ConstantOfShape(x) }",
+        {},
+        "takes samples for sizes",
+    ),
+    "Reshape": (
+        "float[1,4,6] x, int64[2] s) => (float[1,24] y) { y = Reshape(x, s) }",
+        {},
+        "has sizes that the caller feeds",
+    ),
+    "MaxPool": (
+        "float[2,3,4,4] x) => (float[2,3,3,3] y, int64[2,3,3,3] i) { y, i = MaxPool<kernel_shape = [2, 2]>(x) }",
+        {},
+        "counts its indices through all samples",
+    ),
     "ScatterND": (
         "float[2,4] x) => (float[2,4] y) <int64[1,1] i = {1}> { y = ScatterND(x, i, u) }",
         {"u": (1, 4)},
@@ -368,6 +389,12 @@ def test_sizes_that_were_free_stay_so(tmp_path: Path) -> None:
     model = gs.unfix(write(tmp_path, text), dynamic_batch=True)
     assert model.report.inputs == {"x": ("batch", "T", 6)}
     assert model.report.outputs == {"y": ("batch", "T", 12)}
+
+
+def test_a_name_that_was_free_may_be_on_any_axis(tmp_path: Path) -> None:
+    text = "g (float[1,T,6] x, float[T,6] z) => (float[1,T,6] y) { y = Add(x, z) }"
+    model = gs.unfix(write(tmp_path, text), dynamic={"x": ("n", None, None)})
+    assert model.report.inputs == {"x": ("n", "T", 6), "z": ("T", 6)}
 
 
 def test_stated_types_of_inner_values_follow(tmp_path: Path) -> None:
@@ -452,6 +479,51 @@ def test_the_proof_finds_other_bits_at_the_sizes_of_the_file(tmp_path: Path, mon
         gs.unfix(path, dynamic_batch=True)
 
 
+def test_a_model_that_differs_from_itself_is_not_proved(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) { r = RandomUniform<shape = [1, 4]>() y = Add(x, r) }")
+    with pytest.raises(RefusedError, match="two runs of the model itself differ"):
+        gs.unfix(path, dynamic_batch=True)
+    assert gs.unfix(path, dynamic_batch=True, verify=False).report.proof is None
+
+
+def test_inputs_that_no_output_needs_are_free_too(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4] x, float[1,4] z) => (float[1,4] y) { y = Relu(x) }")
+    model = gs.unfix(path, dynamic_batch=True)
+    assert model.report.inputs == {"x": ("batch", 4), "z": ("batch", 4)}
+
+
+def factor(size: int, random: Random) -> list[int]:
+    """Return some numbers whose product is ``size``."""
+    factors = []
+    while size > 1:
+        factors.append(random.choice([part for part in range(2, size + 1) if size % part == 0]))
+        size //= factors[-1]
+    return factors
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_chain_of_random_shapes_is_free_or_refused(seed: int, tmp_path: Path) -> None:
+    random, shape, lines, rows = Random(seed), [1, 4, 6], [], []
+    for number in range(random.randint(2, 5)):
+        if number % 2:
+            order = random.sample(range(len(shape)), len(shape))
+            lines.append(f"v{number + 1} = Transpose<perm = {order}>(v{number})")
+            shape = [shape[axis] for axis in order]
+        else:
+            shape = factor(24, random)
+            shape.insert(random.choice([0, random.randint(0, len(shape))]), 1)
+            rows.append(f"int64[{len(shape)}] s{number} = {{{', '.join(map(str, shape))}}}")
+            lines.append(f"v{number + 1} = Reshape(v{number}, s{number})")
+    result = f"v{len(lines)}"
+    text = f"g (float[1,4,6] v0) => (float[{','.join(map(str, shape))}] {result}) <{', '.join(rows)}> {{ {' '.join(lines)} }}"
+    refusal, tells_apart = "", False
+    try:
+        tells_apart = gs.unfix(write(tmp_path, text), dynamic_batch=True).report.proof.tells_apart
+    except RefusedError as error:
+        refusal = str(error)
+    assert "splits an axis" in refusal or tells_apart
+
+
 def test_samples_with_equal_outputs_prove_little(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <float zero = {0}> { y = Mul(x, zero) }")
     model = gs.unfix(path, dynamic_batch=True)
@@ -480,6 +552,8 @@ HOSTILE = {
     "a target of another size": "g (float[1,4] x) => (float[1,5] y) <int64[2] s = {1, 5}> { y = Reshape(x, s) }",
     "an empty value": "g (float[1,0,4] x) => (float[1,8] y) <int64[2] s = {1, 8}> { y = Reshape(x, s) }",
     "a Resize of nothing": "g (float[0,2,4,4] x) => (float[0,2,8,8] y) <int64[4] s = {0, 2, 8, 8}> { y = Resize(x, , , s) }",
+    "a batch of nothing": "g (float[0,4] x) => (float[0,4] y) { y = Relu(x) }",
+    "an axis that there is not": "g (float[1,4] x) => (float[1,4] y) { y = Softmax<axis = -9>(x) }",
     "a scalar that is reduced": "g (float x) => (float y) { y = ReduceSum(x) }",
 }
 
@@ -504,6 +578,14 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     assert lines[3].startswith("proved: 1 output equal bit for bit at the sizes of the file; samples in batches of 2, 3 as by ")
     run = done(graphshare("unfix", path, "--dynamic-batch", "--no-verify", "-o", tmp_path / "free.onnx"))
     assert b"NOT PROVED" in run.stderr
+
+
+def test_limits_hold_for_the_proof(tmp_path: Path) -> None:
+    path = write(tmp_path, "g (float[1,4000,5000] x) => (float[1,4000,5000] y) { y = Relu(x) }")
+    out = tmp_path / "out.onnx"
+    message = refused(graphshare("unfix", path, "--dynamic-batch", "--max-memory", "60M", "-o", out))
+    assert "60" in message
+    assert not out.exists()
 
 
 def test_wrong_options_are_refused(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ def find_axes(call: Call) -> Outputs:
     if rule is None:
         raise SizeRefusal
     try:
+        if node.op in _SIZES_AT and any(map(is_free, call.axes[_SIZES_AT[node.op]] or ())):
+            raise SizeRefusal("takes samples for sizes")
         outputs = rule(call)
     except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
@@ -40,9 +42,9 @@ def find_axes(call: Call) -> Outputs:
 
 
 def _broadcast(call: Call) -> Outputs:
-    known = [call.known(place) for place in range(len(call.axes)) if call.has(place)]
-    rank = max(map(len, known))
-    rows = [((),) * (rank - len(axes)) + axes for axes in known]
+    operands = [call.get_axes(place) for place in range(len(call.axes)) if call.has(place)]
+    rank = max(map(len, operands))
+    rows = [((),) * (rank - len(axes)) + axes for axes in operands]
     return [tuple(map(call.table.merge, zip(*rows, strict=True)))] * len(call.shapes)
 
 
@@ -82,6 +84,12 @@ def _normalize(call: Call) -> Outputs:
     return _along(_inner_axes)(call)
 
 
+def _pool(call: Call) -> Outputs:
+    if len(call.shapes) > 1:
+        call.refuse_batch(call.data, "counts its indices through all samples")
+    return _along(_inner_axes)(call)
+
+
 def _quantize(call: Call) -> Outputs:
     call.refuse_batch(call.data, "takes its scale from all samples of a batch")
     return [call.data, (), ()]
@@ -89,11 +97,11 @@ def _quantize(call: Call) -> Outputs:
 
 def _reduce(call: Call) -> Outputs:
     data = call.data
-    given: Iterable[int] | None = [call.axis()] if call.node.op.startswith("Arg") else call.integers("axes", 1)
+    axes: Iterable[int] | None = [call.axis()] if call.node.op.startswith("Arg") else call.integers("axes", 1)
     if call.node.op.startswith("Global"):
-        given = range(2, len(data))
+        axes = range(2, len(data))
     everything = () if call.integer("noop_with_empty_axes") else range(len(data))
-    reduced = {axis % len(data) for axis in given or everything}
+    reduced = {axis % len(data) for axis in axes or everything}
     call.refuse_batch([data[axis] for axis in reduced], "reduces the samples of a batch")
     keeps = call.integer("keepdims", 1)
     return [tuple([() if n in reduced else axis for n, axis in enumerate(data) if keeps or n not in reduced])]
@@ -114,7 +122,7 @@ def _sum_products(call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], re
 
 
 def _multiply(call: Call) -> Outputs:
-    a, b = call.data, call.known(3 if call.node.op == "QLinearMatMul" else 1)
+    a, b = call.data, call.get_axes(3 if call.node.op == "QLinearMatMul" else 1)
     around = range(min(2 - len(a), 2 - len(b), 0), 0)
     left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
     right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
@@ -123,14 +131,14 @@ def _multiply(call: Call) -> Outputs:
 
 def _multiply_matrices(call: Call) -> Outputs:
     left, right = ("ki" if call.integer("transA") else "ik"), ("jk" if call.integer("transB") else "kj")
-    product = _sum_products(call, [(call.data, left), (call.known(1), right)], "ij")
-    added = ((), (), *call.known(2))[-2:] if call.has(2) else ((), ())
+    product = _sum_products(call, [(call.data, left), (call.get_axes(1), right)], "ij")
+    added = ((), (), *call.get_axes(2))[-2:] if call.has(2) else ((), ())
     return [tuple(map(call.table.merge, zip(product, added, strict=True)))]
 
 
 def _sum_by_letters(call: Call) -> Outputs:
     left, _, result = call.node.attrs.get("equation", "").replace(" ", "").partition("->")
-    terms = [(call.known(place), term) for place, term in enumerate(left.split(","))]
+    terms = [(call.get_axes(place), term) for place, term in enumerate(left.split(","))]
     if not result or any(len(axes) != len(term) for axes, term in terms):
         raise SizeRefusal
     return [_sum_products(call, terms, result)]
@@ -146,9 +154,9 @@ def _flatten(call: Call) -> Outputs:
 
 
 def _squeeze(call: Call) -> Outputs:
-    given = call.integers("axes", 1)
+    stated = call.integers("axes", 1)
     is_one = [call.table.count(axis) == 1 for axis in call.data]
-    taken = [n for n, one in enumerate(is_one) if one] if given is None else [n % len(is_one) for n in given]
+    taken = [n for n, one in enumerate(is_one) if one] if stated is None else [n % len(is_one) for n in stated]
     if any(is_free(call.data[axis]) for axis in taken):
         raise SizeRefusal("takes an axis out whose size is free")
     return [tuple(axis for number, axis in enumerate(call.data) if number not in taken)]
@@ -166,6 +174,8 @@ def _reshape(call: Call) -> Outputs:
     data = call.data
     target = regroup(call.table, data, call.shape())
     row = call.rows[1] if call.has(1) else None
+    if call.has(1) and any(map(is_free, call.axes[1] or ())):
+        raise SizeRefusal("takes samples for sizes")
     copies = not call.integer("allowzero")
     kept = [copies and number < len(data) and axis == data[number] for number, axis in enumerate(target)]
     if row is not None:
@@ -214,7 +224,7 @@ def _fill(call: Call) -> Outputs:
 
 def _concat(call: Call) -> Outputs:
     axis = call.axis(1)
-    along = [call.known(place)[axis] for place in range(len(call.axes))]
+    along = [call.get_axes(place)[axis] for place in range(len(call.axes))]
     call.refuse_batch(along, "joins values along the samples")
     common = call.align(axis)
     common[axis] = call.table.derive(max(along, key=lambda each: len(list_names(each))), call.shape()[axis])
@@ -254,14 +264,14 @@ def _slice(call: Call) -> Outputs:
 def _gather(call: Call) -> Outputs:
     axis = call.axis()
     call.refuse_batch([call.data[axis]], "picks samples by number")
-    return [(*call.data[:axis], *call.known(1), *call.data[axis + 1 :])]
+    return [(*call.data[:axis], *call.get_axes(1), *call.data[axis + 1 :])]
 
 
 def _gather_elements(call: Call) -> Outputs:
     axis = call.axis()
-    call.refuse_batch([call.known(place)[axis] for place in range(len(call.axes))], "picks samples by number")
+    call.refuse_batch([call.get_axes(place)[axis] for place in range(len(call.axes))], "picks samples by number")
     common = call.align(axis)
-    common[axis] = call.known(1 if call.node.op == "GatherElements" else 0)[axis]
+    common[axis] = call.get_axes(1 if call.node.op == "GatherElements" else 0)[axis]
     return [tuple(common)]
 
 
@@ -292,9 +302,9 @@ def _recur(call: Call) -> Outputs:
     at = 0 if call.integer("layout") else 1
     sequence, batch = call.data[1 - at], call.data[at]
     call.refuse_batch([sequence, call.data[2]], "works along the samples")
-    direction, hidden = (call.known(2)[number] for number in (0, 2))
+    direction, hidden = (call.get_axes(2)[number] for number in (0, 2))
     for place, number, rank in ((4, 0, 1), (5, at, 3), (6, at, 3)):
-        axes = call.known(place) if call.has(place) else ()
+        axes = call.get_axes(place) if call.has(place) else ()
         if axes and axes[number] != batch:
             if axes[number] or call.table.has_batch(axes):
                 raise SizeRefusal("has other samples in its states than in its sequence")
@@ -308,11 +318,13 @@ Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater Greater
 IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid
 Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor"""
 _WINDOWS = """AveragePool Conv ConvInteger ConvTranspose DepthToSpace GroupNormalization InstanceNormalization LRN LpPool
-MaxPool QLinearConv SpaceToDepth Upsample"""
+QLinearConv SpaceToDepth Upsample"""
 _REDUCTIONS = """ArgMax ArgMin GlobalAveragePool GlobalLpPool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"""
 _SIZED = frozenset(("ConstantOfShape", "Expand", "Range", "Shape", "Tile"))
 """Operators that make free sizes of values without them."""
+_SIZES_AT = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
+"""Operands that are rows of sizes."""
 _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_ELEMENTWISE.split(), _broadcast),
     **dict.fromkeys(_WINDOWS.split(), _along(_inner_axes)),
@@ -334,6 +346,7 @@ _RULES: Mapping[str, Rule] = {
     "Flatten": _flatten,
     "Gather": _gather,
     "Gemm": _multiply_matrices,
+    "MaxPool": _pool,
     "MeanVarianceNormalization": _along(lambda call: call.integers("axes") or (0, 2, 3)),
     "Reshape": _reshape,
     "Resize": _resize,

@@ -134,9 +134,9 @@ class Call(msgspec.Struct, eq=False):
     @property
     def data(self) -> Axes:
         """The axes of the first operand."""
-        return self.known(0)
+        return self.get_axes(0)
 
-    def known(self, place: int) -> Axes:
+    def get_axes(self, place: int) -> Axes:
         """Return the axes of an operand. Raises SizeRefusal where they are not known."""
         axes = self.axes[place] if place < len(self.axes) else None
         if axes is None:
@@ -170,8 +170,8 @@ class Call(msgspec.Struct, eq=False):
         return None if text is None else [int(number) for number in text.strip("[]").split(", ") if number]
 
     def axis(self, default: int = 0) -> int:
-        """Return the attribute ``axis``, counted from the first of the data."""
-        return self.integer("axis", default) % max(len(self.data), 1)
+        """Return the attribute ``axis``, counted from the first of the data. Raises IndexError where there is no such axis."""
+        return range(len(self.data))[self.integer("axis", default)]
 
     def refuse_batch(self, axes: Iterable[Axis], why: str) -> None:
         """Refuse an operator if samples are on one of the axes."""
@@ -180,10 +180,10 @@ class Call(msgspec.Struct, eq=False):
 
     def align(self, skipped: int) -> list[Axis]:
         """Return the axes that all operands have in common, but for one, and expand operands that lack a free size."""
-        known = [self.known(place) for place in range(len(self.axes))]
-        rows = enumerate(zip(*known, strict=True))
+        operands = [self.get_axes(place) for place in range(len(self.axes))]
+        rows = enumerate(zip(*operands, strict=True))
         common = [() if number == skipped else self.table.merge(row) for number, row in rows]
-        for place, axes in enumerate(known):
+        for place, axes in enumerate(operands):
             row = [axis if is_free(axis) and not is_free(own) else () for axis, own in zip(common, axes, strict=True)]
             if any(row):
                 self.edits[place] = Edit(tuple(row), expands=True)
@@ -216,7 +216,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis before it, or to the one
     behind it if that is a part of an axis: heads that are split off belong to a sample.
     """
-    factors = deque(factor for axis in data for factor in axis)
+    factors = deque(join(*data))
     target: list[Axis] = []
     for number, size in enumerate(shape):
         taken: list[int | str] = []

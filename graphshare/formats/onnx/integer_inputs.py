@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graphshare.formats.model_format import Integers
 from graphshare.formats.onnx.facts import read_constant
+from graphshare.formats.onnx.protobuf import WireError
 from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.types import read_type
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -125,5 +126,8 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
     text = entry.node.attrs.get("value_int") or entry.node.attrs.get("value_ints", "")
     if text and entry.node.op == "Constant":
         return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
-    dtype, _, numbers = read_constant(entry.node, _LARGEST)
+    try:
+        dtype, _, numbers = read_constant(entry.node, _LARGEST)
+    except WireError:  # onnxruntime says what is wrong with it
+        return None
     return None if numbers is None or "int" not in dtype else [int(number) for number in numbers]
