@@ -13,7 +13,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import PairedBranch, compare, format_change, format_tie
 from graphshare.differences.diff import Difference, match_nodes
-from graphshare.drawing.draw import Drawing, Theme, annotate, draw_comparison, find_known_shapes
+from graphshare.drawing.draw import Drawing, Theme, annotate, draw_comparison, find_branches, find_known_shapes
 from graphshare.drawing.merge import merge
 from graphshare.drawing.picture import MARKS, AnnotatedGraph, Section
 from graphshare.files.paths import base_name
@@ -90,7 +90,7 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
         inside = [node for node in operators if node is not None]
         marks.update(dict.fromkeys(inside, mark))
         regions.append((f"{MARKS[mark]}: {_describe_region(region)}", inside[-1] if inside else None))
-    marks.update(_mark_values(report, second))
+    marks.update(() if regions else _mark_values(report, second))
     only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
     graph = replace(merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op})
     stages = [
@@ -123,7 +123,8 @@ def _describe_region(region: Region) -> str:
 
 
 def _annotate(model: Checkpoint) -> AnnotatedGraph:
-    return annotate(model.graph, model.parameter_file, find_known_shapes(model.graph, {}, model.parameter_file))
+    graph, params = model.graph, model.parameter_file
+    return annotate(graph, params, find_known_shapes(graph, {}, params), find_branches(graph, ()))
 
 
 def _open_branches(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[PairedBranch]) -> list[PairedBranch]:
