@@ -38,7 +38,8 @@ def draw_difference(
 ) -> Drawing:
     """Draw both models of a :func:`diff` in one page: what was added, removed, renamed and changed in colours.
 
-    ``found`` is what :func:`diff` returned for the models, ``prefixes``, ``map`` and ``renames`` are what it took.
+    ``found`` is what :func:`diff` returned for ``left`` and ``right``; ``prefixes``, ``map`` and ``renames`` are what it took.
+    ``theme`` is the colours; with ``auto`` the reader's.
 
     Raises:
         UsageError, InputError, RefusedError: as :func:`diff`.
@@ -74,7 +75,8 @@ def _list_texts(found: Difference) -> Iterator[str]:
 def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "auto") -> Drawing:
     """Draw both models of a :func:`verify` in one page: regions within the tolerance, and those that differ, in colours.
 
-    ``report`` is what :func:`verify` returned for ``model`` and ``against``. What has no colour is exact.
+    ``report`` is what :func:`verify` returned for ``model`` and ``against``. What has no colour is exact. ``theme`` is the
+    colours; with ``auto`` the reader's.
     """
     a, b = as_checkpoint(model), as_checkpoint(against)
     first, second = _annotate(a), _annotate(b)

@@ -119,6 +119,9 @@ def command(
     With --inputs each set of inputs in a folder is a round. An .npz file is a set, the .npy files of a folder are one by their
     names, and so are input_0.pb, input_1.pb in a folder such as ONNX's test_data_set_0. What a set lacks is drawn.
 
+    --format html is, with --against, a page with both models in one: regions within the tolerance, those that differ and those
+    that could not be judged have colours, and what has none is exact. Without regions the outputs that differ are marked.
+
     More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
     with exit code 2: there is no answer.
     """
