@@ -24,6 +24,7 @@ from graphshare.verification.regions import Region
 from graphshare.verification.report import Report
 
 _LISTED = 500  # nodes of a kind in the panel
+_GRAVE = ("near", "unjudged", "apart")  # the gravest of several runs is told
 
 
 def draw_difference(
@@ -85,13 +86,14 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
     place = {node.name: images.get(node) or merged.first.get(node, node) for node in first.graph.nodes}
     names = (place, {node.name: node for node in second.graph.nodes})
     marks: dict[Node, str] = {}
-    regions = []
-    for region in (region for branch in report.branches for each in branch.regions for region in each.regions):
-        mark = "unjudged" if region.comparison is None else "near" if region else "apart"
-        operators = [(names[i].get(each.name)) for i, side in enumerate((region.nodes, region.other_nodes)) for each in side]
+    rounds = (region for branch in report.branches for each in branch.regions for region in each.regions)
+    worst = {region.ends: region for region in sorted(rounds, key=lambda region: _GRAVE.index(_mark_region(region)))}
+    regions: list[tuple[str, Node | None]] = []
+    for region in worst.values():
+        operators = [names[i].get(each.name) for i, side in enumerate((region.nodes, region.other_nodes)) for each in side]
         inside = [node for node in operators if node is not None]
-        marks.update(dict.fromkeys(inside, mark))
-        regions.append((f"{MARKS[mark]}: {_describe_region(region)}", inside[-1] if inside else None))
+        marks.update(dict.fromkeys(inside, _mark_region(region)))
+        regions.append((f"{MARKS[_mark_region(region)]}: {_describe_region(region)}", inside[-1] if inside else None))
     marks.update(() if regions else _mark_values(report, second))
     only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
     graph = replace(merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op})
@@ -103,6 +105,10 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
     ]
     sections = [Section(report.verdict, stages), *([Section(format_count(len(regions), "region"), regions)] if regions else [])]
     return _draw(graph, (b, a), sections, theme)
+
+
+def _mark_region(region: Region) -> str:
+    return "unjudged" if region.comparison is None else "near" if region else "apart"
 
 
 def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, str]]:
@@ -161,7 +167,5 @@ def _describe_node(node: Node, graph: AnnotatedGraph) -> str:
 
 
 def _draw(graph: AnnotatedGraph, models: Sequence[Checkpoint], sections: Sequence[Section], theme: Theme) -> Drawing:
-    names = [base_name(model.stem or model.where) or "graph" for model in models]
-    return draw_comparison(
-        graph, [model.parameter_file for model in models], sections, title=" → ".join(names[::-1]), theme=theme
-    )
+    title = " → ".join(base_name(model.stem or model.where) or "graph" for model in reversed(models))
+    return draw_comparison(graph, [model.parameter_file for model in models], sections, title=title, theme=theme)

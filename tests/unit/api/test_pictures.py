@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -181,6 +182,25 @@ def test_regions_have_the_colour_of_what_became_of_them(tmp_path: Path) -> None:
         assert next(iter(sections(drawn))).startswith(verdict)
         assert len(sections(drawn)["1 region"]) == 1
         assert "only in the original" in next(box for box in drawn.picture.boxes if box.title == "m").lines
+
+
+def test_the_worst_of_several_runs_is_told(tmp_path: Path) -> None:
+    left = save(tmp_path / "a.onnx", chain("Abs", "Exp", "Sin"))
+    right = save(tmp_path / "b.onnx", chain("Abs", "Exp", "Cos"))
+    report = gs.verify(left, against=right, values_only=True)
+    (branch,) = report.branches
+    (found,) = branch.regions
+    assert not found.regions[0]
+    comparison = found.regions[0].comparison
+    assert comparison is not None
+    near = msgspec.structs.replace(found.regions[0], comparison=msgspec.structs.replace(comparison, equal=True))
+    good = msgspec.structs.replace(found, regions=(near,))
+    assert good
+    for rounds in ((good, found), (found, good)):
+        told = msgspec.structs.replace(report, branches=(msgspec.structs.replace(branch, regions=rounds),))
+        drawn = gs.draw_proof(told, left, right)
+        assert set(marks(drawn).values()) == {"apart"}
+        assert len(sections(drawn)["1 region"]) == 1
 
 
 def test_an_output_that_differs_is_marked_where_there_are_no_regions(tmp_path: Path) -> None:
