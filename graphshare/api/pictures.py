@@ -43,7 +43,9 @@ def draw_difference(
     ``theme`` is the colours; with ``auto`` the reader's.
 
     Raises:
-        UsageError, InputError, RefusedError: as :func:`diff`.
+        UsageError: ``map`` and ``prefixes`` are both given.
+        InputError: a model or the map cannot be read, or the map is of other graphs.
+        RefusedError: no node has the prefix.
     """
     a, b = as_checkpoint(left), as_checkpoint(right)
     first, second = _annotate(a), _annotate(b)
@@ -78,6 +80,9 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
 
     ``report`` is what :func:`verify` returned for ``model`` and ``against``. What has no colour is exact. ``theme`` is the
     colours; with ``auto`` the reader's.
+
+    Raises:
+        InputError: a model cannot be read.
     """
     a, b = as_checkpoint(model), as_checkpoint(against)
     first, second = _annotate(a), _annotate(b)
