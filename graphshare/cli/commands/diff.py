@@ -44,7 +44,7 @@ EXAMPLES = {
     "diff": [
         ("a copy of a checkpoint", "graphshare diff lenet lenet"),
         ("what else is new beside the prefix", "graphshare diff lenet siam --prefix sha-"),
-        ("a page with both graphs in one", "graphshare diff lenet siam --format html > siam.html"),
+        ("both graphs in one page", "graphshare diff lenet siam --prefix sha- --format html"),
     ],
 }
 
