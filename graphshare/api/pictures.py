@@ -12,7 +12,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import PairedBranch, compare, format_change, format_tie
 from graphshare.differences.diff import Difference, match_nodes
-from graphshare.drawing.draw import Drawing, Theme, annotate, draw_comparison, find_known_shapes
+from graphshare.drawing.draw import Drawing, Theme, annotate, draw_comparison, find_branches, find_known_shapes
 from graphshare.drawing.merge import merge
 from graphshare.drawing.picture import MARKS, AnnotatedGraph, Section
 from graphshare.files.paths import base_name
@@ -23,6 +23,7 @@ from graphshare.verification.regions import Region
 from graphshare.verification.report import Report
 
 _LISTED = 500  # nodes of a kind in the panel
+_GRAVE = ("near", "unjudged", "apart")  # the gravest of several runs is told
 
 
 def draw_difference(
@@ -37,10 +38,13 @@ def draw_difference(
 ) -> Drawing:
     """Draw both models of a :func:`diff` in one page: what was added, removed, renamed and changed in colours.
 
-    ``found`` is what :func:`diff` returned for the models, ``prefixes``, ``map`` and ``renames`` are what it took.
+    ``found`` is what :func:`diff` returned for ``left`` and ``right``; ``prefixes``, ``map`` and ``renames`` are what it took.
+    ``theme`` is the colours; with ``auto`` the reader's.
 
     Raises:
-        UsageError, InputError, RefusedError: as :func:`diff`.
+        UsageError: ``map`` and ``prefixes`` are both given.
+        InputError: a model or the map cannot be read, or the map is of other graphs.
+        RefusedError: no node has the prefix.
     """
     a, b = as_checkpoint(left), as_checkpoint(right)
     first, second = _annotate(a), _annotate(b)
@@ -73,7 +77,11 @@ def _list_texts(found: Difference) -> Iterator[str]:
 def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "auto") -> Drawing:
     """Draw both models of a :func:`verify` in one page: regions within the tolerance, and those that differ, in colours.
 
-    ``report`` is what :func:`verify` returned for ``model`` and ``against``. What has no colour is exact.
+    ``report`` is what :func:`verify` returned for ``model`` and ``against``. What has no colour is exact. ``theme`` is the
+    colours; with ``auto`` the reader's.
+
+    Raises:
+        InputError: a model cannot be read.
     """
     a, b = as_checkpoint(model), as_checkpoint(against)
     first, second = _annotate(a), _annotate(b)
@@ -82,14 +90,15 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
     place = {node.name: images.get(node) or merged.first.get(node, node) for node in first.graph.nodes}
     names = (place, {node.name: node for node in second.graph.nodes})
     marks: dict[Node, str] = {}
-    regions = []
-    for region in (region for branch in report.branches for each in branch.regions for region in each.regions):
-        mark = "unjudged" if region.comparison is None else "near" if region else "apart"
-        operators = [(names[i].get(each.name)) for i, side in enumerate((region.nodes, region.other_nodes)) for each in side]
+    rounds = (region for branch in report.branches for each in branch.regions for region in each.regions)
+    worst = {region.ends: region for region in sorted(rounds, key=lambda region: _GRAVE.index(_mark_region(region)))}
+    regions: list[tuple[str, Node | None]] = []
+    for region in worst.values():
+        operators = [names[i].get(each.name) for i, side in enumerate((region.nodes, region.other_nodes)) for each in side]
         inside = [node for node in operators if node is not None]
-        marks.update(dict.fromkeys(inside, mark))
-        regions.append((f"{MARKS[mark]}: {_describe_region(region)}", inside[-1] if inside else None))
-    marks.update(_mark_values(report, second))
+        marks.update(dict.fromkeys(inside, _mark_region(region)))
+        regions.append((f"{MARKS[_mark_region(region)]}: {_describe_region(region)}", inside[-1] if inside else None))
+    marks.update(() if regions else _mark_values(report, second))
     only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
     graph = replace(merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op})
     stages = [
@@ -100,6 +109,10 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
     ]
     sections = [Section(report.verdict, stages), *([Section(format_count(len(regions), "region"), regions)] if regions else [])]
     return _draw(graph, (b, a), sections, theme)
+
+
+def _mark_region(region: Region) -> str:
+    return "unjudged" if region.comparison is None else "near" if region else "apart"
 
 
 def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, str]]:
@@ -122,7 +135,8 @@ def _describe_region(region: Region) -> str:
 
 
 def _annotate(model: Checkpoint) -> AnnotatedGraph:
-    return annotate(model.graph, model.parameter_file, find_known_shapes(model.graph, {}, model.parameter_file))
+    graph, params = model.graph, model.parameter_file
+    return annotate(graph, params, find_known_shapes(graph, {}, params), find_branches(graph, ()))
 
 
 def _open_branches(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[PairedBranch]) -> list[PairedBranch]:
@@ -157,7 +171,5 @@ def _describe_node(node: Node, graph: AnnotatedGraph) -> str:
 
 
 def _draw(graph: AnnotatedGraph, models: Sequence[Checkpoint], sections: Sequence[Section], theme: Theme) -> Drawing:
-    names = [base_name(model.stem or model.where) or "graph" for model in models]
-    return draw_comparison(
-        graph, [model.parameter_file for model in models], sections, title=" → ".join(names[::-1]), theme=theme
-    )
+    title = " → ".join(base_name(model.stem or model.where) or "graph" for model in reversed(models))
+    return draw_comparison(graph, [model.parameter_file for model in models], sections, title=title, theme=theme)

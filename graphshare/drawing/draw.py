@@ -95,7 +95,7 @@ def draw(
     map_file = read_map(highlight) if highlight else None
     with locate_refusals(source):
         graph, params = source.graph, source.parameter_file
-        branches = _find_branches(graph, as_names(prefixes))
+        branches = find_branches(graph, as_names(prefixes))
         known = find_known_shapes(graph, _copy_to_twins(graph, as_shapes(shapes, graph), branches), params)
         annotated = annotate(graph, params, known, branches, former=_find_former_names(graph, map_file) if map_file else {})
         make = make_foldable_picture if to == "html" else make_picture
@@ -192,7 +192,8 @@ def _remark(graph: Graph, known: KnownShapes, picture: Picture, to: str, *, is_d
         yield f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has {len(picture.lines)} (see `depth`)"
 
 
-def _find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
+def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
+    """Return the prefixes of the branches of a graph, found where none are given. Raises RefusedError."""
     names = [node.name for node in graph.nodes if not node.is_variable]
     missing = [prefix for prefix in prefixes if not any(name.startswith(prefix) for name in names)]
     if missing:

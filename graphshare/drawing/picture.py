@@ -162,8 +162,8 @@ class _PictureBuilder:
 
     def _find_constants(self) -> dict[Node, str]:
         """Return the values of small constants, which are drawn inside the boxes that use them."""
-        used = {entry.node for node in self.nodes for entry in node.inputs} - self.heads
-        texts = {n: self.format.describe_constant(n) for n in used if n.op or not self.all_parameters}
+        used = {entry.node for node in self.nodes for entry in node.inputs} | {entry.node for entry, _ in self.source.lost}
+        texts = {n: self.format.describe_constant(n) for n in used - self.heads if n.op or not self.all_parameters}
         return {node: text for node, text in texts.items() if text}
 
     def _find_branch(self, node: Node) -> str:
@@ -262,7 +262,8 @@ class _PictureBuilder:
         lines += self._count_weights(list(variables))
         lines += self._count_marks((*nodes, *variables))
         return Box("scope", scopes[-1] if scopes else branch or "graph", lines, (branch, *scopes[:-1]),
-                   any(node in self.heads for node in nodes), self._mark((*nodes, *variables)),
+                   any(node in self.heads for node in nodes),
+                   self._mark((*nodes, *(variable for variable in variables if variable in self.source.marks))),
                    format_count(len(nodes), 'operator'), tuple(nodes))  # fmt: skip
 
     def _count_marks(self, nodes: Iterable[Node]) -> list[str]:

@@ -125,8 +125,9 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
 
 
 def _format_label(text: str, middle: tuple[float, float], palette: Palette) -> str:
-    at = f'x="{middle[0]:g}" y="{middle[1] + 4:g}" text-anchor="middle"'
-    return f'<text class="label" {at} font-size="{LINE_SIZE:g}" fill="{palette.text}">{_escape(text)}</text>'
+    style = f'fill="{palette.text}" stroke="{palette.background}" stroke-width="3" paint-order="stroke" text-anchor="middle"'
+    at = f'x="{middle[0]:g}" y="{middle[1] + 4:g}" font-size="{LINE_SIZE:g}"'
+    return f'<text class="label" {at} {style}>{_escape(text)}</text>'
 
 
 def _format_cylinder(rect: Rect, style: str) -> Iterator[str]:
@@ -140,7 +141,7 @@ def _format_cylinder(rect: Rect, style: str) -> Iterator[str]:
 def _format_rules(palette: Palette) -> Iterator[str]:
     shapes = ("path", "rect", "ellipse")
     yield f".paper{{fill:{palette.background}}}"
-    yield f".label{{fill:{palette.text}}}"
+    yield f".label{{fill:{palette.text};stroke:{palette.background}}}"
     yield f".scope-title{{fill:{palette.text};stroke:{palette.cluster_fill}}}"
     yield f".cluster rect{{fill:{palette.cluster_fill};stroke:{palette.cluster}}}"
     for owner, color in ((".edge", palette.line), (".edge.shared", palette.shared_line)):

@@ -211,3 +211,14 @@ def test_what_changes_have_in_common_comes_before_them(folder: Path) -> None:
     found = differ(folder, "lenet", "other")
     assert found["summary"] == [{"what": "renamed", "count": 31, "text": lines[0]}]
     assert found["graph"]["renamed"][0]["new"]["name"] == "net1_data"
+
+
+def test_a_page_shows_both_graphs(folder: Path) -> None:
+    done(graphshare("rename", "lenet", "--prefix", "net1_", "-o", "other", cwd=folder))
+    run = graphshare("diff", "lenet", "other", "--format", "html", cwd=folder)
+    assert run.returncode == 1
+    assert run.stdout.startswith(b"<!doctype html>")
+    assert b"DIFFERENT: 31 nodes renamed" in run.stdout
+    same = graphshare("diff", "lenet", "lenet", "--format", "html", cwd=folder)
+    assert same.returncode == 0
+    assert b"SAME: the graphs and their parameters" in same.stdout

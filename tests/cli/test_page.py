@@ -312,6 +312,82 @@ def test_another_script_does_not_run(siam: Path, read: Any, tmp_path: Path) -> N
     assert any("Content Security Policy" in error for error in reader.errors)
 
 
+def test_all_scopes_fold_around_what_is_selected(scoped: Path, read: Any) -> None:
+    reader = read(scoped)
+    reader.click("elemwise_mul73")
+    reader.page.click("#fold")
+    reader.settle()
+    assert "unit7" in reader.titles()
+    assert reader.page.is_hidden("#panel")
+    assert reader.errors == []
+
+
+def test_a_weight_has_a_histogram(siam: Path, read: Any) -> None:
+    reader = read(siam)
+    reader.click("conv1")
+    weight = reader.get("data.parameters.conv1_weight.rows.find(([name]) => name === 'histogram')[1]")
+    assert sum(weight) == 200
+    bars = reader.page.evaluate("[...document.querySelector('.chart').children].map((bar) => bar.offsetHeight)")
+    assert len(bars) == len(weight)
+    assert bars[weight.index(max(weight))] == max(bars)
+    assert all((bar > 0) == (count > 0) for bar, count in zip(bars, weight, strict=True))
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of two graphs: an operator is gone, another has a new attribute, and names try to be markup."""
+    folder = tmp_path_factory.mktemp("changed")
+    nodes = [variable("x"), operator("relu", HOSTILE, [0]), operator("tanh", "gone", [1])]
+    write_json(folder / "a.json", document([*nodes, operator("mean", "y", [2], attrs={"axis": "0"})], [3]))
+    write_json(folder / "b.json", document([*nodes[:2], operator("mean", "y", [1], attrs={"axis": HOSTILE})], [2]))
+    run = graphshare("diff", "a.json", "b.json", "--format", "html", cwd=folder)
+    assert run.returncode == 1, run.stderr
+    (folder / "changed.html").write_bytes(run.stdout)
+    return folder / "changed.html"
+
+
+def test_a_page_of_two_graphs_lists_what_was_found_and_leads_there(changed: Path, read: Any) -> None:
+    reader = read(changed)
+    assert reader.panel().startswith("DIFFERENT: 1 node removed, 1 node changed")
+    reader.page.click("#content .link >> text=tanh gone")
+    reader.settle()
+    assert reader.panel().startswith("gone\ntanh")
+    reader.page.click("#findings")
+    reader.page.click("#content .link >> text=mean y")
+    reader.settle()
+    assert f"attribute axis: 0 -> {HOSTILE}" in reader.panel()
+    legend = reader.page.inner_text("#legend")
+    for word in ("removed", "changed", "only in the first", "only in the second"):
+        assert word in legend
+    kinds = set(reader.get("view.placed.routes.map((route) => route.kind)"))
+    assert kinds == {"added", "data", "removed"}
+    assert reader.page.evaluate("window.broken") is None
+    assert [url for url in reader.requests if not url.startswith("data:")] == [changed.as_uri()]
+    assert reader.errors == []
+
+
+@pytest.mark.parametrize("direction", mark_everyday(["TB", "LR", "BT", "RL"], 2))
+@pytest.mark.parametrize("net", mark_everyday(["deep", "wide", "folded"], 2))
+def test_the_first_view_shows_the_input_of_a_large_graph(net: str, direction: str, read: Any, tmp_path: Path) -> None:
+    if net == "wide":
+        branches = [operator("relu", f"branch{i}", [0]) for i in range(60)]
+        last = operator("add_n", "sum", list(range(1, 61)), attrs={"num_args": "60"})
+        graph = document([variable("x"), *branches, last], [61])
+    else:
+        graph = residual_net(300, "s{0}/u{1}/" if net == "folded" else "")
+    write_json(tmp_path / "net.json", graph)
+    done(graphshare("draw", "net.json", "--direction", direction, "-o", "net.html", cwd=tmp_path))
+    seen = read(tmp_path / "net.html").get(IN_WINDOW)
+    assert "input" in seen
+    assert len(seen) > 1
+
+
+IN_WINDOW = """view.items.filter(({ rect: [x, y, w, h] }) => {
+  const { clientWidth, clientHeight } = view.canvas, [left, top] = [view.x + x * view.scale, view.y + y * view.scale];
+  return left < clientWidth && top < clientHeight && left + w * view.scale > 0 && top + h * view.scale > 0;
+}).map(({ box }) => box.kind)"""
+
+
 @pytest.mark.large
 @pytest.mark.parametrize("scope", ["", "stage{0}/unit{1}/"])
 def test_a_frame_draws_only_what_is_on_the_screen(scope: str, read: Any, tmp_path: Path) -> None:

@@ -256,3 +256,11 @@ def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path
     assert made.returncode == 1
     assert "values of sha-: planted" in made.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_page_shows_both_models(tmp_path: Path) -> None:
+    lenet = str(ROOT / "fixtures" / "lenet")
+    run = done(graphshare("verify", lenet, "--against", lenet, "--shape", "data=1,1,28,28", "--format", "html", cwd=tmp_path))
+    assert run.stdout.startswith(b"<!doctype html>")
+    assert b"EQUAL: other and the original, bit for bit" in run.stdout
+    refused(graphshare("verify", lenet, "--format", "html"), "--format html needs --against", "graphshare draw")

@@ -43,6 +43,7 @@ EXAMPLES = {
     "diff": [
         ("a copy of a checkpoint", "graphshare diff lenet lenet"),
         ("what else is new beside the prefix", "graphshare diff lenet siam --prefix sha-"),
+        ("both graphs in one page", "graphshare diff lenet siam --prefix sha- --format html"),
     ],
 }
 
@@ -77,6 +78,9 @@ def command(
 
     The order in which nodes, inputs and initializers are listed is not a difference, nor are names in subgraphs, documentation
     and the way in which numbers are stored.
+
+    --format html is a page with both graphs in one: what was added, removed, renamed and changed in colours, bodies included,
+    and a list of it that leads there. It is one file that needs nothing else.
 
     As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and `*-symbol.json diff=graphshare`
     in .gitattributes (*.params works too).

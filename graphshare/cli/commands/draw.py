@@ -61,8 +61,12 @@ def command(
     share are drawn once, in a colour of their own. Where shapes are known, from --shape, the graph or its parameters, the
     drawing shows them, and every box with parameters says how many weights they have.
 
+    Small constants of an ONNX model are drawn inside the boxes that use them. The bodies of If, Loop and Scan, and functions
+    that a model calls, are scopes around their operators.
+
     html is one file that needs nothing else: search by name, fold scopes, click a node for its attributes, shapes and
-    the statistics of its parameters. png and pdf need Graphviz.
+    the statistics of its parameters, with a histogram. png and pdf need Graphviz. `graphshare diff` and
+    `graphshare verify --against` draw two models in one page with --format html.
     """
     suffix = os.path.splitext(base_name(out or ""))[1].lower()
     if to is None and out not in (None, "-") and suffix not in _LANGUAGES and not is_directory(out or ""):

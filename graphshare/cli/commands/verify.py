@@ -127,6 +127,9 @@ def command(
     parts, their inputs and a page that says how to run them, for a bug report; it implies --values-only. The files are run
     before they are in place: where the difference is not there again nothing is written, and the exit code is 2.
 
+    --format html is, with --against, a page with both models in one: regions within the tolerance, those that differ and those
+    that could not be judged have colours, and what has none is exact. Without regions the outputs that differ are marked.
+
     More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
     with exit code 2: there is no answer.
     """

@@ -311,6 +311,9 @@ class View {
       c.fillStyle = palette.text;
       c.font = this.font(1);
       c.textAlign = "center";
+      c.strokeStyle = palette.background;
+      c.lineWidth = 3;
+      c.strokeText(box.label, middle[0], middle[1] + 4);
       c.fillText(box.label, middle[0], middle[1] + 4);
     }
     const shift = level === undefined ? 0 : MARK / 2;

@@ -22,13 +22,13 @@ _FLOATS = {"float16": "e", "float32": "f", "float64": "d"}
 _SHOWN = ("axis", "axes", "perm", "direction", "hidden_size", "equation", "mode", "alpha", "blocksize", "num_heads")
 _NAMED = frozenset(("direction", "equation", "mode"))  # attributes whose value says enough
 _FORMALS = {
-    "Clip": ("", "min", "max"), "ConstantOfShape": ("shape",), "Dropout": ("", "ratio", "training_mode"),
-    "Expand": ("", "shape"), "Gather": ("data", "indices"), "GatherElements": ("data", "indices"),
-    "GatherND": ("data", "indices"), "If": ("cond",), "Loop": ("M", "cond"), "OneHot": ("indices", "depth", "values"),
-    "Pad": ("", "pads", "value", "axes"), "Range": ("start", "limit", "delta"), "Reshape": ("", "shape"),
-    "Resize": ("", "roi", "scales", "sizes"), "Slice": ("", "starts", "ends", "axes", "steps"), "Split": ("", "split"),
-    "Squeeze": ("", "axes"), "Tile": ("", "repeats"), "TopK": ("", "K"), "Unsqueeze": ("", "axes"),
-    "Upsample": ("", "scales"), "Where": ("condition", "X", "Y"),
+    "Clip": ("", "min", "max"), "ConstantOfShape": ("shape",), "DequantizeLinear": ("", "scale", "zero"),
+    "Dropout": ("", "ratio", "training_mode"), "Expand": ("", "shape"), "Gather": ("data", "indices"),
+    "GatherElements": ("data", "indices"), "GatherND": ("data", "indices"), "If": ("cond",), "Loop": ("M", "cond"),
+    "OneHot": ("indices", "depth", "values"), "Pad": ("", "pads", "value", "axes"), "QuantizeLinear": ("", "scale", "zero"),
+    "Range": ("start", "limit", "delta"), "Reshape": ("", "shape"), "Resize": ("", "roi", "scales", "sizes"),
+    "Slice": ("", "starts", "ends", "axes", "steps"), "Split": ("", "split"), "Squeeze": ("", "axes"), "Tile": ("", "repeats"),
+    "TopK": ("", "K"), "Unsqueeze": ("", "axes"), "Upsample": ("", "scales"), "Where": ("condition", "X", "Y"),
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def describe_operator(node: Node) -> list[str]:
     parts += _count_filters(node)
     strides = set(_split(attrs.get("strides", "")))
     parts += [f"/{'×'.join(_split(attrs['strides'])) if len(strides) > 1 else strides.pop()}"] if strides - {"1"} else []
-    parts += [f"{attrs['group']} groups"] if attrs.get("group", "1") != "1" else []
+    parts += [f"group {attrs['group']}"] if attrs.get("group", "1") != "1" else []
     parts += [dtype_name(int(attrs["to"]))] if node.op == "Cast" and re.fullmatch("[0-9]{1,3}", attrs.get("to", "")) else []
     if node.op not in ("BatchNormalization", "LeakyRelu", "Constant"):
         parts += [attrs[key] if key in _NAMED else f"{key} {attrs[key]}" for key in _SHOWN if key in attrs]

@@ -52,7 +52,7 @@ def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_p
 def count_in_bins(reader: ArrayReader, record: Record, statistics: Statistics, bins: int) -> list[int]:
     """Return how many finite numbers of a dense array are in each of ``bins`` equal parts of its range, lowest first.
 
-    None are counted of a sparse array, or of one whose numbers are all the same.
+    None are counted of a sparse array, or of one that has one number only.
     """
     low, high = statistics.min, statistics.max
     if record.storage != "default" or low is None or high is None or not 0 < high - low < np.inf:

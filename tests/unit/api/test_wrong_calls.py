@@ -15,7 +15,10 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.differences.changes import GraphDiff
+from graphshare.differences.diff import Difference
 from graphshare.reports.model import FindingsReport
+from graphshare.verification.report import Report
 from tests import pictures
 from tests.onnx_files.made import dense
 from tests.surroundings import ROOT
@@ -31,6 +34,8 @@ RIGHT: dict[str, dict[str, Any]] = {
     "convert": {"source": "lenet", "target": "out.npz"},
     "diff": {"left": "lenet", "right": "lenet"},
     "diff_params": {"left": "lenet", "right": "lenet"},
+    "draw_difference": {"found": Difference(GraphDiff()), "left": "lenet", "right": "lenet"},
+    "draw_proof": {**MODEL, "report": Report(()), "against": "lenet"},
     "duplicate": {**MODEL, "prefixes": "b-"},
     "explain": {"name": "conv1_weight", "rules": "rules.json"},
     "export": {**MODEL, "shapes": {"data": (1, 1, 28, 28)}, "verify": False},

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from graphshare.formats.params.registry import read_index
 from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
-from graphshare.formats.params.statistics import Statistics, measure_array
+from graphshare.formats.params.statistics import Statistics, count_in_bins, measure_array
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
 
@@ -45,3 +46,24 @@ def test_any_bits_are_measured_without_a_warning(tmp_path: Path) -> None:
     assert measured(tmp_path / "a.npz", signalling).nans == 1
     huge = measured(tmp_path / "a.npz", np.array([1e308, 1e308, -1e308]))
     assert (huge.max, huge.norm) == (1e308, None)
+
+
+def counted(path: Path, array: NDArray[np.generic], bins: int) -> list[int]:
+    np.savez_compressed(path, w=array)
+    file = read_index(path)
+    with ArrayReader(file) as reader:
+        return count_in_bins(reader, file.records[0], measure_array(reader, file.records[0]), bins)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_counts_in_bins_are_numpys(dtype: str, tmp_path: Path) -> None:
+    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(dtype)  # more than one piece
+    array[0, :9] = 0
+    assert counted(tmp_path / "a.npz", array, 7) == np.histogram(array.astype("float64"), 7)[0].tolist()
+
+
+def test_bins_are_of_the_finite_numbers_and_none_where_all_are_the_same(tmp_path: Path) -> None:
+    assert counted(tmp_path / "a.npz", np.array([1, np.nan, np.inf, -np.inf, 3], "float32"), 2) == [1, 1]
+    assert counted(tmp_path / "a.npz", np.full(3, 2.0), 4) == []
+    assert counted(tmp_path / "a.npz", np.array([-1.7e308, 1.7e308]), 4) == []  # a range that is no float
+    assert counted(tmp_path / "a.npz", np.zeros((0, 3)), 4) == []
