@@ -174,7 +174,7 @@ def _gamma_of_integers(x: Term) -> Term:
     """Return factorials from a table: its first entry is for 0 and below, its last for all that overflow."""
     values = special_functions.gamma(np.arange(173, dtype=np.float64))
     table = x.t.constant(conversion.convert(values, x.dtype), x.dtype)
-    place = x.cast("int64").apply("Clip", 0, 172)
+    place = x.cast("int64").apply("Max", 0).apply("Min", 172)
     return Term(x.t, x.t.emit("Gather", table, place.name), x.dtype)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,13 +12,17 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from graphshare.analysis.free_sizes import Symbol
+from graphshare.api.export import export
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.export_onnx.dynamic import Variant, generalize
+from graphshare.export_onnx.dynamic import Symbol, Variant, generalize
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.onnx.stored import find_stored, outputs_of
 from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import AttributeValue, Tensor
+from tests.corpus.test_export import seeded_model
 from tests.onnx_files.composed import Operator, body, model
 
 N = Symbol("n", "x", 0)
@@ -153,3 +159,25 @@ def test_what_depends_on_sizes_otherwise_is_refused_in_bodies_too() -> None:
     with pytest.raises(RefusedError, match="has a constant that depends on the sizes") as caught:
         generalize([looped(size, [size * size, 4], "Expand") for size in (2, 3, 5)], [N])
     assert [fault.node for fault in caught.value.faults] == ["inner"]
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("stem", ["nlp_bert_small", "nlp_textcnn"])
+def test_batch_and_length_of_a_text_can_stay_open(stem: str, corpus: Path) -> None:
+    source, feeds = seeded_model(corpus, stem)
+    sizes = {name: ("batch", "length")[: x.ndim] for name, x in feeds.items()}
+    report = export(source, feeds=feeds, as_input=tuple(feeds), dynamic=sizes).report
+    assert report.proof
+    assert report.inputs == sizes
+    assert all(shape[0] == "batch" for shape in report.outputs.values())
+
+
+def test_a_refusal_names_the_node_of_the_graph() -> None:
+    data = {"op": "null", "name": "data", "inputs": []}
+    like = {"op": "_contrib_arange_like", "name": "half", "attrs": {"step": "0.5", "axis": "0"}, "inputs": [[0, 0, 0]]}
+    chosen = {"op": "one_hot", "name": "chosen", "attrs": {"depth": "3"}, "inputs": [[1, 0, 0]]}
+    same = {"op": "relu", "name": "same", "inputs": [[0, 0, 0]]}
+    graph = json.dumps({"nodes": [data, like, chosen, same], "arg_nodes": [0], "heads": [[2, 0, 0], [3, 0, 0]]})
+    with pytest.raises(RefusedError, match="Cast has a constant that depends on the sizes") as caught:
+        export(Checkpoint(read_symbol(graph.encode())), shapes={"data": (4,)}, dynamic={"data": ("n",)})
+    assert [fault.node for fault in caught.value.faults] == ["chosen"]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphshare.formats.params.registry import read_index
 from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
