@@ -19,6 +19,14 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FILES = {"Add an operator": 2, "Add a check rule": 2, "Add a command": 4, "Add a parameter format": 2}
 """How many files each recipe may touch, besides tests and what a command generates."""
 GENERATED = {"graphshare/ops/index.py"}
+AFTERWARDS = (
+    "python -m ruff check .",
+    "python -m ruff format --check .",
+    "python -m mypy --strict graphshare",
+    "python docs/generate.py --no-run",
+    "python -m pytest -q tests/meta/test_language.py tests/meta/test_code_shape.py tests/meta/test_import_cycles.py",
+)
+"""What must pass after any recipe."""
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
 
 
@@ -101,6 +109,8 @@ def test_the_recipe_works_as_written(title: str, tmp_path: Path) -> None:
             assert block.language == "sh"
             for line in block.body.splitlines():
                 run_line(line, root)
+    for line in AFTERWARDS:
+        run_line(line, root)
     after = read_sources(root)
     assert {path for path, content in after.items() if before.get(path) != content} - GENERATED <= files
 
