@@ -13,7 +13,7 @@ from graphshare.text.names import did_you_mean
 BATCH = "batch"
 _BATCHES = (3, 5, 7)  # never 1, which broadcasting and squeezing treat in their own way
 _STEPS = (64, 192, 33)  # added to other sizes: networks that halve them take these; the last is odd
-DynamicShapes = Mapping[str, Sequence["int | str | None"]]
+DynamicShapes = Mapping[str, Sequence[int | str | None]]
 """Shapes of inputs by name, in which a text is a size that the caller of the model chooses."""
 
 

@@ -107,7 +107,9 @@ def read_map(path: str | os.PathLike[str]) -> MapFile:
 def parse_map(data: bytes, where: str) -> MapFile:
     """Parse the bytes of a map file; see :func:`read_map`."""
     try:
-        if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
+        fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        if fields.keys() >= {"version", "entries"}:
+            _refuse_newer(bytes(fields["version"]), where)
             return msgspec.structs.replace(msgspec.json.decode(data, type=MapFile), by_name=False, where=where)
         msgspec.json.decode(data, type=dict[str, str])
     except (ValueError, RecursionError) as error:
@@ -118,6 +120,12 @@ def parse_map(data: bytes, where: str) -> MapFile:
     if twice:
         raise InputError([Fault(f"names {name!r} more than once", where=where, hint="keep one of them") for name in twice])
     return MapFile([MapEntry(Place(None, old), Place(None, new)) for old, new in pairs], by_name=True, where=where)
+
+
+def _refuse_newer(version: bytes, where: str) -> None:
+    if version.isdigit() and int(version[:9]) > MAP_VERSION:
+        message = f"is a map of version {version[:9].decode()}, and this graphshare reads version {MAP_VERSION}"
+        raise InputError(Fault(message, where=where, hint="read it with the graphshare that wrote it, or a newer one"))
 
 
 def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:

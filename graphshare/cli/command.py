@@ -101,6 +101,11 @@ def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequ
 class Command(_OneValue):
     """A command with its options in sections."""
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """Return them in their order, which click before 8.4 leaves to chance."""
+        names = super().get_help_option_names(ctx)
+        return [name for name in ctx.help_option_names if name in names]
+
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
         if any(parameter.name in _OUTPUTS for parameter in self.params):

@@ -235,7 +235,7 @@ class Bar:
         self._visible = True
         import shutil  # start-up: few commands take so long
 
-        columns = shutil.get_terminal_size().columns
+        columns = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 where a terminal states none
         self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
 
     def line(self, elapsed: float) -> str:

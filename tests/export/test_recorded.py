@@ -15,21 +15,22 @@ from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import export_operator, run_onnx
 from tests.export.known_differences import KNOWN
 from tests.kernels.recordings import FAMILIES, cases_of, recorded_inputs, recorded_outputs, tolerance_of
+from tests.surroundings import pick_everyday
 
 EVERYDAY = 10
-"""One in so many cases of a family is tried in an everyday run."""
+"""One in so many cases is tried in an everyday run, chosen by their names."""
 
 
 def exported_cases() -> list[Any]:
     """Return the recorded cases of operators that are exported; those of training are not."""
-    return [
-        pytest.param(
-            family, number, case, id=f"{family}-{number}-{case['op']}", marks=[pytest.mark.large] if number % EVERYDAY else []
-        )
+    cases = {
+        f"{family}-{number}-{case['op']}": (family, number, case)
         for family in FAMILIES
         for number, case in enumerate(cases_of(family))
         if isinstance(find_translation(case["op"]), Translator) and not case.get("train")
-    ]
+    }
+    picked = set(pick_everyday(cases, EVERYDAY))
+    return [pytest.param(*case, id=name, marks=[] if name in picked else [pytest.mark.large]) for name, case in cases.items()]
 
 
 @pytest.mark.parametrize(("family", "number", "case"), exported_cases())

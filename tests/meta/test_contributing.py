@@ -16,9 +16,24 @@ import pytest
 from tests.surroundings import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-FILES = {"Add an operator": 2, "Add a check rule": 2, "Add a command": 4, "Add a parameter format": 2}
+RECIPES = PAGE + (ROOT / "docs" / "translating.md").read_text(encoding="utf-8")
+FILES = {
+    "Add an operator": 2,
+    "Translate an operator to ONNX": 3,
+    "Add a check rule": 2,
+    "Add a command": 4,
+    "Add a parameter format": 2,
+}
 """How many files each recipe may touch, besides tests and what a command generates."""
 GENERATED = {"graphshare/ops/index.py"}
+AFTERWARDS = (
+    "python -m ruff check .",
+    "python -m ruff format --check .",
+    "python -m mypy --strict graphshare",
+    "python docs/generate.py --no-run",
+    "python -m pytest -q tests/meta/test_language.py tests/meta/test_code_shape.py tests/meta/test_import_cycles.py",
+)
+"""What must pass after any recipe."""
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
 
 
@@ -33,7 +48,7 @@ class Block(NamedTuple):
 
 
 def read_recipe(title: str) -> list[Block]:
-    section = re.search(rf"^### {title}\n(.*?)(?=^### |\Z)", PAGE, re.M | re.S)
+    section = re.search(rf"^### {title}\n(.*?)(?=^### |\Z)", RECIPES, re.M | re.S)
     assert section is not None, title
     blocks = []
     for match in _BLOCK.finditer(section[1]):
@@ -71,6 +86,7 @@ def run_line(line: str, root: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "GRAPHSHARE"))}
     # The copy comes first; what the running tests were installed into follows, made absolute.
     environment["PYTHONPATH"] = os.pathsep.join([str(root), *(str(Path(entry).resolve()) for entry in sys.path if entry)])
+    environment["MYPY_CACHE_DIR"] = str(ROOT / ".mypy_cache")  # most of the tree is the same
     line = re.sub(r"^python\b", lambda _: f'"{sys.executable}"', line)
     run = subprocess.run(["sh", "-ec", line], cwd=root, env=environment, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, f"{line}\n{run.stdout}{run.stderr}"
@@ -80,8 +96,8 @@ def test_the_page_is_short() -> None:
     assert PAGE.count("\n") <= 400
 
 
-def test_there_are_four_recipes() -> None:
-    assert re.findall(r"^### (.*)$", PAGE, re.M) == list(FILES)
+def test_these_are_the_recipes() -> None:
+    assert sorted(re.findall(r"^### (.*)$", RECIPES, re.M)) == sorted(FILES)
 
 
 @pytest.mark.large
@@ -101,8 +117,17 @@ def test_the_recipe_works_as_written(title: str, tmp_path: Path) -> None:
             assert block.language == "sh"
             for line in block.body.splitlines():
                 run_line(line, root)
+    for line in AFTERWARDS:
+        run_line(line, root)
     after = read_sources(root)
     assert {path for path, content in after.items() if before.get(path) != content} - GENERATED <= files
+
+
+def test_the_table_of_what_to_run_names_every_folder_of_tests() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8").partition("## Generated models")[0]
+    folders = {path.name for path in (ROOT / "tests").iterdir() if (path / "__init__.py").is_file()}
+    assert sorted(folder for folder in folders if not re.search(rf"`{folder}[`/]", page)) == []
+    assert [path for path in re.findall(r"`((?:[a-z_]+/)+\w+(?:\.py)?)`", page) if not (ROOT / "tests" / path).exists()] == []
 
 
 def test_an_anchor_that_is_gone_is_found(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import sys
 
 if os.environ.get("GRAPHSHARE_TEST_SYSTEM"):
     sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)))
-    import tempfile  # noqa: F401  (before the rules: it knows this system)
+    import pathlib  # noqa: F401  (before the rules: these know this system)
+    import tempfile  # noqa: F401
 
     from tests.systems.rules import apply
 

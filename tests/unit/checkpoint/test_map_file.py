@@ -11,6 +11,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.checkpoint.map_file import describe_rewrite, map_text, names_from_map, parse_map, read_map
+from graphshare.errors import InputError
 from tests.surroundings import ROOT
 
 LENET = ROOT / "fixtures" / "lenet"
@@ -77,3 +78,9 @@ def test_the_text_of_a_map_is_that_of_its_plain_data(settings: dict[str, Any]) -
 def test_the_texts_of_a_rename_and_of_an_onnx_model_are_those_of_their_plain_data() -> None:
     for model in (gs.rename(gs.load(ROOT / "fixtures/lenet"), prefix="x-"), gs.load(ROOT / "fixtures/small.onnx")):
         assert json.loads(map_text(model)) == describe_rewrite(model)
+
+
+def test_a_map_of_a_later_version_is_refused_by_its_number() -> None:
+    assert parse_map(b'{"version": 1, "sources": [], "entries": []}', "a.json").entries == []
+    with pytest.raises(InputError, match=r"is a map of version 2, and this graphshare reads version 1"):
+        parse_map(b'{"version": 2, "sources": [], "entries": []}', "a.json")

@@ -15,7 +15,7 @@ from graphshare.analysis.free_sizes import Symbol
 from graphshare.api.export import export
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.export_onnx.dynamic import Symbol, Variant, generalize
+from graphshare.export_onnx.dynamic import Variant, generalize
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.onnx.stored import find_stored, outputs_of
 from graphshare.formats.onnx.types import input_types, output_types
