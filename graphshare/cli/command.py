@@ -41,7 +41,17 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--config", "--baseline", "--exclude"),
         ),
         WRITES: (
-            *("--out", "--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--overwrite"),
+            *(
+                "--out",
+                "--params-out",
+                "--map-out",
+                "--manifest",
+                "--report",
+                "--write-baseline",
+                "--reduce",
+                "--in-place",
+                "--overwrite",
+            ),
             *("--dry-run", "--format", "--quiet"),
         ),
         IMAGES: (

@@ -37,7 +37,8 @@ _REFUSED = {
     "group": "it joins several models in one",
     "rules": "it is about rules, not about models",
 }
-_OWN = {"-o": "foreach names the outputs itself", "--in-place": "foreach does not replace its inputs",
+_OWN = {"-o": "foreach names the outputs itself", "--reduce": "the parts of all models would be in one folder",
+        "--in-place": "foreach does not replace its inputs",
         "--fix": "foreach does not replace its inputs", "--format": "foreach prints one report for all models"}  # fmt: skip
 
 
