@@ -6,7 +6,7 @@ A value that has one name and another term on both sides ends a region, and coun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Any
@@ -15,21 +15,28 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.interpreter import run_plan
+from graphshare.execute.plan import make_plan
 from graphshare.execute.prepare.declared_inputs import convert_inputs, unify_sizes
-from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.execute.prepare.prepare import unique_names
+from graphshare.execute.prepare.feeds import GivenShape, parameter_values
+from graphshare.execute.prepare.prepare import assign_values, unique_names
 from graphshare.formats.model_format import find_format, has_kernels
-from graphshare.formats.params.records import PRECISIONS
-from graphshare.ir.graph import Entry, Node, Rewrite
-from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
+from graphshare.formats.onnx.values import shorten
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.lookup import RecordsByName
+from graphshare.formats.params.records import PRECISIONS, ParameterFile
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
+from graphshare.ir.terms import Facts, GraphTerms, NormalForm, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
+from graphshare.ops.identities import OperatorForm
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.extract import extract_entries
-from graphshare.verification.forms import compute_graph, make_form
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
 FLOATS = frozenset(PRECISIONS)
@@ -114,6 +121,36 @@ def cut_part(
         inputs.setdefault(name, node)
     variables = {place: inputs[name] for place, name in names.items()}
     return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables
+
+
+def make_form(model: Checkpoint, table: TermTable, facts: Facts) -> NormalForm | None:
+    """Return what terms the nodes of a model are; None where its format has no normal form."""
+    if not has_kernels(model.graph):
+        return find_format(model.graph).make_normal_form(model.graph, table, facts)
+    file = model.parameter_file
+    records = None if file is None else RecordsByName(file)
+
+    def read(node: Node) -> Hashable | None:
+        record = None if records is None else records.of(node)
+        if file is None or record is None or record.shape is None:
+            return None
+        with ArrayReader(file) as reader:
+            return record.dtype, record.shape, shorten(map(bytes, reader.chunks(record)))
+
+    return OperatorForm(model.graph, table, read)
+
+
+def compute_graph(part: Graph, feeds: Mapping[Node, Array], params: ParameterFile | None) -> list[Any]:
+    """Return the heads of a graph in the executor, for values of inputs; labels and what else is missing are made up.
+
+    Raises:
+        RefusedError: shapes do not fit, parameters are missing, or a kernel refuses its inputs.
+    """
+    roles = assign_roles(part, held=list_parameter_names(params))
+    held = [node for node in part.variables() if node not in feeds]
+    parameters = parameter_values(held, params, lambda node: roles[node].kind is Kind.AUXILIARY)
+    ready = assign_values(part, roles, parameters, feeds=feeds, shapes=EMPTY, seed=0, params_seed=None, params=params)
+    return list(run_plan(make_plan(part.heads), ready.values, shapes=ready.inference.shapes).outputs)
 
 
 class Side:

@@ -157,7 +157,7 @@ def _reduce(report: Report, folder: str, options: VerifyOptions) -> Report:
     """Write the parts that show the difference of a report, and return the report with them."""
     if report:
         return msgspec.structs.replace(report, notes=(*report.notes, f"no difference, so nothing was written to {folder}"))
-    from graphshare.verification.reduced_files import write_reduction  # start-up: few proofs find a difference
+    from graphshare.verification.reduction import write_reduction  # start-up: few proofs find a difference
 
     own = msgspec.structs.replace(options, rounds=1, shapes={}, as_input=(), coverage=BodyCoverage(), departures=[])
 
