@@ -32,18 +32,27 @@ class BodyPair(msgspec.Struct, eq=False):
     feeds: dict[str, Array]
 
 
-def choose_bodies(side: Side, terms: GraphTerms) -> tuple[Checkpoint, tuple[Entry, ...]] | None:
-    """Return a model with bodies in the places of Ifs of a constant, and its heads; None where there are no such Ifs."""
-    format_, graph = find_format(side.model.graph), side.model.graph
-    links: dict[Place, Entry] = {}
-    order: list[Node] = []
+def find_decided(side: Side, terms: GraphTerms) -> dict[Node, Body]:
+    """Return the Ifs of a constant, each with the body that it computes."""
+    format_, decided = find_format(side.model.graph), dict[Node, Body]()
     for node in side.nodes:
         switch = format_.find_switch(node)
         truth = None if switch is None else terms.form.find_truth(terms.of(switch[0]))
-        if switch is None or truth is None:
+        if switch is not None and truth is not None:
+            decided[node] = switch[1][0 if truth else 1]
+    return decided
+
+
+def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint, tuple[Entry, ...]] | None:
+    """Return a model with bodies in the places of their Ifs, and its heads; None where names would clash, or there are none."""
+    graph = side.model.graph
+    links: dict[Place, Entry] = {}
+    order: list[Node] = []
+    for node in side.nodes:
+        if node not in decided:
             order.append(node)
             continue
-        body = switch[1][0 if truth else 1]
+        body = decided[node]
         links.update({(variable, 0): entry for variable, entry in body.captured.items()})
         links.update({(node, index): head for index, head in enumerate(body.graph.heads)})
         order += [inner for inner in post_order(head.node for head in body.graph.heads) if (inner, 0) not in links]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -67,26 +68,31 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
         return "other inputs are not known"
     starts = cuts, {place: term for place, (term, _) in rights.items()}
     sizes = {term: sides[0].find_parts(entry)[1] or () for term, entry in sources.items()}
-    parts = []
+    results = []
     try:
-        for number, (side, start) in enumerate(zip(sides, starts, strict=True)):
+        for number, (side, start) in enumerate(zip(sides, starts, strict=True)):  # one of them is in memory at a time
             fed = {place: values[term] for place, term in start.items()}
-            parts.append(open_part(side.model, [end[number] for end in cone.ends], fed, has_sizes=False))
+            compute = open_part(side.model, [end[number] for end in cone.ends], fed, has_sizes=False)
+            inputs = ({place: each[term] for place, term in start.items()} for each in draw_other_inputs(values, sizes))
+            results.append([_compute(compute, each) for each in inputs])
+            del compute
     except (InputError, RefusedError) as error:
         return error.faults[0].message
     is_computed = False
-    for each in draw_other_inputs(values, sizes):
-        outputs = []
-        for compute, start in zip(parts, starts, strict=True):
-            try:
-                outputs.append(compute({place: each[term] for place, term in start.items()}))
-            except (InputError, RefusedError):
-                continue
-        for wanted, value in zip(*outputs, strict=True) if len(outputs) == len(parts) else ():  # others may not be valid
+    for left, right in zip(*results, strict=True):
+        for wanted, value in zip(left, right, strict=True) if left and right else ():
             is_computed = True
             if not compare_values(value, wanted, tolerate(wanted, value)):
                 return "other inputs give other values"
     return "" if is_computed else "other inputs are refused"
+
+
+def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], inputs: Mapping[Place, Array]) -> list[Any]:
+    """Return what a side computes; nothing for inputs that it refuses, which may not be valid."""
+    try:
+        return compute(inputs)
+    except (InputError, RefusedError):
+        return []
 
 
 def _list_needed(cone: Cone, starts: Collection[Place]) -> list[Node]:

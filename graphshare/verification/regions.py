@@ -20,7 +20,7 @@ from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
-from graphshare.verification.bodies import choose_bodies, open_bodies, pair_owners
+from graphshare.verification.bodies import choose_bodies, find_decided, open_bodies, pair_owners
 from graphshare.verification.compare import (
     Tolerance,
     Tolerate,
@@ -123,9 +123,14 @@ class Judge:
                 self._planner.read_facts()
                 plan = self._plan = self._planner.make_plan()
                 assert plan is not None
+                decided = [
+                    find_decided(side, terms) for side, terms in zip(self._planner.sides, (plan.left, plan.right), strict=True)
+                ]
+                if len(decided[0]) == len(decided[1]):  # those that both models have are compared as they are written
+                    break
                 chosen = [
-                    choose_bodies(side, terms) or (side.model, side.heads)
-                    for side, terms in zip(self._planner.sides, (plan.left, plan.right), strict=True)
+                    choose_bodies(side, own) or (side.model, side.heads)
+                    for side, own in zip(self._planner.sides, decided, strict=True)
                 ]
                 if all(model is side.model for side, (model, _) in zip(self._planner.sides, chosen, strict=True)):
                     break

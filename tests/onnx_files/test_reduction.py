@@ -18,7 +18,7 @@ import pytest
 import graphshare as gs
 from graphshare.errors import OutputError, RefusedError, UsageError
 from graphshare.files.schema import explain
-from graphshare.verification import reduced_files
+from graphshare.verification import reduction
 from graphshare.verification.report import Reduction
 from tests.onnx_files.faults import plant
 from tests.onnx_files.running import Session
@@ -164,9 +164,9 @@ def test_files_that_do_not_show_it_are_not_written(tmp_path: Path, monkeypatch: 
     left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "original.onnx").write_bytes(b"before")
-    written = reduced_files._write_part
+    written = reduction._write_part
     monkeypatch.setattr(
-        reduced_files,
+        reduction,
         "_write_part",
         lambda model, parts, side, folder: written(model, parts, 0, folder) if not side else "original.onnx",
     )
