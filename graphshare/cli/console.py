@@ -62,7 +62,8 @@ def _name_option(phrase: str) -> str:
         return f"--{pair[3]} {pair[4]}"
     if pair is not None:
         sizes = re.fullmatch(r"\((.*?),?\)", pair[2])
-        value = sizes[1].replace(", ", ",").replace("None", "?") if sizes else pair[2].replace("None", "?")
+        listed = sizes[1].replace(", ", ",").replace("'", "") if sizes else pair[2]  # sizes may have names
+        value = listed.replace("None", "?")
         name, value = pair[1].strip(_QUOTES), value.strip(_QUOTES)
         value = f"{name} --to {value}" if keyword == "match" else f"{name}={value}"
     return f"{OPTIONS[keyword]} {value.strip(_QUOTES)}".replace(r"\\", "\\")  # names are quoted as Python quotes them

@@ -198,7 +198,7 @@ class Reducer:
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
-a, b = (rt.InferenceSession(name).run(None, x)[0] for name in {}); print(abs(a - b).max())"""
+a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a - b).max())"""
 Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array]], Report]
 """Compares two models on inputs by name."""
 
@@ -234,7 +234,8 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         reduction = Reduction(files, operators, others, shapes, _make_command(folder, names, options), verdict)
         commands = [_make_command("", names, options)]
         if not any(has_kernels(model.graph) for model in reducer.models):
-            commands.append(f"python -c {shlex.quote(_RUN.format(tuple(names)))}")
+            listed = ", ".join(f'"{name}"' for name in names)
+            commands.append(f"python -c {shlex.quote(_RUN.format(listed))}")
         page = _format_page(reduction, [model.where for model in reducer.models], commands)
         sources = [used for model in reducer.models for used in input_files(model)]
         refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)

@@ -64,6 +64,7 @@ def test_every_keyword_in_a_message_has_its_option() -> None:
         ("`shapes={'data': (None, 1, 28, 28)}`", "--shape data=?,1,28,28"),
         ("`shapes={'data': (3,)}`", "--shape data=3"),
         ("`shapes={'data': None}`", "--shape data=?"),
+        ("`dynamic={'data': ('n', 3, 'h', 'w')}`", "--dynamic data=n,3,h,w"),
         ("`connect={'a': 'b'}`: no", "--connect a=b: no"),
         (r"`match={'re:\\d': 'a'}`: no", r"--match re:\d --to a: no"),
         ("`strip_prefix='a_'`: never fires", "--strip-prefix a_: never fires"),
