@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 _START = f"""
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it, and children inherit that
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise one that outlives its terminal
 sys.path.insert(0, {str(ROOT)!r})
 """
 
