@@ -100,17 +100,20 @@ def is_found(mutant: Mutant, tests: list[str], folder: Path, limit: float) -> bo
     original = place.read_text(encoding="utf-8")
     place.write_text(mutant.text, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *tests]
+    others = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    paths = os.pathsep.join([str(folder), *map(os.path.abspath, others)])
     try:
         done = subprocess.run(
-            command, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, timeout=limit, check=False
+            command, cwd=folder, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, timeout=limit, check=False
         )
     except subprocess.TimeoutExpired:
         return True
     finally:
         place.write_text(original, encoding="utf-8")
-    if done.returncode not in (0, 1):  # none was collected, or pytest itself failed: an import that fails is a fault found
-        return b"error" in done.stdout.lower()
-    return done.returncode == 1
+    if done.returncode and b" failed" not in done.stdout and b" error" not in done.stdout:
+        output = (done.stdout + done.stderr).decode(errors="replace")
+        raise SystemExit(f"the tests of {mutant.path} did not run: {output[-2000:]}")
+    return done.returncode != 0
 
 
 def main() -> int:

@@ -49,6 +49,12 @@ def test_a_fault_is_found_by_a_test_that_fails(test: str, found: bool, root: Pat
     assert (root / "module.py").read_text() == SOURCE
 
 
+def test_tests_that_do_not_run_find_nothing(root: Path) -> None:
+    mutant = next(mutate.list_mutants(root / "module.py"))
+    with pytest.raises(SystemExit, match="did not run"):
+        mutate.is_found(mutant, ["test_nothing.py"], root, limit=60.0)
+
+
 def test_every_place_of_the_package_has_tests() -> None:
     table = mutate.read_table()
     packages = [path for path in (mutate.ROOT / "graphshare").iterdir() if path.name not in ("__pycache__", "py.typed")]
