@@ -8,7 +8,7 @@ import struct
 from graphshare.formats.onnx.protobuf import WireError, scan
 from graphshare.formats.onnx.stored import Span, find_stored
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight, locate_tensor, read_elements
-from graphshare.formats.params.records import ITEM_SIZES
+from graphshare.formats.params.records import ITEM_SIZES, element_count
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import list_operands
 from graphshare.text.format import format_dims
@@ -114,6 +114,8 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
     if place.path or span.size > largest or not (is_integer or dtype in _FLOATS):
         return dtype, place.shape, None
     data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
+    if len(data) != element_count(place.shape) * width:  # in a field of another dtype any number of bytes may stand
+        raise WireError(f"a tensor has {len(data):,} bytes of data; its shape and dtype need another number", span.start)
     if not is_integer:
         return dtype, place.shape, list(struct.unpack(f"<{len(data) // width}{_FLOATS[dtype]}", data))
     pieces = (data[start : start + width] for start in range(0, len(data), width))
