@@ -201,8 +201,8 @@ class _Walk:
 
     def list_departed(self, plan: RegionPlan) -> list[Cone]:
         """Return the regions of the plan that was followed whose sides compute unlike values."""
-        judged = {cone.ends[0]: self._judged.get(_key(cone.ends[0])) for cone in plan.cones}
-        return [c for c in plan.cones if (region := judged[c.ends[0]]) is not None and not region and not region.reason]
+        judged = [(cone, self._judged.get(_key(cone.ends[0]))) for cone in plan.cones]
+        return [cone for cone, region in judged if region is not None and not region and not region.reason]
 
     def _follow(self, plan: RegionPlan) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
@@ -327,6 +327,8 @@ class _Walk:
         for a, b, outputs in pair_owners(plan, cone) if any(node.subgraphs for node in cone.left) else ():
             try:
                 pairs = open_bodies(self._planner.sides, plan, (a, b), outputs, self._find_value)
+            except MemoryLimitError:
+                raise
             except (InputError, RefusedError):
                 continue
             for pair in pairs if (a, b) not in {key[:2] for key in self._inner} else ():
