@@ -57,14 +57,14 @@ def grows_with(work: Callable[[int], object], size: int, *, measure: Callable[[C
 
 
 @contextmanager
-def ends() -> Iterator[None]:
-    """Stops what hangs, with the place where it was."""
+def ends(seconds: int = HANGS) -> Iterator[None]:
+    """Stops what hangs, with the place where it was: after hundreds of times the ``seconds`` that it takes."""
 
     def stop(number: int, frame: Any) -> None:
-        raise AssertionError(f"has not ended after {HANGS} seconds")
+        raise AssertionError(f"has not ended after {seconds} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(HANGS)
+    signal.alarm(seconds)
     try:
         yield
     finally:

@@ -19,15 +19,17 @@ from tests.export.judge import export_graph, run_onnx
 from tests.export.test_recorded import EVERYDAY
 from tests.kernels.recordings import WITH_BODIES, cases, recorded, recorded_outputs, tolerance_of
 from tests.kernels.test_bodies import graph_of
+from tests.surroundings import pick_everyday
 from tests.symbols import document, mxnet_text, operator, variable
 
 
 def everyday_cases() -> list[Any]:
     """Return the recorded cases, of which those of the joined layers are tried in an everyday run one in so many."""
-    return [
-        pytest.param(*case.values, id=case.id, marks=pytest.mark.large if case.values[0] == "joined" and i % EVERYDAY else ())
-        for i, case in enumerate(cases(WITH_BODIES))
-    ]
+    every = list(cases(WITH_BODIES))
+    picked = set(pick_everyday((str(case.id) for case in every if case.values[0] == "joined"), EVERYDAY))
+    left_out = [case.values[0] == "joined" and case.id not in picked for case in every]
+    marks = [[pytest.mark.large] if out else [] for out in left_out]
+    return [pytest.param(*case.values, id=case.id, marks=each) for case, each in zip(every, marks, strict=True)]
 
 
 @pytest.mark.parametrize(("family", "number", "case"), everyday_cases())

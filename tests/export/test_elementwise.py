@@ -14,6 +14,7 @@ from graphshare.ops.registry import find_kernel, known_kernels, lookup
 from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import export_operator, run_onnx
 from tests.export.kernel_judge import compute
+from tests.surroundings import mark_everyday
 
 NAN, INF = float("nan"), float("inf")
 FLOATS = [NAN, INF, -INF, 0.0, -0.0, 1, -1, 2.5, -2.5, 0.5, -0.5, 3e-3, -3e-3, 30.0, -30.0, -3, 171.5, 1e-30]
@@ -82,7 +83,7 @@ def every_value(dtype: str) -> Any:
 def operators(*, numbers: bool) -> list[Any]:
     """Return the operators, those with an attribute ``scalar`` or all others."""
     chosen = [name for name in NAMES if name.endswith("_scalar") == numbers]
-    return [pytest.param(name, marks=[pytest.mark.large] if i % EVERYDAY else []) for i, name in enumerate(chosen)]
+    return mark_everyday(chosen, EVERYDAY)
 
 
 @pytest.mark.parametrize("op", operators(numbers=False))
