@@ -41,7 +41,7 @@ _OTHERS = """
     save(params=FILE): --params-out FILE
 """
 OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
-OPTIONS |= dict(re.findall(r"([^;\s][^;]*?): (-[^;\n]*)", _OTHERS))
+OPTIONS |= {phrase.strip(): option.strip() for phrase, _, option in (pair.partition(": ") for pair in _OTHERS.split(";"))}
 """The option of each keyword of the library that messages name, and of some whole phrases."""
 PATIENCE = 1.0  # seconds before a bar appears
 PAUSE = 0.1  # seconds between two drawings

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
 
-_SHAPE = re.compile(r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?")
+_SHAPE = r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?"
 
 
 def _option(*names: str, **settings: Any) -> Callable[[F], F]:
@@ -224,7 +224,7 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int | None, ...]]:
     faults = []
     for text in texts:
         name, value = split_pair(text) or ("", "")
-        match = _SHAPE.fullmatch(value.strip())
+        match = re.fullmatch(_SHAPE, value.strip())
         if not name or match is None:
             faults.append(
                 Fault(f"--shape {text!r} is not a shape", hint="write --shape data=1,3,224,224; ? is a size to be found")

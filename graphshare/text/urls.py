@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import re
 
-_URL = re.compile(r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://")
-_LINK = re.compile(r"((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)", re.DOTALL)
-# Bounds keep the time linear: messages quote names from files, which may be anything.
-_CREDENTIALS = re.compile(r"(://)[^/@\s'\"]{0,999}@")
-_SLASH_IN_PASSWORD = re.compile(r"(://)[^/\s'\"@:]{0,99}:(?!\d{0,9}(?:[/?#:\s'\"]|$))[^\s'\"@]{0,999}@")
-_SECRETS = re.compile(r"(?<=://)[^/?#]+(?=@)|(?<=[?#])[^?#]+(?=::|$)")
-_WEB_QUERY = re.compile(r"(https?://[^\s'\"?#]{0,2999})[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*", re.IGNORECASE)
-_INVISIBLE = re.compile(r"[\0-\x20\x7f]")  # some of these are dropped from URLs before they are requested
+# Patterns are compiled when they are used first: most commands see no URL. Bounds keep the time linear: messages quote names
+# from files, which may be anything.
+_URL = r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://"
+_LINK = r"(?s)((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)"
+_CREDENTIALS = r"(://)[^/@\s'\"]{0,999}@"
+_SLASH_IN_PASSWORD = r"(://)[^/\s'\"@:]{0,99}:(?!\d{0,9}(?:[/?#:\s'\"]|$))[^\s'\"@]{0,999}@"
+_SECRETS = r"(?<=://)[^/?#]+(?=@)|(?<=[?#])[^?#]+(?=::|$)"
+_WEB_QUERY = r"(?i)(https?://[^\s'\"?#]{0,2999})[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*"
+_OTHER_QUERY = r"(://[^\s'\"?]{0,2999})\?(?!\.\.\.)(?=[^\s'\"=]{0,999}=)(?:(?!::)[^\s'\"])*"
+_INVISIBLE = r"[\0-\x20\x7f]"  # some of these are dropped from URLs before they are requested
 _MOST_QUOTED = 8  # times that a name may be percent-encoded
-_OTHER_QUERY = re.compile(r"(://[^\s'\"?]{0,2999})\?(?!\.\.\.)(?=[^\s'\"=]{0,999}=)(?:(?!::)[^\s'\"])*")
 
 
 def is_url(path: str) -> bool:
     """Return whether a path is a URL: a scheme of two letters or more, then ``://``. What begins ``file://`` is one too."""
-    return "://" in path and _URL.match(path) is not None
+    return "://" in path and re.match(_URL, path) is not None
 
 
 def find_scheme(url: str) -> str:
     """Return the scheme of a URL in lower case, of a chain that of the first link with ``://``; empty for a path."""
-    match = _URL.match(url)
+    match = re.match(_URL, url)
     return match[1].lower() if match else ""
 
 
@@ -35,13 +36,13 @@ def redact(text: str) -> str:
     """Return a text without the credentials and the queries of the URLs in it."""
     if "://" not in text:
         return text
-    text = _CREDENTIALS.sub(r"\1", _SLASH_IN_PASSWORD.sub(r"\1", text))
-    return _OTHER_QUERY.sub(r"\1?...", _WEB_QUERY.sub(r"\1?...", text))
+    text = re.sub(_CREDENTIALS, r"\1", re.sub(_SLASH_IN_PASSWORD, r"\1", text))
+    return re.sub(_OTHER_QUERY, r"\1?...", re.sub(_WEB_QUERY, r"\1?...", text))
 
 
 def hide_secrets(text: str, url: str) -> str:
     """Return a text without the credentials and the query of ``url``, in whatever form another package quotes them."""
-    for secret in _SECRETS.findall(url):
+    for secret in re.findall(_SECRETS, url):
         for part in (secret, *re.split(r"[:&=]", secret)):
             text = text.replace(part, "...") if len(part) > 3 else text
     return text
@@ -49,7 +50,7 @@ def hide_secrets(text: str, url: str) -> str:
 
 def split_url(url: str) -> tuple[str, str, str]:
     """Return what precedes the last name of a URL, with its slash, that name, and what follows: a query, further links."""
-    match = _LINK.fullmatch(url)
+    match = re.fullmatch(_LINK, url)
     if match is None:
         raise ValueError(f"{redact(url)!r} is not a URL")
     scheme, path, tail = match.groups()
@@ -73,7 +74,7 @@ def leaves_folder(name: str) -> bool:
     from urllib.parse import unquote  # start-up: only URLs need it
 
     for _ in range(_MOST_QUOTED):
-        plain = _INVISIBLE.sub("", name).replace("\\", "/")
+        plain = re.sub(_INVISIBLE, "", name).replace("\\", "/")
         if plain.startswith("/") or any(re.split("[;?#]", part, maxsplit=1)[0] == ".." for part in plain.split("/")):
             return True
         before, name = name, unquote(name)
