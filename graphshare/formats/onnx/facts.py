@@ -11,7 +11,7 @@ from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight, 
 from graphshare.formats.params.records import ITEM_SIZES, element_count
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import list_operands
-from graphshare.text.format import format_dims
+from graphshare.text.format import format_count, format_dims
 
 Number = int | float
 _TENSOR = 5  # the field of an AttributeProto
@@ -115,7 +115,8 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
         return dtype, place.shape, None
     data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
     if len(data) != element_count(place.shape) * width:  # in a field of another dtype any number of bytes may stand
-        raise WireError(f"a tensor has {len(data):,} bytes of data; its shape and dtype need another number", span.start)
+        message = f"a tensor has {format_count(len(data), 'byte')} of data; its shape and dtype need another number"
+        raise WireError(message, span.start)
     if not is_integer:
         return dtype, place.shape, list(struct.unpack(f"<{len(data) // width}{_FLOATS[dtype]}", data))
     pieces = (data[start : start + width] for start in range(0, len(data), width))
