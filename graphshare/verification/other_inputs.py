@@ -30,13 +30,15 @@ def is_alike(cone: Cone) -> bool:
 def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
     """Whether like operators of a region have other attributes or constants on both sides, or are functions.
 
-    An attribute that one side alone states may be the default. Sides that start from other values are built in another way.
+    An attribute that one side alone states may be the default. Sides that start from other values, or have their operators in
+    another order, are built in another way: a Slice before a Transpose has other axes than one behind it.
     """
-    pairs = list(zip(*(sorted(side, key=lambda node: node.op) for side in (cone.left, cone.right)), strict=True))
-    if any(plan.left.form.is_call(a) or plan.right.form.is_call(b) for a, b in pairs):
+    sides = ((plan.left, cone.left), (plan.right, cone.right))
+    if any(terms.form.is_call(node) for terms, nodes in sides for node in nodes):
         return True
-    terms = [{term for term, _ in starts.values()} for starts in plan.list_starts(cone)]
-    return terms[0] == terms[1] and any(_differ_in_values(plan, a, b) for a, b in pairs)
+    starts = [{term for term, _ in own.values()} for own in plan.list_starts(cone)]
+    is_built_alike = starts[0] == starts[1] and [node.op for node in cone.left] == [node.op for node in cone.right]
+    return is_built_alike and any(_differ_in_values(plan, a, b) for a, b in zip(cone.left, cone.right, strict=True))
 
 
 def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:

@@ -278,6 +278,8 @@ def _change_attribute(recipe: Recipe, rng: Random) -> Recipe | None:
     elif isinstance(value, list):
         at, by = rng.randrange(len(value)), rng.choice((-1, 1))
         value = [n + by * (i == at) for i, n in enumerate(value)]
+    elif name == "keepdims":  # another number than 0 and 1 has no meaning: judges read it in their own ways
+        value = 1 - value
     elif isinstance(value, int):
         value += rng.choice((-1, 1))
     else:
