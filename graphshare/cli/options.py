@@ -33,6 +33,11 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, **settings)
 
 
+def no_verify(text: str) -> Callable[[F], F]:
+    """Return the option that leaves out the proof, explained by ``text``."""
+    return _option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help=text)
+
+
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
     """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
     if text is not None and not context.resilient_parsing:
@@ -103,6 +108,9 @@ dynamic = _option(
     multiple=True,
     callback=lambda context, option, texts: parse_dynamic(texts),
     help="Leave sizes that have a name to the caller of the model.",
+)
+tolerance = _option(
+    "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
 )
 max_memory = _option(
     "--max-memory",

@@ -62,11 +62,9 @@ EXAMPLES = {
 @options.dynamic_batch
 @options.dynamic
 @click.option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
-@click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Write it without check and proof.")
+@options.no_verify("Write it without check and proof.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
-@click.option(
-    "--tolerance", type=click.FloatRange(min=0), metavar="T", help="How far outputs may be apart, of their largest number."
-)
+@options.tolerance
 @image_options.options
 @options.max_memory
 @options.time_limit

@@ -27,10 +27,8 @@ EXAMPLES = {
 
 @click.command("fold", cls=Command)
 @options.rewriting
-@click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Fold an ONNX model without a proof.")
-@click.option(
-    "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
-)
+@options.no_verify("Fold an ONNX model without a proof.")
+@options.tolerance
 @options.max_memory
 @options.time_limit
 def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:

@@ -28,9 +28,7 @@ EXAMPLES = {
 @click.option("--data", metavar="NAME", default=DATA, help=f"The file of the weights, in that folder [{DATA}].")
 @click.option("--embed", is_flag=True, help="Put the weights into the models' own files again.")
 @options.in_place
-@click.option(
-    "--no-verify", "verify", is_flag=True, default=True, flag_value=False, help="Compute nothing: compare files only."
-)
+@options.no_verify("Compute nothing: compare files only.")
 @options.exclude
 @options.max_memory
 @options.time_limit

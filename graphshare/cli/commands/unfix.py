@@ -27,10 +27,8 @@ EXAMPLES = {
 @options.rewriting
 @options.dynamic_batch
 @options.dynamic
-@click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Free the sizes without a proof.")
-@click.option(
-    "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
-)
+@options.no_verify("Free the sizes without a proof.")
+@options.tolerance
 @options.max_memory
 @options.time_limit
 def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
