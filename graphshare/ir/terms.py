@@ -84,11 +84,15 @@ class NormalForm(ABC):
 
 
 class GraphTerms:
-    """The terms of a graph, which :meth:`add` finds node by node, inputs before consumers; ``name`` identifies its inputs."""
+    """The terms of a graph, which :meth:`add` finds node by node, inputs before consumers; ``name`` identifies its inputs.
 
-    def __init__(self, form: NormalForm, name: Name) -> None:
+    ``contents`` keeps those of constants, for other terms of the same graph: weights are read and hashed once.
+    """
+
+    def __init__(self, form: NormalForm, name: Name, contents: dict[Node, Hashable | None] | None = None) -> None:
         self.form, self._name = form, name
         self.terms: dict[Place, int] = {}
+        self._contents = {} if contents is None else contents
 
     def of(self, entry: Entry) -> int:
         """Return the term of an output of a node that was added."""
@@ -106,9 +110,14 @@ class GraphTerms:
             terms = self.form.make_terms(node, [self.of(entry) for entry in own_inputs(node)], bodies)
             self.terms.update({(node, index): term for index, term in enumerate(terms)})
             return
-        content = self.form.find_constant(node)
+        content = self._find_content(node)
         key = ("input", self._name(node)) if content is None else ("constant", content)
         self.terms[node, 0] = self.form.table.number(*key)
+
+    def _find_content(self, node: Node) -> Hashable | None:
+        if node not in self._contents:
+            self._contents[node] = self.form.find_constant(node)
+        return self._contents[node]
 
     def _read_bodies(self, node: Node, outer: Mapping[Entry, int], depth: int) -> Hashable:
         """Return the terms of the heads of a node's subgraphs; what they capture has the terms that ``outer`` has."""
@@ -125,7 +134,7 @@ class GraphTerms:
                     for index, term in enumerate(self.form.make_terms(inner, operands, nested)):
                         terms[inner, index] = term
                     continue
-                content = self.form.find_constant(inner)
+                content = self._find_content(inner)
                 position = inner.details.values.get("position", inner.name)
                 own = ("argument", depth, position) if content is None else ("constant", content)
                 terms[inner, 0] = self.form.table.number(*own)

@@ -168,6 +168,7 @@ class Side:
         kinds = find_format(model.graph).find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.facts = Facts()
+        self.contents: dict[Node, Hashable | None] = {}
         self.heads = tuple(heads)
 
     def read_facts(self, shapes: Mapping[str, GivenShape]) -> None:
@@ -323,8 +324,9 @@ class Planner:
         forms = [make_form(side.model, table, own) for side, own in zip(self.sides, facts, strict=True)]
         if forms[0] is None or forms[1] is None:
             return None
-        left = GraphTerms(forms[0], lambda node: (node.name, self.sides[0].dtypes.get(node)))
-        right = GraphTerms(forms[1], lambda node: (self.name_input(node), self.sides[1].dtypes.get(node)))
+        one, two = self.sides
+        left = GraphTerms(forms[0], lambda node: (node.name, one.dtypes.get(node)), one.contents)
+        right = GraphTerms(forms[1], lambda node: (self.name_input(node), two.dtypes.get(node)), two.contents)
         ends: dict[tuple[Place, Place], Pair] = {}
         uncut: dict[Place, int] = {}
         order, pairs = self._order(self._pair_names())

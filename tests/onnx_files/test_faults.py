@@ -15,6 +15,9 @@ import graphshare as gs
 from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
+from graphshare.formats.onnx.identities import OnnxForm
+from graphshare.ir.graph import Node
+from graphshare.verification.region_plan import Planner
 from graphshare.verification.report import Report
 from tests.onnx_files.faults import Fault, Rewrite, make_rewrite, plant
 from tests.onnx_files.running import Session, Unrunnable
@@ -153,3 +156,24 @@ def test_one_model_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert not verify(case, fault.model)
     assert len(most) > 4
     assert max(most) == 1
+
+
+def test_the_content_of_a_weight_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many plans a verdict takes: a hash of all weights takes as long as a run."""
+    case = make_case(1, tmp_path)
+    seen, plans = Counter[Node](), list[object]()
+    find, plan = OnnxForm.find_constant, Planner.make_plan
+
+    def find_constant(self: OnnxForm, node: Node) -> Any:
+        seen[node] += 1
+        return find(self, node)
+
+    def make_plan(self: Planner) -> Any:
+        plans.append(plan(self))
+        return plans[-1]
+
+    monkeypatch.setattr(OnnxForm, "find_constant", find_constant)
+    monkeypatch.setattr(Planner, "make_plan", make_plan)
+    assert verify(case, case.rewrite.rewritten)
+    assert len(plans) > 2
+    assert set(seen.values()) == {1}

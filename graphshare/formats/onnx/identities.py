@@ -127,7 +127,7 @@ class OnnxForm(NormalForm):
         if stored.tensor is None:
             return None
         if stored.data_in_record:
-            return "unread", id(self), node.name
+            return "unread", node
         if stored.place is None:
             return "sparse", read_sparse_tensor(stored.tensor.span)
         code, shape, data = read_tensor(stored.tensor.span)
