@@ -57,14 +57,15 @@ def grows_with(work: Callable[[int], object], size: int, *, measure: Callable[[C
 
 
 @contextmanager
-def ends(seconds: int = HANGS) -> Iterator[None]:
-    """Stops what hangs, with the place where it was: after hundreds of times the ``seconds`` that it takes."""
+def ends(seconds: int | None = None) -> Iterator[None]:
+    """Stops what hangs, with the place where it was, after so many seconds: hundreds of times what it takes."""
+    most = seconds or HANGS
 
     def stop(number: int, frame: Any) -> None:
-        raise AssertionError(f"has not ended after {seconds} seconds")
+        raise AssertionError(f"has not ended after {most} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    signal.alarm(most)
     try:
         yield
     finally:
