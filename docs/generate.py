@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import security_table
 from operator_page import render_operators
 
 ROOT = Path(__file__).parents[1]
@@ -135,6 +136,8 @@ def render_tables() -> dict[Path, str]:
     path = DOCS / "api.md"
     head = _replace_table(path.read_text(encoding="utf-8"), "functions", _function_rows()).partition(REFERENCE)[0]
     tables[path] = f"{head}{REFERENCE}\n\n{render_reference()}"
+    path = ROOT / "SECURITY.md"
+    tables[path] = _replace_table(path.read_text(encoding="utf-8"), "doings", security_table.format_rows(list_commands()))
     path = DOCS / "images.md"
     tables[path] = _replace_table(path.read_text(encoding="utf-8"), "presets", _preset_rows())
     path = ROOT / "mkdocs.yml"

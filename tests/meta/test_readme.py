@@ -25,8 +25,9 @@ def list_commands(text: str) -> list[str]:
 
 
 def test_both_are_short() -> None:
-    assert ENGLISH.count("\n") <= 160
-    assert CHINESE.count("\n") <= 200
+    """The table of commands apart, which grows with them."""
+    assert ENGLISH.count("\n") - len(list_commands(ENGLISH)) <= 139
+    assert CHINESE.count("\n") - len(list_commands(CHINESE)) <= 179
 
 
 def test_both_have_the_same_blocks_and_links() -> None:

@@ -19,17 +19,18 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.cli.main import cli
 from graphshare.drawing.languages import LIMIT
 from graphshare.files.open_source import MAX_UNPACKED
 from graphshare.formats.images.header import FORMATS, MAX_PIXELS
 from graphshare.formats.images.images import MAX_RESIZED
 from graphshare.formats.model_file import MAX_STREAM
 from graphshare.formats.mxnet.document import MAX_NESTING
+from tests.meta.test_docs import GENERATE
 from tests.processes import ROOT, in_process, write_json
 from tests.remote.web_server import serve
 from tests.symbols import document, operator, variable
 
+TABLE = GENERATE.security_table
 PAGE = ROOT / "SECURITY.md"
 MODULES = sorted((ROOT / "graphshare").rglob("*.py"))
 LOADS_CODE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "runpy", "code", "ctypes", "cffi"}
@@ -138,10 +139,10 @@ def split_sentences(text: str) -> Iterator[str]:
     for paragraph in re.split(r"\n\n|\n(?=- )", text):
         words = " ".join(paragraph.removeprefix("- ").split())
         start = 0
-        for end in [] if words.startswith(("|", "#")) else [match.end() for match in _END.finditer(words)]:
+        for end in [] if words.startswith(("|", "#", "<!--")) else [match.end() for match in _END.finditer(words)]:
             yield words[start:end].strip()
             start = end
-        if words[start:].strip() and not words.startswith(("|", "#")):
+        if words[start:].strip() and not words.startswith(("|", "#", "<!--")):
             yield words[start:].strip()
 
 
@@ -191,57 +192,12 @@ def test_a_note_without_a_test_is_found() -> None:
     assert find_faults(page, ROOT) == ["none", "`tests/a.py::test_b`, and more", "tests/a.py::test_b"]
 
 
-# The table of commands.
-
-BOTH, MXNET, FILES = "MXNet, ONNX", "MXNet", "parameters, ONNX"
-READS = {
-    "pool": "ONNX",
-    "unfix": "ONNX",
-    "export": MXNET,
-    "upgrade": MXNET,
-    "format": MXNET,
-    "rules check": "rules",
-    "completion": "nothing",
-}
-READS |= {f"params {name}": FILES for name in ("convert", "diff", "list", "show", "stats")}
-STARTED = dict.fromkeys(("share", "pool", "fold", "export", "unfix", "run", "verify"), "Python, for onnxruntime")
-STARTED |= {"draw": "`dot`, for PNG and PDF", "foreach": "Python, for each job"}
-WRITING = {"--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--fix", "--out"}
-"""Options that say where a command writes, or that it does."""
-
-
-def list_commands(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Yield the names of all commands and what they are."""
-    if not isinstance(command, click.Group):
-        yield name, command
-        return
-    context = click.Context(command)
-    for part in command.list_commands(context):
-        inner = command.get_command(context, part)
-        assert inner is not None
-        yield from list_commands(inner, f"{name} {part}".strip())
-
-
-def describe_command(name: str, command: click.Command) -> str:
-    """Return the cells of a command after its name: they follow from its options, but for the first and the last."""
-    options = [max(option.opts, key=len) for option in command.params if isinstance(option, click.Option)]
-    limits = [f"`{limit}`" if limit in options else "no" for limit in ("--max-memory", "--time-limit")]
-    writes = [f"`{min(option.opts, key=len)}`" for option in command.params if set(option.opts) & WRITING]
-    writes += ["its second argument"] if any(argument.name == "target" for argument in command.params) else []
-    return " | ".join([READS.get(name, BOTH), *limits, ", ".join(writes) or "nothing", STARTED.get(name, "nothing")])
-
-
-def format_table(cli: click.Command) -> str:
-    """Return the table of the page; commands with equal cells share a row."""
-    rows: dict[str, list[str]] = {}
-    for name, command in list_commands(cli):
-        rows.setdefault(describe_command(name, command), []).append(f"`{name}`")
-    head = ["| command | reads | limit of memory | limit of time | writes | starts |", "| --- | --- | --- | --- | --- | --- |"]
-    return "\n".join([*head, *(f"| {', '.join(names)} | {cells} |" for cells, names in rows.items())])
+# The table of commands, which docs/generate.py writes.
 
 
 def test_the_table_is_that_of_the_commands() -> None:
-    assert f"\n\n{format_table(cli)}\n\n" in PAGE.read_text(encoding="utf-8")
+    rows = "\n".join(TABLE.format_rows(GENERATE.list_commands()))
+    assert f"\n| --- | --- | --- | --- | --- | --- |\n{rows}\n\n" in PAGE.read_text(encoding="utf-8")
 
 
 def test_an_option_that_the_table_lacks_is_found() -> None:
@@ -251,7 +207,8 @@ def test_an_option_that_the_table_lacks_is_found() -> None:
     def fold() -> None:
         pass
 
-    assert describe_command("fold", fold) == "MXNet, ONNX | `--max-memory` | no | `--map-out` | Python, for onnxruntime"
+    cells = TABLE.describe_command("fold", fold)
+    assert cells == "MXNet, ONNX | `--max-memory` | no | `--map-out` | Python, for onnxruntime"
 
 
 LINES = {
@@ -385,10 +342,10 @@ def test_what_a_command_does_at_most(
     for name in ("made", "temporary"):
         (tmp_path / name).mkdir()
     doings = watch(spell(LINES[line], model, str(models)), tmp_path, monkeypatch)
-    if model == "onnx" and READS.get(command, BOTH) == MXNET:
+    if model == "onnx" and TABLE.READS.get(command, TABLE.BOTH) == TABLE.MXNET:
         assert doings.code == 2
         assert "ONNX" in doings.messages
-    elif model == "mxnet" and READS.get(command) == "ONNX":
+    elif model == "mxnet" and TABLE.READS.get(command) == "ONNX":
         assert doings.code == 2
         assert "is for ONNX models" in doings.messages
     else:
@@ -400,13 +357,13 @@ def test_what_a_command_does_at_most(
     if "made/" not in LINES[line]:
         assert not os.listdir(tmp_path / "made")
     assert doings.started == ({STARTING[model][line]} if line in STARTING[model] else set())
-    assert all(program.lower() in STARTED[command].lower() for program in doings.started)
+    assert all(program.lower() in TABLE.STARTED[command].lower() for program in doings.started)
     assert doings.connected == set()
 
 
 def test_every_command_of_the_table_is_watched() -> None:
     assert {line.partition(",")[0] for line in LINES} | {"rules check", "completion"} == {
-        name for name, _ in list_commands(cli)
+        name for name, command in GENERATE.list_commands() if not isinstance(command, click.Group)
     }
 
 
