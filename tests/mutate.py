@@ -3,8 +3,8 @@
     python -m tests.mutate [--count 200] [--seed 0] [--package execute]
 
 A mutant changes one operator, number or condition of a function. It is found when a test fails, or when the tests take more
-than ``--limit`` seconds. Long tests run too; those with the corpus or MXNet where ``GRAPHSHARE_CORPUS`` and ``GRAPHSHARE_ORACLE``
-name them. The faults are planted in a copy of the checkout. Prints each mutant, then counts by package.
+than ``--limit`` seconds. Long tests run too, and those with the corpus or MXNet where ``GRAPHSHARE_CORPUS`` and
+``GRAPHSHARE_ORACLE`` name them. The faults are planted in a copy of the checkout. Prints each mutant, then counts by package.
 """
 
 from __future__ import annotations
