@@ -3,7 +3,8 @@
     python -m tests.mutate [--count 200] [--seed 0] [--package execute]
 
 A mutant changes one operator, number or condition of a function. It is found when a test fails, or when the tests take more
-than ``--limit`` seconds. The faults are planted in a copy of the checkout. Prints each mutant, then counts by package.
+than ``--limit`` seconds. Long tests run too, and those with the corpus or MXNet where ``GRAPHSHARE_CORPUS`` and
+``GRAPHSHARE_ORACLE`` name them. The faults are planted in a copy of the checkout. Prints each mutant, then counts by package.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 
 
 class Mutant(NamedTuple):
-    """A fault: the module, its line, what stands there and what takes its place, and the whole text with it."""
+    """A fault: the module, its line and column, the expression there and the one in its place, and the whole text with it."""
 
     path: str
     line: int
+    column: int
     before: str
     after: str
     text: str
@@ -59,7 +61,7 @@ def list_mutants(path: Path) -> Iterator[Mutant]:
             ast.parse(text)
         except SyntaxError:  # a part of a text with values in it
             continue
-        yield Mutant(str(path.relative_to(ROOT)), node.lineno, before, after, text)
+        yield Mutant(str(path.relative_to(ROOT)), node.lineno, node.col_offset, before, after, text)
 
 
 def _change(node: ast.AST) -> str | None:
@@ -87,10 +89,10 @@ def read_table() -> list[tuple[list[str], list[str]]]:
 def find_tests(path: str, table: list[tuple[list[str], list[str]]]) -> list[str]:
     """Return the paths of the tests of a module; all tests of units where the table does not name the place."""
     _, package, *rest = Path(path).with_suffix("").parts
-    name = f"{package}/<family>/{rest[-1]}.py" if rest else package
-    for places, tests in table:
-        if name in places or package in places:
-            return [f"tests/{test}" for test in tests if (ROOT / "tests" / test).exists()]
+    for name in (f"{package}/<family>/{rest[-1]}.py" if rest else package, package):
+        for places, tests in table:
+            if name in places:
+                return [f"tests/{test}" for test in tests if (ROOT / "tests" / test).exists()]
     return ["tests/unit"]
 
 
@@ -99,12 +101,13 @@ def is_found(mutant: Mutant, tests: list[str], folder: Path, limit: float) -> bo
     place = folder / mutant.path
     original = place.read_text(encoding="utf-8")
     place.write_text(mutant.text, encoding="utf-8")
+    variables = {"GRAPHSHARE_REQUIRE": "large", **os.environ}  # long tests are tests of their place too
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *tests]
     others = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     paths = os.pathsep.join([str(folder), *map(os.path.abspath, others)])
     try:
         done = subprocess.run(
-            command, cwd=folder, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, timeout=limit, check=False
+            command, cwd=folder, env={**variables, "PYTHONPATH": paths}, capture_output=True, timeout=limit, check=False
         )
     except subprocess.TimeoutExpired:
         return True
@@ -141,7 +144,8 @@ def main() -> int:
             found = is_found(mutant, find_tests(mutant.path, table), folder, options.limit)
             counts[Path(mutant.path).parts[1], found] += 1
             word = "found " if found else "MISSED"
-            print(f"{word} {mutant.path}:{mutant.line}: {mutant.before} -> {mutant.after}", flush=True)
+            place = f"{mutant.path}:{mutant.line}:{mutant.column + 1}"
+            print(f"{word} {place}: {mutant.before} -> {mutant.after}", flush=True)
     for package in sorted({package for package, _ in counts}):
         print(f"{package:20} {counts[package, True]:4} of {counts[package, True] + counts[package, False]}")
     found = sum(count for (_, is_one), count in counts.items() if is_one)

@@ -53,6 +53,14 @@ def test_a_trunk_and_a_head_are_the_model_again(parts: Path) -> None:
     assert same.stdout.decode().splitlines()[-1].startswith("EQUAL")
 
 
+def test_an_epoch_is_that_of_the_stems(parts: Path) -> None:
+    (parts / "trunk-0000.params").rename(parts / "trunk-0007.params")
+    command = ("group", "trunk", "head-symbol.json", "--epoch", "7")
+    done(graphshare(*command, "--connect", "pool2_output=pool2_output", "-o", "whole", cwd=parts))
+    (written,) = parts.glob("whole-*.params")
+    assert arrays_of(written).keys() == arrays_of(parts / "trunk-0007.params").keys()
+
+
 def test_one_trunk_feeds_private_heads(parts: Path) -> None:
     command = ("group", "trunk", "head", "short", "--connect", "pool2=pool2_output", "--on-collision", "prefix", "-o", "both")
     done(graphshare(*command, cwd=parts))

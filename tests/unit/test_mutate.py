@@ -62,3 +62,9 @@ def test_every_place_of_the_package_has_tests() -> None:
     named = {place for places, _ in table for place in places}
     assert {Path(module).parts[1].removesuffix(".py") for module in modules} - named == {"__init__", "__main__", "version"}
     assert all(mutate.find_tests(module, table) for module in modules)
+
+
+def test_the_row_of_a_kind_of_module_comes_before_that_of_its_package() -> None:
+    table = [(["ops"], ["kernels"]), (["ops/<family>/to_onnx.py"], ["export"])]
+    assert mutate.find_tests("graphshare/ops/loss/to_onnx.py", table) == ["tests/export"]
+    assert mutate.find_tests("graphshare/ops/loss/kernel.py", table) == ["tests/kernels"]
