@@ -165,25 +165,25 @@ def _function_rows() -> list[str]:
 
 
 COMMON = {
-    "model": "The model: a `Checkpoint`, a `Graph`, or what `load` takes.",
-    "models": "The models: each a `Checkpoint`, a `Graph`, or what `load` takes.",
-    "left": "What the other side is compared with.",
-    "right": "What is compared.",
+    "model": "The model: a `Checkpoint`, a `Graph`, or a source for `load`.",
+    "models": "The models: each a `Checkpoint`, a `Graph`, or a source for `load`.",
+    "left": "The reference, with which the other one is compared.",
+    "right": "The one that is compared.",
     "shapes": "Shapes by variable name; `None` is a size to be inferred.",
     "as_input": "Names of variables that are inputs, where their role cannot be inferred.",
     "as_parameter": "Names of variables that are parameters, where their role cannot be inferred.",
     "atol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
-    "rtol": "See `atol`.",
-    "select": "Patterns of the names of arrays that are meant; without any, all are.",
+    "rtol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
+    "select": "Patterns of the names of arrays to read; without any, all are read.",
 }
-"""The meaning of parameters that many functions have, where a function's own text does not tell it."""
+"""The meaning of parameters that many functions have, where a function's own text does not state it."""
 
 
 def render_reference() -> str:
     """Return a section for each function of the library with all of its parameters, from signatures and docstrings.
 
     Raises:
-        ValueError: neither the docstring nor that of ``run`` nor ``COMMON`` tells what a parameter means.
+        ValueError: neither the docstring nor that of ``run`` nor ``COMMON`` explains a parameter.
     """
     import graphshare
 
@@ -209,7 +209,7 @@ def _describe_function(name: str, function: Callable[..., object]) -> Iterator[s
         own = " ".join(sentence for sentence in sentences if f"`{key}`" in sentence)
         meaning = own or COMMON.get(key) or next((sentence for sentence in of_run if f"`{key}`" in sentence), "")
         if not meaning:
-            raise ValueError(f"no text tells what the parameter {key} of {name} means")
+            raise ValueError(f"no text explains the parameter {key} of {name}")
         default = "" if parameter.default is parameter.empty else f"`{_format_default(parameter.default)}`"
         cells = (f"`{key}`", f"`{parameter.annotation}`", default, meaning)
         yield f"| {' | '.join(cell.replace('|', 'or') for cell in cells)} |"

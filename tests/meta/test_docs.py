@@ -53,11 +53,11 @@ def test_every_parameter_of_every_function_is_listed() -> None:
     }
 
 
-def test_a_parameter_that_no_text_tells_of_is_refused() -> None:
+def test_a_parameter_that_no_text_explains_is_refused() -> None:
     def cut(model: str, unexplained: int) -> None:
         """Cut the model."""
 
-    with pytest.raises(ValueError, match="no text tells what the parameter unexplained of cut means"):
+    with pytest.raises(ValueError, match="no text explains the parameter unexplained of cut"):
         list(GENERATE._describe_function("cut", cut))
 
 
