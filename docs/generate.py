@@ -174,9 +174,16 @@ COMMON = {
     "as_parameter": "Names of variables that are parameters, where their role cannot be inferred.",
     "atol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
     "rtol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
+    "learning_rate": "The factor of gradients in a step.",
+    "momentum": "The part of the last step that a step repeats.",
+    "wd": "Weight decay: the part of a weight that is added to its gradient.",
     "select": "Patterns of the names of arrays to read; without any, all are read.",
 }
 """The meaning of parameters that many functions have, where a function's own text does not state it."""
+
+
+CONSTRUCTED = ("Sgd",)
+"""Classes whose objects a caller makes; the others are results."""
 
 
 def render_reference() -> str:
@@ -187,8 +194,8 @@ def render_reference() -> str:
     """
     import graphshare
 
-    functions = {name: getattr(graphshare, name) for name in list_functions()}
-    return "\n".join(line for name, function in functions.items() for line in _describe_function(name, function)) + "\n"
+    functions = {name: getattr(graphshare, name) for name in (*list_functions(), *CONSTRUCTED)}
+    return "\n".join(line for name, function in functions.items() for line in _describe_function(name, function))
 
 
 def list_functions() -> list[str]:
@@ -211,10 +218,14 @@ def _describe_function(name: str, function: Callable[..., object]) -> Iterator[s
         if not meaning:
             raise ValueError(f"no text explains the parameter {key} of {name}")
         default = "" if parameter.default is parameter.empty else f"`{_format_default(parameter.default)}`"
-        cells = (f"`{key}`", f"`{parameter.annotation}`", default, meaning)
+        annotation = parameter.annotation
+        type_ = annotation.__name__ if inspect.isclass(annotation) else annotation
+        cells = (f"`{key}`", f"`{type_}`", default, meaning)
         yield f"| {' | '.join(cell.replace('|', 'or') for cell in cells)} |"
     rest = [s for s in sentences[1:] if not any(f"`{key}`" in s for key in signature.parameters)]
-    yield from ("", " ".join([f"Returns `{signature.return_annotation}`.", *rest]), "")
+    result = "" if inspect.isclass(function) else f"Returns `{signature.return_annotation}`."
+    ending = " ".join(part for part in (result, *rest) if part)
+    yield from ("", ending, "") if ending else ("",)
     faults = [to_code(" ".join(part.split())) for part in re.split(r"\n    (?=\S)", raises) if part.strip()]
     if faults:
         yield from ("Raises:", "", *(f"- {part}" for part in faults), "")

@@ -47,7 +47,7 @@ def test_every_parameter_of_every_function_is_listed() -> None:
     listed = {
         name: re.findall(r"^\| `(\w+)` \|", text, re.M) for name, text in zip(sections[1::2], sections[2::2], strict=True)
     }
-    functions = {name: getattr(graphshare_library, name) for name in GENERATE.list_functions()}
+    functions = {name: getattr(graphshare_library, name) for name in (*GENERATE.list_functions(), *GENERATE.CONSTRUCTED)}
     assert {name: listed.get(name) for name in functions} == {
         n: list(inspect.signature(f).parameters) for n, f in functions.items()
     }
@@ -192,6 +192,24 @@ def test_every_tutorial_is_two_clicks_from_the_read_me() -> None:
     assert tutorials - second == set()
     assert {DOCS / "api.md", DOCS / "cookbook" / "pool.md", DOCS / "onnx.md"} <= first
     assert tutorials - list_links(DOCS / "index.md") == set()
+
+
+@pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md"])
+def test_the_page_on_onnx_lists_every_command(name: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `([\w-]+)` \| .+ \|$", text, re.M)) == sorted(
+        path for path, _ in GENERATE.list_commands() if " " not in path
+    )
+
+
+@pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md"])
+def test_the_page_on_onnx_lists_what_is_refused(name: str) -> None:
+    """Of the commands whose row starts with a refusal each is shown to refuse a model."""
+    english = (DOCS / "onnx.md").read_text(encoding="utf-8")
+    refused = re.findall(r"^\| `([\w-]+)` \| (?:is refused|拒绝)", (DOCS / name).read_text(encoding="utf-8"), re.M)
+    shown = re.findall(r"^\$ graphshare ([\w-]+) .*\nerror: .* is for MXNet graphs", english, re.M)
+    assert refused
+    assert set(refused) <= set(shown)
 
 
 def test_the_site_has_every_page() -> None:
