@@ -4,7 +4,8 @@
 
 writes ``docs/commands/``, ``docs/operators.md``, ``man/graphshare.1``, the tables of commands, functions and layers, the
 commands in ``mkdocs.yml``, the formats in the schemas of parameter reports, and the output of every console block
-(``--no-run`` leaves that unchanged). A test compares the files with the generated texts, so none is out of date.
+(``--no-run`` leaves that unchanged). A translation shows what its original shows. A test compares the files with the generated
+texts, so none is out of date.
 ``python docs/generate.py cookbook`` runs only the pages whose path contains this word.
 
 The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``, for a page of the cookbook those of
@@ -29,11 +30,22 @@ from typing import NamedTuple
 
 import click
 import security_table
+from help_markup import list_commands, to_markdown
 from operator_page import render_operators
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 READMES = (ROOT / "README.md", ROOT / "README.zh-CN.md")
+GROUPS_BY_LANGUAGE = {
+    "README.zh-CN.md": {
+        "Rewrite": "改写",
+        "Prove": "证明与检查",
+        "Look": "查看与计算",
+        "Many models": "大量模型",
+        "Other": "其他",
+    }
+}
+"""Titles of the groups of commands in the table of a README in another language."""
 _ROUNDING = re.compile(r"(?<=max abs )\d(\.\d+)?e-\d+|\d(\.\d+)?e-\d+(?= of the largest)")  # what onnxruntime leaves
 _SECONDS = re.compile(r"\bin \d+\.\d+ s\b")
 _NUMBER = re.compile(r"-?\b\d+(?:\.\d+)?\b")
@@ -41,20 +53,6 @@ _LONG = re.compile(r"\.\d{6}")
 OPERATORS = DOCS / "operators.md"
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 REFERENCE = "<!-- reference: generated -->"
-_CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)")
-
-
-def list_commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield every command by its path (``params show``), those of a group after the group."""
-    from graphshare.cli.main import COMMANDS, cli
-
-    context = click.Context(cli)
-    for name in COMMANDS:
-        command = cli.get_command(context, name)
-        assert command is not None
-        yield name, command
-        if isinstance(command, click.Group):
-            yield from ((f"{name} {inner}", member) for inner, member in command.commands.items())
 
 
 def list_examples() -> dict[str, list[tuple[str, str]]]:
@@ -82,16 +80,6 @@ def list_options(command: click.Command) -> dict[str, list[tuple[str, str]]]:
 def split_help(command: click.Command) -> list[str]:
     """Return the paragraphs of the help text, without line breaks."""
     return [" ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n")]
-
-
-def to_markdown(text: str) -> str:
-    """Return text of a help page as Markdown: options and hidden attributes are code, a star is a star."""
-
-    def mark(match: re.Match[str]) -> str:
-        return match[1] or f"`{match[2]}`"
-
-    parts = re.split("(`[^`]*`)", _CODE.sub(mark, text))
-    return "".join(part if i % 2 else part.replace("|", " or ").replace("*", r"\*") for i, part in enumerate(parts))
 
 
 def render_command_pages() -> dict[Path, str]:
@@ -124,12 +112,17 @@ def render_tables() -> dict[Path, str]:
 
     A page in another language keeps its own text of a command that it describes already.
     """
-    commands = {path: split_help(command)[0] for path, command in list_commands() if " " not in path}
+    from graphshare.cli.main import COMMANDS, group_commands
+
     tables: dict[Path, str] = {}
     for path in READMES:
         text = path.read_text(encoding="utf-8")
         own = {} if path.name == "README.md" else dict(re.findall(r"^\| \[`([\w-]+)`\]\(.*?\) \| (.*) \|$", text, re.M))
-        rows = [f"| [`{name}`](docs/commands/{name}.md) | {own.get(name, line)} |" for name, line in commands.items()]
+        titles = GROUPS_BY_LANGUAGE.get(path.name, {})
+        rows = []
+        for title, commands in group_commands().items():
+            rows.append(f"| **{titles.get(title, title)}** | |")
+            rows += [f"| [`{name}`](docs/commands/{name}.md) | {own.get(name, line)} |" for name, line in commands.items()]
         tables[path] = _replace_table(text, "commands", rows)
     for path in (ROOT / "CONTRIBUTING.md", DOCS / "how-it-works.md"):
         tables[path] = _replace_table(path.read_text(encoding="utf-8"), "layers", _layer_rows())
@@ -141,7 +134,7 @@ def render_tables() -> dict[Path, str]:
     path = DOCS / "images.md"
     tables[path] = _replace_table(path.read_text(encoding="utf-8"), "presets", _preset_rows())
     path = ROOT / "mkdocs.yml"
-    nav = "".join(f"      - {name}: commands/{name}.md\n" for name in commands)
+    nav = "".join(f"      - {name}: commands/{name}.md\n" for name in COMMANDS)
     tables[path] = re.sub(r"(  - Commands:\n)(?:      - .*\n)*", rf"\g<1>{nav}", path.read_text(encoding="utf-8"))
     return tables
 
@@ -175,30 +168,37 @@ def _function_rows() -> list[str]:
 
 
 COMMON = {
-    "model": "The model: a `Checkpoint`, a `Graph`, or what `load` takes.",
-    "models": "The models: each a `Checkpoint`, a `Graph`, or what `load` takes.",
-    "left": "What the other side is compared with.",
-    "right": "What is compared.",
+    "model": "The model: a `Checkpoint`, a `Graph`, or a source for `load`.",
+    "models": "The models: each a `Checkpoint`, a `Graph`, or a source for `load`.",
+    "left": "The reference, with which the other one is compared.",
+    "right": "The one that is compared.",
     "shapes": "Shapes by variable name; `None` is a size to be inferred.",
     "as_input": "Names of variables that are inputs, where their role cannot be inferred.",
     "as_parameter": "Names of variables that are parameters, where their role cannot be inferred.",
     "atol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
-    "rtol": "See `atol`.",
-    "select": "Patterns of the names of arrays that are meant; without any, all are.",
+    "rtol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
+    "learning_rate": "The factor of gradients in a step.",
+    "momentum": "The part of the last step that a step repeats.",
+    "wd": "Weight decay: the part of a weight that is added to its gradient.",
+    "select": "Patterns of the names of arrays to read; without any, all are read.",
 }
-"""The meaning of parameters that many functions have, where a function's own text does not tell it."""
+"""The meaning of parameters that many functions have, where a function's own text does not state it."""
+
+
+CONSTRUCTED = ("Sgd",)
+"""Classes whose objects a caller makes; the others are results."""
 
 
 def render_reference() -> str:
     """Return a section for each function of the library with all of its parameters, from signatures and docstrings.
 
     Raises:
-        ValueError: neither the docstring nor that of ``run`` nor ``COMMON`` tells what a parameter means.
+        ValueError: neither the docstring nor that of ``run`` nor ``COMMON`` explains a parameter.
     """
     import graphshare
 
-    functions = {name: getattr(graphshare, name) for name in list_functions()}
-    return "\n".join(line for name, function in functions.items() for line in _describe_function(name, function)) + "\n"
+    functions = {name: getattr(graphshare, name) for name in (*list_functions(), *CONSTRUCTED)}
+    return "\n".join(line for name, function in functions.items() for line in _describe_function(name, function))
 
 
 def list_functions() -> list[str]:
@@ -219,12 +219,16 @@ def _describe_function(name: str, function: Callable[..., object]) -> Iterator[s
         own = " ".join(sentence for sentence in sentences if f"`{key}`" in sentence)
         meaning = own or COMMON.get(key) or next((sentence for sentence in of_run if f"`{key}`" in sentence), "")
         if not meaning:
-            raise ValueError(f"no text tells what the parameter {key} of {name} means")
+            raise ValueError(f"no text explains the parameter {key} of {name}")
         default = "" if parameter.default is parameter.empty else f"`{_format_default(parameter.default)}`"
-        cells = (f"`{key}`", f"`{parameter.annotation}`", default, meaning)
+        annotation = parameter.annotation
+        type_ = annotation.__name__ if inspect.isclass(annotation) else annotation
+        cells = (f"`{key}`", f"`{type_}`", default, meaning)
         yield f"| {' | '.join(cell.replace('|', 'or') for cell in cells)} |"
     rest = [s for s in sentences[1:] if not any(f"`{key}`" in s for key in signature.parameters)]
-    yield from ("", " ".join([f"Returns `{signature.return_annotation}`.", *rest]), "")
+    result = "" if inspect.isclass(function) else f"Returns `{signature.return_annotation}`."
+    ending = " ".join(part for part in (result, *rest) if part)
+    yield from ("", ending, "") if ending else ("",)
     faults = [to_code(" ".join(part.split())) for part in re.split(r"\n    (?=\S)", raises) if part.strip()]
     if faults:
         yield from ("Raises:", "", *(f"- {part}" for part in faults), "")
@@ -262,7 +266,8 @@ def render_manual() -> str:
 
     examples = list_examples()
     lines = [f'.TH GRAPHSHARE 1 "" "graphshare {graphshare.__version__}" "User Commands"', ".SH NAME"]
-    lines += [_escape_roff(f"graphshare - {split_help(cli)[0].rstrip('.').lower()}"), ".SH SYNOPSIS"]
+    summary = split_help(cli)[0].rstrip(".")
+    lines += [_escape_roff(f"graphshare - {summary[0].lower()}{summary[1:]}"), ".SH SYNOPSIS"]
     lines += [".B graphshare", _escape_roff("[OPTIONS] COMMAND [ARGS]..."), ".SH DESCRIPTION"]
     lines += [line for part in split_help(cli) for line in (_escape_roff(part), ".PP")][:-1]
     lines += [".SH OPTIONS", *_roff_options(cli), ".SH COMMANDS"]
@@ -282,7 +287,11 @@ def render_manual() -> str:
         "If it is set, output is not coloured unless",
         _escape_roff("--color always"),
     ]
-    return "\n".join([*lines, "is given."]) + "\n"
+    lines += ["is given.", ".SH SEE ALSO", "The tutorials, pages of the documentation:"]
+    for page in sorted(path for path in (DOCS / "tutorials").glob("*.md") if not is_translation(path)):
+        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        lines += [".TP", _escape_roff(f"docs/tutorials/{page.name}"), _escape_roff(title)]
+    return "\n".join(lines) + "\n"
 
 
 def _roff_options(command: click.Command) -> list[str]:
@@ -310,8 +319,45 @@ def render_format_schemas() -> dict[Path, str]:
     return {path: re.sub(r'"format": \{"enum": \[.*?\]\}', names, path.read_text(encoding="utf-8")) for path in schemas}
 
 
+def is_translation(page: Path) -> bool:
+    """Whether a page is the Chinese one of an English page."""
+    return page.stem.endswith(("-zh", ".zh-CN"))
+
+
+def find_original(page: Path) -> Path:
+    """Return the English page of a translation."""
+    return page.with_name(page.name.replace("-zh.md", ".md").replace(".zh-CN.md", ".md"))
+
+
+def copy_transcripts(text: str, original: str) -> str:
+    """Return a translation with the outputs that its original shows, so that both have the same numbers.
+
+    Raises:
+        ValueError: the original has no such command, Python block or file.
+    """
+    shown = dict(re.findall(r"^\$ (.*)\n((?:(?!\$ |```).*\n)*)", original, re.M))
+
+    def copy(match: re.Match[str]) -> str:
+        if match["language"] != "console":
+            if match[0] not in original:
+                raise ValueError(f"the original has no such block: {match[0]}")
+            return match[0]
+        lines = re.findall(r"^\$ (.*)$", match["body"], re.M)
+        missing = [line for line in lines if line not in shown]
+        if missing:
+            raise ValueError(f"the original does not run {', '.join(missing)}")
+        body = "\n".join(f"$ {line}\n{shown[line]}".rstrip() + "\n" for line in lines)
+        return f"```{match['language']}{match['head']}\n{body}```"
+
+    return _BLOCK.sub(copy, text)
+
+
 def written_pages() -> list[Path]:
-    """Return the pages that people write."""
+    """Return the pages that people write; translations come last, after their originals."""
+    return sorted(_list_pages(), key=is_translation)
+
+
+def _list_pages() -> list[Path]:
     return [*READMES, *sorted(path for path in DOCS.rglob("*.md") if path != OPERATORS and path.parent != DOCS / "commands")]
 
 
@@ -413,6 +459,10 @@ def main() -> None:
         path.write_text(text, encoding="utf-8")
     for path in written_pages() if "--no-run" not in sys.argv else ():
         if words and not any(word in str(path.relative_to(ROOT)) for word in words):
+            continue
+        if is_translation(path):
+            original = find_original(path).read_text(encoding="utf-8")
+            path.write_text(copy_transcripts(path.read_text(encoding="utf-8"), original), encoding="utf-8")
             continue
         with tempfile.TemporaryDirectory() as folder:
             path.write_text(run_blocks(path.read_text(encoding="utf-8"), prepare_folder(Path(folder), path)), encoding="utf-8")

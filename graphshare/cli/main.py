@@ -55,6 +55,20 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
     "params": "List, compare, measure and convert parameter files.",
 }
+# The commands in the order of the help and of the README; those of no group come last.
+GROUPS = {
+    "Rewrite": ("duplicate", "share", "extract", "rename", "group", "fold", "unfix", "export", "upgrade", "format"),
+    "Prove": ("verify", "check", "diff", "rules"),
+    "Look": ("inspect", "run", "draw", "params"),
+    "Many models": ("pool", "foreach"),
+}
+
+
+def group_commands() -> dict[str, dict[str, str]]:
+    """Return the commands of each group with their texts."""
+    grouped = {name for names in GROUPS.values() for name in names}
+    groups = {title: {name: COMMANDS[name] for name in names} for title, names in GROUPS.items()}
+    return {**groups, "Other": {name: text for name, text in COMMANDS.items() if name not in grouped}}
 
 
 _COMPUTING = ("run", "verify")
@@ -102,8 +116,10 @@ class LazyGroup(SuggestingGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in group_commands().items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -114,9 +130,10 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour [auto].")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 def cli(color: str, debug: bool) -> None:
-    """Share parameters inside serialized MXNet/NNVM graphs.
+    """Rewrite trained MXNet and ONNX models, and prove that the results compute the same.
 
-    GRAPH is a symbol file, - for stdin, or the stem of a checkpoint (nin for nin-symbol.json and nin-0000.params).
+    GRAPH is a symbol file of MXNet, an ONNX model, - for stdin, or the stem of a checkpoint (nin for nin-symbol.json and
+    nin-0000.params). `man graphshare` describes all commands and lists the tutorials.
 
     Exit codes: 0 done or it holds, 1 the answer is no, 2 it could not be answered.
     """

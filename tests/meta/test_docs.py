@@ -30,7 +30,9 @@ def _generator() -> ModuleType:
 
 
 GENERATE = _generator()
-PAGES = GENERATE.written_pages()
+WRITTEN = GENERATE.written_pages()
+PAGES = [page for page in WRITTEN if not GENERATE.is_translation(page)]
+TRANSLATIONS = [page for page in WRITTEN if GENERATE.is_translation(page)]
 STALE = "run `python docs/generate.py`"
 
 
@@ -45,18 +47,28 @@ def test_every_parameter_of_every_function_is_listed() -> None:
     listed = {
         name: re.findall(r"^\| `(\w+)` \|", text, re.M) for name, text in zip(sections[1::2], sections[2::2], strict=True)
     }
-    functions = {name: getattr(graphshare_library, name) for name in GENERATE.list_functions()}
+    functions = {name: getattr(graphshare_library, name) for name in (*GENERATE.list_functions(), *GENERATE.CONSTRUCTED)}
     assert {name: listed.get(name) for name in functions} == {
         n: list(inspect.signature(f).parameters) for n, f in functions.items()
     }
 
 
-def test_a_parameter_that_no_text_tells_of_is_refused() -> None:
+def test_a_parameter_that_no_text_explains_is_refused() -> None:
     def cut(model: str, unexplained: int) -> None:
         """Cut the model."""
 
-    with pytest.raises(ValueError, match="no text tells what the parameter unexplained of cut means"):
+    with pytest.raises(ValueError, match="no text explains the parameter unexplained of cut"):
         list(GENERATE._describe_function("cut", cut))
+
+
+def test_the_value_of_an_option_is_code_with_it() -> None:
+    markdown = GENERATE.to_markdown
+    assert markdown("--on-collision prefix puts") == "`--on-collision prefix` puts"
+    assert markdown("--explain CODE tells more") == "`--explain CODE` tells more"
+    assert markdown("--engine numpy,onnxruntime. Then") == "`--engine numpy,onnxruntime`. Then"
+    assert markdown("--input-dtype data0=int64, or") == "`--input-dtype data0=int64`, or"
+    assert markdown("--strict also fails") == "`--strict` also fails"
+    assert markdown("--epoch each stem means") == "`--epoch` each stem means"
 
 
 def test_the_manual_page_is_valid() -> None:
@@ -93,6 +105,23 @@ def test_blocks_show_what_commands_print(name: str, tmp_path: Path) -> None:
     assert GENERATE.run_blocks(text, GENERATE.prepare_folder(tmp_path, page)) == text, STALE
 
 
+@pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
+def test_a_translation_shows_what_its_original_shows(page: Path) -> None:
+    text, original = (path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page)))
+    assert GENERATE.copy_transcripts(text, original) == text, STALE
+
+
+def test_a_translation_that_shows_something_else_is_found() -> None:
+    original = "```console\n$ graphshare diff a b\nSAME\n\n$ graphshare diff a c\nDIFFERENT\n(exit code 1)\n```\n"
+    page = "```console\n$ graphshare diff a c\nSAME\n```\n"
+    expected = "```console\n$ graphshare diff a c\nDIFFERENT\n(exit code 1)\n```\n"
+    assert GENERATE.copy_transcripts(page, original) == expected
+    with pytest.raises(ValueError, match="does not run graphshare diff a d"):
+        GENERATE.copy_transcripts(page.replace("a c", "a d"), original)
+    with pytest.raises(ValueError, match="no such block"):
+        GENERATE.copy_transcripts("```python\nassert True\n```\n", original)
+
+
 def test_a_stale_block_is_found(tmp_path: Path) -> None:
     folder = GENERATE.prepare_folder(tmp_path)
     page = "```console\n$ graphshare diff lenet lenet\nSAME: the graphs\n```\n"
@@ -126,7 +155,7 @@ def test_a_page_shows_all_digits_and_may_differ_in_the_last_ones() -> None:
 
 def test_every_block_is_run_or_marked_as_text() -> None:
     """Blocks are commands, Python, or files; ``text`` is for MXNet and git, ``sh`` for installation, which CI runs."""
-    for page in PAGES:
+    for page in WRITTEN:
         for language, head in re.findall(r"^```(\w+)([^\n]*)$", page.read_text(encoding="utf-8"), re.M):
             allowed = ("console", "python", "sh") if page in GENERATE.READMES else ("console", "python", "text")
             assert language in allowed or "title=" in head, (page, language)
@@ -140,8 +169,8 @@ def test_the_picture_is_what_draw_draws(tmp_path: Path) -> None:
 
 
 def broken_links(page: Path, text: str) -> list[str]:
-    """Return the relative links of a page to files that do not exist."""
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    """Return the relative links of a page, outside of its blocks, to files that do not exist."""
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S))
     return [target for target in targets if "://" not in target and not (page.parent / target).exists()]
 
 
@@ -149,6 +178,38 @@ def test_relative_links_lead_to_files() -> None:
     for page in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
         assert broken_links(page, page.read_text(encoding="utf-8")) == [], page
     assert broken_links(DOCS / "index.md", "[a](index.md) [b](nothing.md)") == ["nothing.md"]
+
+
+def list_links(page: Path) -> set[Path]:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    return {(page.parent / target).resolve() for target in targets if "://" not in target and target.endswith(".md")}
+
+
+def test_every_tutorial_is_two_clicks_from_the_read_me() -> None:
+    first = list_links(ROOT / "README.md")
+    second = first.union(*(list_links(page) for page in first))
+    tutorials = {path.resolve() for path in (DOCS / "tutorials").glob("*.md")}
+    assert tutorials - second == set()
+    assert {DOCS / "api.md", DOCS / "cookbook" / "pool.md", DOCS / "onnx.md"} <= first
+    assert tutorials - list_links(DOCS / "index.md") == set()
+
+
+@pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md"])
+def test_the_page_on_onnx_lists_every_command(name: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `([\w-]+)` \| .+ \|$", text, re.M)) == sorted(
+        path for path, _ in GENERATE.list_commands() if " " not in path
+    )
+
+
+@pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md"])
+def test_the_page_on_onnx_lists_what_is_refused(name: str) -> None:
+    """Of the commands whose row starts with a refusal each is shown to refuse a model."""
+    english = (DOCS / "onnx.md").read_text(encoding="utf-8")
+    refused = re.findall(r"^\| `([\w-]+)` \| (?:is refused|拒绝)", (DOCS / name).read_text(encoding="utf-8"), re.M)
+    shown = re.findall(r"^\$ graphshare ([\w-]+) .*\nerror: .* is for MXNet graphs", english, re.M)
+    assert refused
+    assert set(refused) <= set(shown)
 
 
 def test_the_site_has_every_page() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from graphshare.cli.main import COMMANDS
+from graphshare.cli.main import COMMANDS, group_commands
 from graphshare.errors import install_command
 from tests.processes import ROOT
 
@@ -32,8 +32,22 @@ def test_both_are_short() -> None:
 
 def test_both_have_the_same_blocks_and_links() -> None:
     assert list_blocks(ENGLISH) == list_blocks(CHINESE)
-    links = [set(re.findall(r"\]\(([^)]+)\)", text)) - {"README.md", "README.zh-CN.md"} for text in (ENGLISH, CHINESE)]
-    assert links[0] == links[1]
+    english, chinese = (
+        set(re.findall(r"\]\(([^)]+)\)", text)) - {"README.md", "README.zh-CN.md"} for text in (ENGLISH, CHINESE)
+    )
+    assert english == {link.replace("-zh.md", ".md") for link in chinese}
+    assert [link for link in chinese if (ROOT / link.replace(".md", "-zh.md")).is_file() and link.endswith(".md")] == []
+
+
+def test_every_row_of_the_chinese_tables_is_chinese() -> None:
+    assert find_english_rows(CHINESE) == []
+    assert find_english_rows("| a | b |\n| --- | --- |\n| `x` | Print it. |\n| `y` | 输出 |\n") == ["| `x` | Print it. |"]
+
+
+def find_english_rows(text: str) -> list[str]:
+    """Return the rows of tables, without their heads, in which no Chinese character stands."""
+    rows = re.findall(r"^\|.*\|$", re.sub(r"^\|.*\|\n\|(?: --- \|)+\n", "", text, flags=re.M), re.M)
+    return [row for row in rows if re.search(r"[\u4e00-\u9fff]", row) is None]
 
 
 def test_a_different_block_is_found() -> None:
@@ -42,7 +56,8 @@ def test_a_different_block_is_found() -> None:
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["README.md", "README.zh-CN.md"])
 def test_each_describes_every_command_in_one_line(text: str) -> None:
-    assert list_commands(text) == list(COMMANDS)
+    assert list_commands(text) == [name for commands in group_commands().values() for name in commands]
+    assert sorted(list_commands(text)) == sorted(COMMANDS)
 
 
 def test_there_are_two_set_up_commands() -> None:
