@@ -40,7 +40,7 @@ def follow_batch(
     where it is known. After an operator that mixes samples the batch axis is assumed to be 0, so that one coupling is not
     reported for everything that follows.
     """
-    found = {(node, 0): At(axis, rank or _declared_rank(node)) for node, axis in inputs.items()}
+    places_at = {(node, 0): At(axis, rank or _declared_rank(node)) for node, axis in inputs.items()}
 
     def place(node: Node, inputs_at: Sequence[At | None]) -> Placed[At]:
         outcome = _placed(_outcome(node, inputs_at))
@@ -52,27 +52,27 @@ def follow_batch(
             outcome = outcome.places
         return outcome if isinstance(outcome, list) else [outcome] * (total_outputs(node) or 1), coupling
 
-    return found, follow(nodes, found, place)
+    return places_at, follow(nodes, places_at, place)
 
 
 def follow(
     nodes: Sequence[Node],
-    found: dict[tuple[Node, int], Place],
+    known: dict[tuple[Node, int], Place],
     find_places: Callable[[Node, Sequence[Place | None]], Placed[Place]],
 ) -> list[Coupling]:
-    """Add to ``found``, which has the places of inputs, those of all outputs that depend on them; return what mixes samples.
+    """Add to ``known``, which has the places of inputs, those of all outputs that depend on them; return what mixes samples.
 
     ``find_places`` returns them for a node with those of its inputs, and the coupling where it mixes samples.
     """
     couplings = []
     for node in nodes:
-        inputs_at = [found.get((entry.node, entry.index)) for entry in node.inputs]
+        inputs_at = [known.get((entry.node, entry.index)) for entry in node.inputs]
         if node.is_variable or not any(at is not None for at in inputs_at):
             continue
         places, coupling = find_places(node, inputs_at)
         if coupling is not None:
             couplings.append(coupling)
-        found.update({(node, index): at for index, at in enumerate(places) if at is not None})
+        known.update({(node, index): at for index, at in enumerate(places) if at is not None})
     return couplings
 
 

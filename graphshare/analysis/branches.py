@@ -243,8 +243,8 @@ def spread_inputs(
     own = {node.name for node, role in roles.items() if role.is_parameter or node not in needed}
     more_feeds, more_shapes = twins.spread(feeds, shapes, own)
     notes = []
-    for what, verb, given, more in (("values", "hold", feeds, more_feeds), ("shape", "holds", shapes, more_shapes)):
-        names = [name for name in more if name not in given]
+    for what, verb, own_values, more in (("values", "hold", feeds, more_feeds), ("shape", "holds", shapes, more_shapes)):
+        names = [name for name in more if name not in own_values]
         if names:
             notes.append(f"the {what} of an input {verb} for its twins in other branches too: {format_names(names)}")
     return more_feeds, more_shapes, notes

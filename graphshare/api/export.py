@@ -157,7 +157,7 @@ def export(
     stated = _check_dtypes(input_dtypes or {})
     arrays = {name: convert_feed(name, array, stated.get(name)) for name, array in arrays.items()}
     types = {name: str(array.dtype) for name, array in arrays.items() if name not in stated}
-    given = {**{name: array.shape for name, array in arrays.items()}, **sizes}
+    all_shapes = {**{name: array.shape for name, array in arrays.items()}, **sizes}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
         translate = partial(
             translate_graph,
@@ -170,7 +170,7 @@ def export(
             keep_io=keep_io,
         )
         request = Request(source, reader, types, targets, inputs, translate)
-        instances = _translate(request, given, dynamic or {}, dynamic_batch)
+        instances = _translate(request, all_shapes, dynamic or {}, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference
         fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]

@@ -67,8 +67,8 @@ def share(
     unused |= {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)} if transposed else {}
     refuse_unused(unused, "without rules" if not transposed else "with `transposed`")
     source = as_checkpoint(model)
-    given = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
-    given += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
+    extra = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
+    extra += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
     if transposed:
         with locate_refusals(source):
             return _tie_transposed(source)
@@ -85,7 +85,7 @@ def share(
         elif doctor:
             report = plan_doctor(source.graph, doctor, **roles)
         else:
-            ruleset = ruleset_of(rules, given, separator=separator, reuse=reuse)
+            ruleset = ruleset_of(rules, extra, separator=separator, reuse=reuse)
             report = plan_share(source.graph, ruleset, **roles)
     notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
     ties = report.ties

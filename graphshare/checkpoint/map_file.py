@@ -147,7 +147,7 @@ def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph
 
     A plain map may name any value. Empty for nodes whose format stores no other names.
     """
-    found: dict[Node, StoredNames] = {}
+    stored: dict[Node, StoredNames] = {}
     if not map_file.by_name:
         finder = NodeFinder(graph)
         for entry in map_file.entries:
@@ -155,15 +155,15 @@ def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph
             if old is not None and new is not None and old.id is not None and new.outputs is not None:
                 node = finder.find(old)
                 if node is not None and len(node.details.outputs) == len(new.outputs):
-                    found[node] = StoredNames(tuple(new.outputs), new.label)
-        return found
+                    stored[node] = StoredNames(tuple(new.outputs), new.label)
+        return stored
     pairs = {entry.source.name: entry.target.name for entry in map_file.entries if entry.target is not None}
     for node, name in names.items():
         if node.op and node.details.outputs:
             image = rename_node(node, name).details
             outputs = [pairs.get(old, new) for old, new in zip(node.details.outputs, image.outputs, strict=True)]
-            found[node] = StoredNames(tuple(outputs), image.label)
-    return found
+            stored[node] = StoredNames(tuple(outputs), image.label)
+    return stored
 
 
 def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:

@@ -230,7 +230,7 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
     held = list_parameter_names(params)
     if params is None or not held or any(node.name in held for node in graph.variables()):
         return
-    known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
+    known = {node.name for node in graph.variables()} | {variable.name for variable in implied_variables(graph)}
     if held.isdisjoint(known) and not find_format(graph).holds_parameters:
         hint = f"it holds {format_names(sorted(held), 4)}; the graph's variables are {format_names(sorted(known), 4)}"
         raise RefusedError(Fault("holds no parameter of this graph", where=params.path, hint=hint))
@@ -249,7 +249,7 @@ def notes_on(
     if params is None or held is None:
         return []
     roles = assign_roles(graph, held=held) if roles is None else roles
-    implied = {found.name: implied_role(found) for found in implied_variables(graph)}
+    implied = {variable.name: implied_role(variable) for variable in implied_variables(graph)}
     missing, taken = disagreements(roles, held)
     missing += [name for name, role in implied.items() if role.is_parameter and name not in held]
     known = {node.name for node in roles} | implied.keys()

@@ -79,8 +79,8 @@ class Shapes:
         return records
 
     def _select_given_shapes(self) -> dict[Node, PartialShape]:
-        given = self._context.given_shapes
-        return {node: given[node.name] for node in self._nodes if node.is_variable and node.name in given}
+        stated_shapes = self._context.given_shapes
+        return {node: stated_shapes[node.name] for node in self._nodes if node.is_variable and node.name in stated_shapes}
 
     def _collect_shapes(self) -> dict[Node, PartialShape]:
         stored = {node: record.shape for node, record in self.records.items() if record.shape is not None}

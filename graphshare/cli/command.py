@@ -156,7 +156,7 @@ def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[
     for title, flags in SECTIONS.items():
         order = {flag: i for i, flag in enumerate(flags)}
         sections[title].sort(key=lambda option: order.get(_flag(option), -1))
-    return {title: found for title, found in sections.items() if found}
+    return {title: lines for title, lines in sections.items() if lines}
 
 
 def describe_option(option: click.Option, ctx: click.Context) -> tuple[str, str]:

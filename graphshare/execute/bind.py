@@ -156,8 +156,8 @@ class Bound:
         """
         if feeds is not None and not isinstance(feeds, Mapping):
             feeds = {self._find_only_input(): feeds}
-        given = for_variables({**(feeds or {}), **named}, [*self._inputs, *self._optional], option="input")
-        return dict(zip(self.outputs, self._compute({node: as_array(value) for node, value in given.items()}), strict=True))
+        by_node = for_variables({**(feeds or {}), **named}, [*self._inputs, *self._optional], option="input")
+        return dict(zip(self.outputs, self._compute({node: as_array(value) for node, value in by_node.items()}), strict=True))
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
         """Return the outputs for arrays of inputs."""

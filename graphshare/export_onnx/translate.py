@@ -174,8 +174,8 @@ class GraphTranslation:
             inline=partial(self._inline, node) if node.subgraphs else None,
             inner=inner_operators(node.subgraphs[0]) if node.subgraphs else (),
         )
-        made = translator.translate(translation)
-        return [made] if isinstance(made, str) else list(made)
+        results = translator.translate(translation)
+        return [results] if isinstance(results, str) else list(results)
 
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:
         """Translate subgraph ``number`` of ``node`` on ``inputs`` for its variables, and return its heads."""

@@ -36,13 +36,13 @@ def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[Fle
     faults: list[Fault] = []
     for pattern in map(local_path, patterns):
         try:
-            found = _list_remote(pattern, sieve) if is_url(pattern) else _list_local(pattern, sieve)
+            listing = _list_remote(pattern, sieve) if is_url(pattern) else _list_local(pattern, sieve)
         except InputError as error:
             faults += error.faults
             continue
         known = {model.graph for model in models}
-        models += [model for model in found if model.graph not in known] if known else found
-        if not found:
+        models += [model for model in listing if model.graph not in known] if known else listing
+        if not listing:
             hint = "a pattern matches symbol files, .onnx files, stems or folders; quote it, so that the shell leaves it alone"
             faults.append(Fault("matches no model", where=pattern, hint="; ".join([*sieve.notes(), hint])))
     if faults:

@@ -136,17 +136,17 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     source = as_checkpoint(model)
     with locate_refusals(source):
         roles = find_roles(source, as_input, as_parameter)
-    found = list_facts(source.graph, roles)
+    facts = list_facts(source.graph, roles)
     if shapes or (shapes is not None and not find_format(source.graph).supports(Capability.COSTS)):
-        return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
+        return msgspec.structs.replace(facts, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
     if shapes is None or not (declared or source.parameter_file is not None):
-        return found  # without any shape there is nothing to infer, and numpy stays out
+        return facts  # without any shape there is nothing to infer, and numpy stays out
     try:
         shaped = _infer_shapes(source, {}, as_names(as_input), as_names(as_parameter), one_sample=True)
     except RefusedError as error:
-        return msgspec.structs.replace(found, contradiction=str(error.faults[0]))
-    return msgspec.structs.replace(found, shaped=shaped)
+        return msgspec.structs.replace(facts, contradiction=str(error.faults[0]))
+    return msgspec.structs.replace(facts, shaped=shaped)
 
 
 def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()) -> Shaped:

@@ -75,11 +75,11 @@ def node_ids(graph: Graph) -> dict[Node, int]:
 
 def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
     """For each node that feeds another: ``(consumer, input position)`` pairs in order."""
-    found: dict[Node, list[tuple[Node, int]]] = {}
+    users: dict[Node, list[tuple[Node, int]]] = {}
     for node in nodes:
         for position, entry in enumerate(node.inputs):
-            found.setdefault(entry.node, []).append((node, position))
-    return found
+            users.setdefault(entry.node, []).append((node, position))
+    return users
 
 
 def is_topological(nodes: Iterable[Node]) -> bool:

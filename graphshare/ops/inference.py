@@ -122,11 +122,11 @@ def _declared_shape(node: Node, np_shape: bool) -> Shape:
     return tuple(None if value in unknown else value for value in values) if values else None
 
 
-def _join_declared(node: Node, declared: Shape, given: Sequence[int | None] | None) -> Shape:
+def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None) -> Shape:
     """Return the shape that a variable declares and the one that is given for it as one."""
-    if declared is None and given is None:
+    if declared is None and stated is None:
         return None
-    shape = None if given is None else tuple(given)
+    shape = None if stated is None else tuple(stated)
     if impossible := impossible_shape([declared, shape]):
         raise RefusedError(Fault(f"has an impossible shape: {impossible}", node=node.name))
     try:

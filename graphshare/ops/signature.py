@@ -249,10 +249,10 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if callable(self.results):
             return self.results(self, attrs)
         labels = self._names(self.results, attrs)
-        shown = self.visible or len(labels)
+        visible = self.visible or len(labels)
         if self.all_visible_if and self.value(attrs, self.all_visible_if):
-            shown = min(3, len(labels))
-        return OutputList(len(labels), shown, labels)
+            visible = min(3, len(labels))
+        return OutputList(len(labels), visible, labels)
 
     def parse(self, attrs: Attributes) -> tuple[dict[str, Any], list[AttributeFault]]:
         """Return the typed attributes with defaults filled in, and the attributes that MXNet refuses.

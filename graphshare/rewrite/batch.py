@@ -70,12 +70,12 @@ def plan_batch(
     used_by_all = match_shared_inputs(roles, share_inputs)
     inputs = _find_inputs(graph, roles, axes, used_by_all)
     _refuse_odd_inputs(graph, inputs)
-    found, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
+    places_at, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
     notes = _note_couplings(couplings, force)
     outputs = {
-        (head.node, head.index): found[head.node, head.index].axis
+        (head.node, head.index): places_at[head.node, head.index].axis
         for head in graph.heads
-        if not head.node.is_variable and (head.node, head.index) in found
+        if not head.node.is_variable and (head.node, head.index) in places_at
     }
     rewrite = batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=drop_original)
     _check_result(rewrite, inputs, outputs)
@@ -101,7 +101,7 @@ def _find_inputs(
     wrong = [node.name for node in roles if node.name in axes and node not in inputs]
     if wrong:
         raise RefusedError([Fault(f"`batch_axes` {name!r} is not an input ({name} is a parameter)") for name in wrong])
-    implied = [found for found in implied_variables(graph) if not implied_role(found).is_parameter]
+    implied = [variable for variable in implied_variables(graph) if not implied_role(variable).is_parameter]
     if implied:
         hint = "run `graphshare upgrade` first, or add `gs.upgrade(model)`: it gives them nodes of their own"
         raise RefusedError(

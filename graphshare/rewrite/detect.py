@@ -59,7 +59,7 @@ def detect(
     auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
     records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
     relations = _list_relations(nodes)
-    found: list[Candidates] = []
+    candidates: list[Candidates] = []
     done: set[frozenset[Node]] = set()
     has_other_forms = params is not None and find_format(graph).supports(Capability.POOL)
     alike: dict[str, list[list[Node]]] = {}
@@ -68,9 +68,9 @@ def detect(
             alike.setdefault(digest, []).append(group)
         for part in ([group] if not constant else _group_related(group, relations)) if len(group) > 1 else []:
             done.add(frozenset(part))
-            found.append(_candidates(part, "values", form, len(_group_related(part, relations)) == 1))
+            candidates.append(_candidates(part, "values", form, len(_group_related(part, relations)) == 1))
     if params is not None and has_other_forms:
-        found += _list_other_forms(graph, params, alike.values(), relations)
+        candidates += _list_other_forms(graph, params, alike.values(), relations)
     uses = consumers(graph.nodes)
     forms: dict[tuple[str, bool, str], list[Node]] = {}
     for node in nodes:
@@ -80,8 +80,8 @@ def detect(
     for (form, _, why), group in forms.items():
         for part in _group_related(group, relations):
             if not any(part_of >= frozenset(part) for part_of in done):
-                found.append(_candidates(part, "shape" if why == "shape" else "operator", form, True))
-    return found
+                candidates.append(_candidates(part, "shape" if why == "shape" else "operator", form, True))
+    return candidates
 
 
 def _candidates(nodes: list[Node], why: Likeness, form: str, related: bool) -> Candidates:
@@ -175,10 +175,10 @@ def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
     keys: dict[Node, list[str]] = {}
     for node in nodes:
         tails = [node.name[m.end() :] for m, _ in zip(_BOUNDARY.finditer(node.name), range(_MAX_BOUNDARIES), strict=False)]
-        found = [f"={tail}" for tail in tails if tail in names] + [f"={node.name}"]
+        texts = [f"={tail}" for tail in tails if tail in names] + [f"={node.name}"]
         if tails and _BOUNDARY.search(tails[0]):
-            found.append(f"~{tails[0]}")
-        keys[node] = found
+            texts.append(f"~{tails[0]}")
+        keys[node] = texts
     return keys
 
 

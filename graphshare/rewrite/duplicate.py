@@ -93,7 +93,7 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         return {}
     heads = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
     decided: dict[Node, Mode] = {n: "copy" if n in heads else mode for n, role in roles.items() if role.is_parameter}
-    implied = {found: mode for found in implied_variables(graph) if implied_role(found).is_parameter}
+    implied = {state: mode for state in implied_variables(graph) if implied_role(state).is_parameter}
     faults = []
     for choice in choices:
         how, pattern = choice
@@ -101,8 +101,8 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         matches = compile_pattern(pattern)
         hit = [node for node in roles if matches(node.name)]
         wrong = [node for node in hit if node not in decided]
-        states = [found for found in implied if matches(found.name)]
-        implied.update((found, how) for found in states)
+        states = [state for state in implied if matches(state.name)]
+        implied.update((state, how) for state in states)
         if not hit and not states:
             known = [node.name for node in decided]
             faults.append(Fault(f"{option} matches no variable", hint=suggest(pattern, known, "parameters")))
@@ -112,8 +112,8 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         decided.update((node, how) for node in hit if node in decided)
     hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
     faults += [
-        Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
-        for found, how in implied.items()
+        Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
+        for state, how in implied.items()
         if how == "tie"
     ]
     if faults:
@@ -217,10 +217,10 @@ def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str
     implied = list(implied_variables(graph))
     copied = set(source) if implied else set()
     return tuple(
-        Rename(prefix, found.name, prefix + found.name if found.node.name else found.name)
+        Rename(prefix, variable.name, prefix + variable.name if variable.node.name else variable.name)
         for prefix in prefixes
-        for found in implied
-        if found.node in copied
+        for variable in implied
+        if variable.node in copied
     )
 
 
@@ -233,18 +233,18 @@ def _check_names(
     other_names: Collection[str],
 ) -> None:
     implied = list(implied_variables(graph))
-    unnamed = [found for found in implied if not found.node.name]
+    unnamed = [variable for variable in implied if not variable.node.name]
     if unnamed:
-        ops = ", ".join(sorted({found.node.op for found in unnamed}))
+        ops = ", ".join(sorted({variable.node.op for variable in unnamed}))
         hint = "run `graphshare upgrade` first: it gives the states nodes of their own"
         raise RefusedError(Fault(f"an operator without a name ({ops}) implies states that every copy would share", hint=hint))
     kept = [node.name for node in (shared if drop_original else graph.nodes)]
     kept += other_names
-    kept += [] if drop_original else [found.name for found in implied]
+    kept += [] if drop_original else [variable.name for variable in implied]
     if not _may_collide(kept, prefixes):
         return
     old = [node.name for node in source if node.name and node not in shared]
-    old += [found.name for found in implied if found.node.name]
+    old += [variable.name for variable in implied if variable.node.name]
     check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
 
 

@@ -135,8 +135,8 @@ def set_names(
     Raises:
         RefusedError: a new name is one that stays, or two nodes with different names would get one; all are listed.
     """
-    implied = [(found, names.get(found.node, found.node.name)) for found in implied_variables(graph)]
-    implied_pairs = [(found.name, implied_name(node_name, found.formal)) for found, node_name in implied]
+    implied = [(variable, names.get(variable.node, variable.node.name)) for variable in implied_variables(graph)]
+    implied_pairs = [(variable.name, implied_name(node_name, variable.formal)) for variable, node_name in implied]
     renamed = [(node.name, names[node]) for node in graph.nodes if node in names and names[node] != node.name]
     renamed += [pair for pair in implied_pairs if pair[0] != pair[1]]
     kept = [node.name for node in graph.nodes if names.get(node, node.name) == node.name]

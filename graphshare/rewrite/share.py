@@ -237,9 +237,9 @@ def _hint(node: Node, hint: str, uses: _Uses) -> str:
         return own
     for user, slot in uses.get(node, ()):
         if any(key.endswith(f"_{hint}") for key in user.attrs):
-            said = user.attrs.get(f"{_formal(user, slot)}_{hint}")
-            if said:
-                return said
+            stated = user.attrs.get(f"{_formal(user, slot)}_{hint}")
+            if stated:
+                return stated
     return ""
 
 
@@ -254,7 +254,7 @@ def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]
 def _forgotten_partners(graph: Graph, ties: Mapping[Node, Node], roles: Mapping[Node, Role]) -> list[str]:
     """Parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is."""
     uses = consumers(graph.nodes) if ties else {}
-    found: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for tied, kept in ties.items():
         group = ties.get(kept, kept)
         for user, slot in uses.get(tied, ()):
@@ -268,17 +268,17 @@ def _forgotten_partners(graph: Graph, ties: Mapping[Node, Node], roles: Mapping[
                     text = (
                         f"{tied.name!r} is tied to {kept.name!r}, but {a.node.name!r} and {b.node.name!r} beside them are not"
                     )
-                    found.setdefault(text)
-    return list(found)
+                    notes.setdefault(text)
+    return list(notes)
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:
     """Return the names of more than one variable; MXNet's Module refuses such a graph. Unnamed variables do not count."""
-    found: dict[str, list[Node]] = {}
+    by_name: dict[str, list[Node]] = {}
     for node in graph.variables():
         if node.name:
-            found.setdefault(node.name, []).append(node)
-    return {name: nodes for name, nodes in found.items() if len(nodes) > 1}
+            by_name.setdefault(node.name, []).append(node)
+    return {name: nodes for name, nodes in by_name.items() if len(nodes) > 1}
 
 
 def plan_doctor(
@@ -302,9 +302,9 @@ def plan_doctor(
         raise RefusedError(Fault("no two variables have one name, so there is nothing to repair"))
     if how == "tie":
         ties = {node: nodes[0] for nodes in repeated.values() for node in nodes[1:]}
-        made = share_by_plan(graph, Plan({}, ties, {}), roles, params)
+        sharing = share_by_plan(graph, Plan({}, ties, {}), roles, params)
         report = [Tied(node.name, node.name, "--doctor tie") for node in ties]
-        return replace(made, ties=Ties(report, [], [], made.ties.separate))
+        return replace(sharing, ties=Ties(report, [], [], sharing.ties.separate))
     names = _number_names(graph, repeated)
     rewrite = tie(graph, {}, names)
     check_isomorphic(rewrite)

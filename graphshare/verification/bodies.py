@@ -158,10 +158,10 @@ def _open_body(
         dtype, shape = side.find_parts(entry)
         links[variable, 0] = Entry(format_.make_input(name, dtype or name_dtype(value), shape))
     arguments = [name for name in feeds if name.startswith("argument ")]
-    given = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
-    if len(given) != len(arguments):
+    body_inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
+    if len(body_inputs) != len(arguments):
         return None
-    for node, name in zip(sorted(given, key=lambda node: node.details.values["position"]), arguments, strict=True):
+    for node, name in zip(sorted(body_inputs, key=lambda node: node.details.values["position"]), arguments, strict=True):
         shape = () if name in scalars else None
         links[node, 0] = Entry(format_.make_input(name, name_dtype(feeds[name]), shape))
     own = [node for node in post_order(head.node for head in body.graph.heads) if place_of(Entry(node)) not in links]

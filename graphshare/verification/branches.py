@@ -305,8 +305,8 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
     for number in range(options.rounds):
         for setup in inputs.setups:
             feeds = {node.name: array for node, array in setup.feeds.items()}
-            given = {node.name: shape for node, shape in setup.shapes.items()}
-            shapes = unify_sizes(sides.graphs, twins, given, titles)
+            input_shapes = {node.name: shape for node, shape in setup.shapes.items()}
+            shapes = unify_sizes(sides.graphs, twins, input_shapes, titles)
             drawn = draw_values(left, feeds, shapes, options.seed + number)
             if not number:
                 add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)

@@ -110,8 +110,8 @@ class _Trial:
         tried = [sizes for sizes in trials if self._prove_sizes(sizes)]
         with suppress(_NotComputedError):  # the network itself need not take odd sizes
             tried += [odd] if free and self._prove_sizes(odd) else []
-        of = self.max_abs, self.of_largest
-        return SizesProof(len(self.names), batches, tuple(tried), *of, is_optimized, self.tells_apart)
+        errors = self.max_abs, self.of_largest
+        return SizesProof(len(self.names), batches, tuple(tried), *errors, is_optimized, self.tells_apart)
 
     def _draw(self, part: SessionPart, sizes: Mapping[str, int], count: int) -> list[dict[str, Array]]:
         """Return ``count`` sets of inputs, with free ``sizes``, or at those of the file. Only samples differ between them."""

@@ -178,9 +178,9 @@ class Side:
         types = format_.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
-        found, sizes = format_.find_computable(part, types)
+        computable, sizes = format_.find_computable(part, types)
         fed = {place: np.array(value, np.int64) for place, value in sizes.items()}
-        wanted = [entry for entry in found if self._count_bytes(entry) <= _COMPUTED_BYTES]
+        wanted = [entry for entry in computable if self._count_bytes(entry) <= _COMPUTED_BYTES]
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []
         except GraphshareError:

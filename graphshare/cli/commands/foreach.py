@@ -233,17 +233,17 @@ def _find(command: str, result: Result) -> Iterator[Finding]:
         yield Finding(code=_FAILED.code, level=Level.ERROR, message=result.error or result.result, where=where)
         return
     report = result.summary
-    for found in report.findings:
+    for finding in report.findings:
         yield Finding(
-            code=found.code,
-            level=found.level,
-            message=found.message,
-            where=found.file,
-            path=found.path,
-            node=found.node,
-            line=found.line or 0,
-            column=found.column or 0,
-            hint=found.hint,
+            code=finding.code,
+            level=finding.level,
+            message=finding.message,
+            where=finding.file,
+            path=finding.path,
+            node=finding.node,
+            line=finding.line or 0,
+            column=finding.column or 0,
+            hint=finding.hint,
         )
     for branch in report.branches:
         for stage in branch.stages:

@@ -78,11 +78,11 @@ def command(
     A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes are
     equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
     """
-    given = [rule_from_option("scope", "--override", text) for text in overrides]
-    given += [rule_from_option("alias", "--alias", text) for text in aliases]
-    if detect_only and (given or rules_file or untie or doctor or transposed):
+    option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
+    option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
+    if detect_only and (option_rules or rules_file or untie or doctor or transposed):
         raise UsageError(Fault("only one at a time", hint=PURPOSES))
-    rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
+    rules = ruleset_of(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
     if detect_only:
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
         _print_candidates(detect(source, **roles), output["format_"])
@@ -105,11 +105,11 @@ def _say_ties(report: Sharing) -> None:
     say(f"separate: {len(report.ties.separate)} ({format_name_list(report.ties.separate)})")
 
 
-def _print_candidates(found: list[Candidates], format_: str) -> None:
+def _print_candidates(candidates: list[Candidates], format_: str) -> None:
     if format_ == "json":
-        put_json({"candidates": [msgspec.to_builtins(group) for group in found]})
+        put_json({"candidates": [msgspec.to_builtins(group) for group in candidates]})
         return
-    for group in found:
+    for group in candidates:
         put([f"{_EQUAL[group.why]}{', related names' if group.related else ''}, {group.form}: {', '.join(group.names)}"])
         put(f"  {option}" for option in group.options)
-    say(f"{format_count(len(found), 'group')} of parameters that may be meant to be one")
+    say(f"{format_count(len(candidates), 'group')} of parameters that may be meant to be one")

@@ -321,14 +321,14 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
 
 
 def _by_variable(
-    given: Mapping[str, Any], variables: Sequence[Node], graph: Graph, names: set[str], option: str, notes: list[str]
+    by_name: Mapping[str, Any], variables: Sequence[Node], graph: Graph, names: set[str], option: str, notes: list[str]
 ) -> dict[Node, Any]:
     """Return what is given by name for the variables that are needed; add a note on names that are not."""
     needed = {node.name for node in variables}
-    idle = [name for name in given if name in names and name not in needed]
+    idle = [name for name in by_name if name in names and name not in needed]
     if idle:
         notes.append(f"{option}: nothing that is computed needs {', '.join(idle)}")
-    rest = {name: value for name, value in given.items() if name not in idle}
+    rest = {name: value for name, value in by_name.items() if name not in idle}
     unknown = [name for name in rest if name not in needed]
     for_variables(dict.fromkeys(unknown), [*graph.variables(), *variables], option=option)
     return for_variables(rest, variables, option=option)

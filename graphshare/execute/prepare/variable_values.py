@@ -112,28 +112,28 @@ def _find_misfits(shapes: Mapping[Node, GivenShape], inference: Inference) -> li
 def infer_given(
     part: Graph,
     held: Mapping[Node, GivenShape],
-    given: Mapping[Node, GivenShape],
+    stated: Mapping[Node, GivenShape],
     types: Mapping[Node, str],
     *,
     nodes: Sequence[Node],
     yielding: Mapping[Node, str] | None = None,
 ) -> Inference:
-    """Infer from shapes ``held`` in files and those that the user has ``given``.
+    """Infer from shapes ``held`` in files and those that the user has ``stated``.
 
     Raises:
         RefusedError: shapes contradict each other; where those of files do not, those of the user are named, with what fits.
     """
     try:
-        return infer(part, {**held, **given}, types, nodes=nodes, yielding=yielding)
+        return infer(part, {**held, **stated}, types, nodes=nodes, yielding=yielding)
     except RefusedError as error:
-        if not given:
+        if not stated:
             raise
         free = infer(part, held, types, nodes=nodes, default_type=None)
         _, fitting = choose_sizes(free)
-        hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in given if node in fitting)
+        hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in stated if node in fitting)
         hint = f"sizes that fit: {hint}" if hint else ""
-        sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in given.items()), 4)
-        cause = "; ".join(fault.message for fault in _find_misfits(given, free)) or f"at {sizes}"
+        sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in stated.items()), 4)
+        cause = "; ".join(fault.message for fault in _find_misfits(stated, free)) or f"at {sizes}"
         faults = [msgspec.structs.replace(f, message=f"{cause}: {f.message}", hint=f.hint or hint) for f in error.faults]
         raise RefusedError(faults) from None
 

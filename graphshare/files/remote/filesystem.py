@@ -54,7 +54,7 @@ class RemotePath:
         self.url, self.scheme = url, find_scheme(url)
         fsspec = _import_fsspec(url)
         try:
-            found = _open_filesystem(fsspec, url)
+            opened = _open_filesystem(fsspec, url)
         except ImportError as error:
             raise InputError(_refuse_missing_package(error, url)) from error
         except ValueError as error:
@@ -64,8 +64,8 @@ class RemotePath:
             ) from error
         except Exception as error:  # an archive is opened here, by code that may raise anything
             raise explain(error, url) from error
-        self.filesystem: FileSystem = found[0]
-        self.path: str = found[1]
+        self.filesystem: FileSystem = opened[0]
+        self.path: str = opened[1]
 
     @property
     def is_web(self) -> bool:

@@ -112,17 +112,17 @@ async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) 
             raise FileNotFoundError(place.url)
         if response.status == 412:
             raise refuse_changed(place.url)
-        found = response.headers.get("ETag") or response.headers.get("Last-Modified", "")
+        version_tag = response.headers.get("ETag") or response.headers.get("Last-Modified", "")
         bounds = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if response.status == 416 and start == 0 and bounds and bounds[3] == "0":
-            return Answer(0, b"", 0, found)
+            return Answer(0, b"", 0, version_tag)
         response.raise_for_status()
         if response.status != 206:
-            return Answer(0, data := await _read_whole(response, place.url), len(data), found)
+            return Answer(0, data := await _read_whole(response, place.url), len(data), version_tag)
         if bounds is None or bounds[1] is None or int(bounds[1]) != start or not bounds[3].isdigit():
             raise InputError(Fault("the server sent another range than it was asked for", where=place.url))
         data = await _read(response, min(stop, int(bounds[2]) + 1) - start, place.url)
-        return Answer(start, data, int(bounds[3]), found)
+        return Answer(start, data, int(bounds[3]), version_tag)
 
 
 async def _read(response: Any, size: int, url: str) -> bytes:

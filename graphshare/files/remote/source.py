@@ -173,13 +173,13 @@ class _FileSystemRanges:
 
     def _read(self, start: int, stop: int, version: str) -> Answer:
         place = self._place
-        size, found = _find_identity(place)
-        if version and found != version:
+        size, current = _find_identity(place)
+        if version and current != version:
             raise refuse_changed(place.url)
         stop = min(stop, int(size))
         with translate_errors(place.url):
             data = place.filesystem.cat_file(place.path, start, stop) if stop > start else b""
-        return Answer(start, data, int(size), str(found))
+        return Answer(start, data, int(size), str(current))
 
 
 def _find_identity(place: RemotePath) -> tuple[int, str]:

@@ -93,13 +93,13 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
 
-def make_settings(preset: str | None = None, given: Mapping[str, Any] | None = None) -> ImageSettings:
-    """Return the settings of ``preset`` with those ``given`` by name (None: not given) in their place.
+def make_settings(preset: str | None = None, options: Mapping[str, Any] | None = None) -> ImageSettings:
+    """Return the settings of ``preset`` with those ``options`` by name (None: not given) in their place.
 
     Raises:
         UsageError: an unknown preset, or values that do not make sense; all are listed.
     """
-    stated = {name: value for name, value in (given or {}).items() if value is not None}
+    stated = {name: value for name, value in (options or {}).items() if value is not None}
     faults = []
     if preset is not None and preset not in PRESETS:
         hint = did_you_mean(preset, PRESETS) or f"the presets are {', '.join(PRESETS)}"

@@ -115,8 +115,8 @@ def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[
     own, texts = OwnText(text), JsonWriter(source_of(graph).style)
     ids, old_ids = _Ids(graph), _Ids(text.graph)
     old, new = (
-        NodeTexts(g, texts, found, 2, lambda inner, at: _subgraph_text(inner, texts, at))
-        for g, found in ((text.graph, old_ids), (graph, ids))
+        NodeTexts(g, texts, numbers, 2, lambda inner, at: _subgraph_text(inner, texts, at))
+        for g, numbers in ((text.graph, old_ids), (graph, ids))
     )
 
     def node_text(node: Node) -> str:
@@ -128,8 +128,8 @@ def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[
     sources = [own.source(node) for node in graph.nodes]
     nodes = (piece.encode() for piece in own.array(sources, map(node_text, graph.nodes), start, comma))
     values = [
-        {key: "".join(pieces) for key, pieces in _graph_values(g, texts, found, 1).items() if key in source_of(g).keys}
-        for g, found in ((text.graph, old_ids), (graph, ids))
+        {key: "".join(pieces) for key, pieces in _graph_values(g, texts, numbers, 1).items() if key in source_of(g).keys}
+        for g, numbers in ((text.graph, old_ids), (graph, ids))
     ]
     if values[0].keys() == values[1].keys():
         begin, end = own.frame(values[0], values[1], texts)

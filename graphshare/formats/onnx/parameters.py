@@ -67,9 +67,9 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
     if not outer:
         return own
     files = {"": own}
-    for path, found in outer.items():
+    for path, external in outer.items():
         with open_source(path) as data:
-            files[path] = ParameterFile(path, data.size, _NAME, tuple(found), named=True, identity=data.identity)
+            files[path] = ParameterFile(path, data.size, _NAME, tuple(external), named=True, identity=data.identity)
     records = tuple(msgspec.structs.replace(record, origin=Origin(record.key, files[path])) for path, record in order)
     return msgspec.structs.replace(own, records=records)
 

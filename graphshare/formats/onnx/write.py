@@ -376,14 +376,14 @@ class _GraphWriter:
 
     def _new_names(self) -> dict[str, list[str]]:
         """Return the names that values of the file have now, several where it has copies."""
-        found: dict[str, list[str]] = {}
+        new_names: dict[str, list[str]] = {}
         for node in self._nodes:
             stored = find_stored(node.details)
             declared = stored.tensor or stored.input
             read = stored.outputs if node.op else (declared.name if declared is not None else node.name,)
             for old, new in zip(read, self._own_names(node), strict=True):
-                found.setdefault(old, []).append(new)
-        return found
+                new_names.setdefault(old, []).append(new)
+        return new_names
 
 
 _LAST = 1 << 62

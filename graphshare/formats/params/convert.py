@@ -286,13 +286,13 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bo
     with ExitStack() as files:
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
         # Records of two files may be equal; which file an object is of is known by its identity.
-        of = {id(record): reader for reader, items in readers for record, _ in items}
+        reader_by_record = {id(record): reader for reader, items in readers for record, _ in items}
         sources = {id(record): source for (record, _), source in zip(plan, stored, strict=True)}
         advance = files.enter_context(task("converting", sum(record.dense_size for record, _ in plan), "B"))
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
             source, key = sources[id(record)]
-            pieces = of[id(source)].chunks(source)
+            pieces = reader_by_record[id(source)].chunks(source)
             for chunk in pieces if cast is None else cast.chunks(source, key or "", pieces):
                 yield chunk
                 advance(len(chunk))

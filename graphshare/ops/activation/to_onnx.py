@@ -147,8 +147,8 @@ def _round(t: Translation, out: str, wide: str) -> str:
     """Return the result in the dtype of the output; as in MXNet, a wider one holds numbers of the dtype of the data."""
     own, wanted = t.inputs[0].dtype, t.attrs["dtype"] or t.inputs[0].dtype
     if _BYTES[wanted] > _BYTES[own]:
-        out, wide = t.cast(out, own, of=wide), own
-    return t.cast(out, wanted, of=wide)
+        out, wide = t.cast(out, own, dtype=wide), own
+    return t.cast(out, wanted, dtype=wide)
 
 
 _POSITIVE = "its temperature is positive"

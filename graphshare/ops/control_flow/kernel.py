@@ -185,8 +185,8 @@ def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], inf
     """Infer shapes or dtypes through the condition and both branches, whose heads have those of the outputs."""
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
-        of = [operands[i] for i in _inputs(attrs, key, operands)]
-        variables, heads = infer(number, of, results if number else [])
+        arguments = [operands[i] for i in _inputs(attrs, key, operands)]
+        variables, heads = infer(number, arguments, results if number else [])
         for place, value in zip(attrs[key], variables, strict=True):
             operands[place] = merge(operands[place], value)
         if number:

@@ -31,8 +31,8 @@ def translate_foreach(t: Translation) -> list[str]:
 
     steps = [msgspec.structs.replace(x, name="step", shape=x.shape[1:]) for x in data]
     body = t.body([*(_state_of(x) for x in states), *steps], step)
-    made = t.emit_several("Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count)
-    return [*made[state_count:], *made[:state_count]]
+    outputs = t.emit_several("Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count)
+    return [*outputs[state_count:], *outputs[:state_count]]
 
 
 def _with_steps(t: Translation, x: Value) -> Value:
@@ -69,9 +69,9 @@ def translate_while(t: Translation) -> list[str]:
     counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
     body = t.body([*counter, *map(_state_of, begins)], step)
     count = len(body.heads) - 1
-    made = t.emit_several("Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body)
-    collected = zip(made[len(begins) :], t.outputs, strict=False)
-    return [*(_fill_up(t, x, out) for x, out in collected), *made[: len(begins)]]
+    outputs = t.emit_several("Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body)
+    collected = zip(outputs[len(begins) :], t.outputs, strict=False)
+    return [*(_fill_up(t, x, out) for x, out in collected), *outputs[: len(begins)]]
 
 
 def _condition(t: Translation, heads: Sequence[Value]) -> Value:

@@ -76,7 +76,9 @@ def translate_col2im(t: Translation) -> str:
     x, window, size = t.inputs[0], window_of(t.attrs), tuple(t.attrs["output_size"])
     wide = t.widen(x)
     shape = (x.shape[0], x.shape[1] // prod(window.kernel))
-    return t.cast(fold_columns(t, wide.name, window, shape, _positions(window, size), size, wide.dtype), x.dtype, of=wide.dtype)
+    return t.cast(
+        fold_columns(t, wide.name, window, shape, _positions(window, size), size, wide.dtype), x.dtype, dtype=wide.dtype
+    )
 
 
 def _positions(window: Window, sizes: tuple[int, ...]) -> list[int]:

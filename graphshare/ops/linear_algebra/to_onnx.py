@@ -236,8 +236,11 @@ def translate_determinant(t: Translation) -> list[str]:
 def translate_log_determinant(t: Translation) -> list[str]:
     """Emit the product of the signs of the pivots, and the sum of the logarithms of their sizes."""
     _check_outputs(t, 2)
-    found = pivots(t, matrices(t, t.inputs[0]))
-    sign, logarithm = found.apply("Sign").reduce("ReduceProd", [0]), found.apply("Abs").apply("Log").reduce("ReduceSum", [0])
+    diagonal = pivots(t, matrices(t, t.inputs[0]))
+    sign, logarithm = (
+        diagonal.apply("Sign").reduce("ReduceProd", [0]),
+        diagonal.apply("Abs").apply("Log").reduce("ReduceSum", [0]),
+    )
     return [_finish(t, sign), _finish(t, logarithm)]
 
 

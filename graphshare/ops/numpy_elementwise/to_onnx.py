@@ -115,8 +115,8 @@ def _repeat(count: int, states: Sequence[Term], step: Callable[[Sequence[Term]],
     counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
     body = t.body([*counter, *(Value("state", shape, x.dtype) for x in states)], build)
     names = [x.name for x in states]
-    made = t.emit_several("Loop", len(states), t.number(count, "int64"), t.number(True, "bool"), *names, body=body)
-    return [Term(t, name, x.dtype) for name, x in zip(made, states, strict=True)]
+    outputs = t.emit_several("Loop", len(states), t.number(count, "int64"), t.number(True, "bool"), *names, body=body)
+    return [Term(t, name, x.dtype) for name, x in zip(outputs, states, strict=True)]
 
 
 def least_common_multiple(x: Term, y: Term) -> Term:

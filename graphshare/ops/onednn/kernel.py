@@ -37,7 +37,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
         return "float32"
     if not is_calibrated(attrs):
         return "int32"
-    last = [(name, of) for name, of in inner if name in ACTIVATIONS] if attrs["with_eltwise"] else []
+    last = [(name, activation) for name, activation in inner if name in ACTIVATIONS] if attrs["with_eltwise"] else []
     positive = last and (
         last[0][0] in ("clip", *POINTWISE) or last[0][1].get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
     )

@@ -88,8 +88,8 @@ def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x:
         elif attrs["act_type"] == "prelu":
             t.refuse("its subgraph has a PReLU, which cannot be computed in integers")
         else:
-            made = translate_leaky_relu(t.derive(attrs, [Value(x.name, (), x.dtype)], []))
-            x = Term(t, made if isinstance(made, str) else made[0], x.dtype)
+            outputs = translate_leaky_relu(t.derive(attrs, [Value(x.name, (), x.dtype)], []))
+            x = Term(t, outputs if isinstance(outputs, str) else outputs[0], x.dtype)
     return x
 
 

@@ -192,7 +192,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
     """
     if reverse:
         return infer_shape(shape[::-1], codes[::-1])[::-1]
-    found: list[Dim] = []
+    sizes: list[Dim] = []
     covered: set[int] = set()  # axes of the input that stand in the output with all they hold
     stated, inferred, at, i = 1, -1, 0, 0
     while i < len(codes):
@@ -203,32 +203,32 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
         if code == -1:
             if inferred >= 0:
                 raise KernelError(f"only one size may be -1, not {tuple(codes)}")
-            inferred = len(found)
-            found.append(None)
+            inferred = len(sizes)
+            sizes.append(None)
             at += 1
         elif code == -2:
             covered.update(range(at, len(shape)))
-            found.extend(shape[at:])
+            sizes.extend(shape[at:])
             at = max(at, len(shape))
         elif code == -4:
             require(i + 2 < len(codes), "-4 is followed by two sizes")
             covered.add(at)
-            found.extend(_split(shape[at], codes[i + 1], codes[i + 2]))
+            sizes.extend(_split(shape[at], codes[i + 1], codes[i + 2]))
             at, i = at + 1, i + 2
         elif code in (0, -3):
             covered.update(range(at, at + needed))
-            found.append(_product(shape[at : at + needed]))
+            sizes.append(_product(shape[at : at + needed]))
             at += needed
         elif code > 0:
             stated *= code
-            found.append(code)
+            sizes.append(code)
             at += 1
         else:
             raise KernelError(f"{code} is not a code of Reshape; the codes are 0, -1, -2, -3 and -4")
         i += 1
     if inferred >= 0:
-        found[inferred] = _ratio(_product([d for axis, d in enumerate(shape) if axis not in covered]), stated)
-    return tuple(found)
+        sizes[inferred] = _ratio(_product([d for axis, d in enumerate(shape) if axis not in covered]), stated)
+    return tuple(sizes)
 
 
 def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
@@ -263,12 +263,12 @@ def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
     if y is None:
         return x
     codes, step = attrs["shape"], -1 if attrs["reverse"] else 1
-    found = list(x)[::step]
+    sizes = list(x)[::step]
     for i, code in enumerate(codes[::step]):
         if code != 0:
             break
-        found[i] = y[::step][i] if found[i] is None else found[i]
-    return tuple(found[::step])
+        sizes[i] = y[::step][i] if sizes[i] is None else sizes[i]
+    return tuple(sizes[::step])
 
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:

@@ -106,11 +106,11 @@ def translate_tril(t: Translation) -> str:
         rows, columns = t.outputs[0].shape[-2:]
         below = t.constant(np.tri(rows, columns, t.attrs["k"]), "bool")
         return emit_where(t, below, x, t.number(0, x.dtype), x.dtype)
-    of = "int32" if x.dtype in ("int8", "uint8") else x.dtype
-    matrix = t.cast(x, of)
+    dtype = "int32" if x.dtype in ("int8", "uint8") else x.dtype
+    matrix = t.cast(x, dtype)
     if x.rank == 1:  # every row of a matrix
         matrix = t.emit("Expand", matrix, t.integers(t.outputs[0].shape))
-    return t.cast(t.emit("Trilu", matrix, t.number(t.attrs["k"], "int64"), upper=0), x.dtype, of)
+    return t.cast(t.emit("Trilu", matrix, t.number(t.attrs["k"], "int64"), upper=0), x.dtype, dtype)
 
 
 def emit_diagonal(t: Translation, x: Value, offset: int, first: int, second: int) -> tuple[str, int]:
@@ -154,8 +154,8 @@ def translate_trace(t: Translation) -> str:
     x = t.inputs[0]
     first, second = (axis_of(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
     diagonal, rank = emit_diagonal(t, x, clamp_offset(t.attrs, x.shape), first, second)
-    of = "int32" if x.dtype in ("int8", "uint8") else x.dtype
-    return t.cast(t.reduce("ReduceSum", t.cast(diagonal, of, x.dtype), (rank - 1,)), x.dtype, of)
+    dtype = "int32" if x.dtype in ("int8", "uint8") else x.dtype
+    return t.cast(t.reduce("ReduceSum", t.cast(diagonal, dtype, x.dtype), (rank - 1,)), x.dtype, dtype)
 
 
 _RESHAPES = (

@@ -115,13 +115,13 @@ def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
         KernelError: the images are too small.
     """
     margin = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
-    found: list[Dim] = []
+    result: list[Dim] = []
     for size in (height, width):
         room = None if size is None else size + 2 * attrs["pad_size"] - 2 * margin
         if room is not None and room < 1:
             raise KernelError(f"an axis of size {size} is too small for this displacement and kernel without a larger pad_size")
-        found.append(None if room is None else -(-room // attrs["stride1"]))
-    return found[0], found[1]
+        result.append(None if room is None else -(-room // attrs["stride1"]))
+    return result[0], result[1]
 
 
 def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -153,8 +153,8 @@ def _correlation_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     both = dims_of_rank(unify(*inputs), 4)
     side = 2 * (attrs["max_displacement"] // attrs["stride2"]) + 1
     output = dims_of_rank(unify((both[0], side * side, *correlation_size(attrs, *both[2:])), outputs[0]), 4)
-    found = (output[0], *both[1:])
-    return [found, found], [output]
+    image = (output[0], *both[1:])
+    return [image, image], [output]
 
 
 _WINDOW = ("kernel", "stride", "dilate", "pad")

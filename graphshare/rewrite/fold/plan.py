@@ -63,11 +63,11 @@ def plan_folding(graph: Graph) -> FoldPlan:
     for node in graph.nodes:
         part = find_foldable(node, surroundings.operator_set)
         if part is not None and part.scaling is not None:
-            found = _pair_up(node, part, surroundings)
-            if isinstance(found, Pair):
-                pairs[found.layer] = found
+            pair_or_reason = _pair_up(node, part, surroundings)
+            if isinstance(pair_or_reason, Pair):
+                pairs[pair_or_reason.layer] = pair_or_reason
             else:
-                left[node] = found
+                left[node] = pair_or_reason
         left.update((norm, f"is in a body of {node.name!r}") for norm in _list_inner_norms(node, surroundings.operator_set))
     groups: dict[Node, list[Pair]] = {}
     for pair in pairs.values():
@@ -146,7 +146,7 @@ def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
 
 def _statistics_of(norm: Node, around: _Surroundings) -> tuple[str, ...] | str:
     """Return the names of BatchNorm's parameters and statistics, those that the file only implies too."""
-    implied = [found.name for found in implied_inputs(norm)] if around.implies else []
+    implied = [variable.name for variable in implied_inputs(norm)] if around.implies else []
     names = (*(entry.node.name for entry in norm.inputs[1:]), *implied)
     signature = signature_of(norm)
     expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else _STATISTICS

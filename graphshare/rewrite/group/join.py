@@ -65,12 +65,12 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ti
     Raises:
         RefusedError: names collide, connections go round in a circle, or no head is left; all are listed.
     """
-    found = [
+    faults = [
         Fault(f"{c.what or repr(c.name)} is in both {parts[c.first].label} and {parts[c.second].label}")
         for c in find_collisions(parts, connect, ties)
     ]
-    if found:
-        raise RefusedError(found)
+    if faults:
+        raise RefusedError(faults)
     used = {(number, out.node, out.index) for number, out in connect.values()}
     connect = resolve_connections(connect)
     work = _Work(parts, connect, ties)
@@ -96,15 +96,15 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ti
 def find_collisions(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Collision]:
     """Every name that two parts would bring into the result: of nodes, of implied states, of SyncBatchNorm's barriers."""
     owner: dict[tuple[str, str], int] = {}
-    found: dict[tuple[str, str], Collision] = {}
+    collisions: dict[tuple[str, str], Collision] = {}
     for number, part in enumerate(parts):
         gone = {node for i, node in (*connect, *ties) if i == number}
         for key in _list_names(part, gone):
             first = owner.setdefault(key, number)
             if first != number:
                 kind, name = key
-                found.setdefault(key, Collision(name, first, number, kind and f"{kind} {name!r}"))
-    return list(found.values())
+                collisions.setdefault(key, Collision(name, first, number, kind and f"{kind} {name!r}"))
+    return list(collisions.values())
 
 
 def _list_names(part: Member, gone: set[Node]) -> Iterator[tuple[str, str]]:
@@ -121,9 +121,9 @@ def _list_names(part: Member, gone: set[Node]) -> Iterator[tuple[str, str]]:
 def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
     for part in parts:
         if part.prefix:
-            for found in implied_variables(part.graph):
-                if found.node.name:
-                    yield Rename(part.prefix, found.name, part.prefix + found.name)
+            for variable in implied_variables(part.graph):
+                if variable.node.name:
+                    yield Rename(part.prefix, variable.name, part.prefix + variable.name)
 
 
 def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
@@ -157,8 +157,8 @@ def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Plac
             yield place
         elif following in path:
             way = [*list(path)[list(path).index(following) :], following]
-            told = " -> ".join(repr(node.name or node.op) for _, node in reversed(way))
-            raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
+            circle = " -> ".join(repr(node.name or node.op) for _, node in reversed(way))
+            raise RefusedError(Fault(f"the connections go round in a circle: {circle}", hint="leave one of them out"))
         elif following not in done:
             path[following] = iter(_list_needed(following, connect, ties))
 
@@ -180,20 +180,20 @@ def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
     Raises:
         RefusedError: variables are connected in a circle.
     """
-    found: dict[Place, Output] = {}
+    resolved: dict[Place, Output] = {}
     for start in connect:
         place = start
         way: dict[Place, Output] = {}
-        while place in connect and place not in found:
+        while place in connect and place not in resolved:
             if place in way:
-                told = " -> ".join(repr(node.name) for _, node in reversed((*list(way)[list(way).index(place) :], place)))
-                raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
+                circle = " -> ".join(repr(node.name) for _, node in reversed((*list(way)[list(way).index(place) :], place)))
+                raise RefusedError(Fault(f"the connections go round in a circle: {circle}", hint="leave one of them out"))
             way[place] = output = connect[place]
             place = (output[0], output[1].node)
         if way:
-            last = found.get(place) or list(way.values())[-1]
-            found.update(dict.fromkeys(way, last))
-    return found
+            last = resolved.get(place) or list(way.values())[-1]
+            resolved.update(dict.fromkeys(way, last))
+    return resolved
 
 
 class _Work:
@@ -255,12 +255,12 @@ def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> di
             for entry in node.inputs:
                 if entry.version and (number, entry.node) in concerned:
                     last[number, entry.node] = max(last.get((number, entry.node), 0), entry.version)
-    found: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
     sums = {place: last.get(place, 0) for place in ties.values()}
     for place, target in sorted(ties.items(), key=lambda item: item[0][0]):
-        found[place] = sums[target]
+        counts[place] = sums[target]
         sums[target] += last.get(place, 0)
-    return found
+    return counts
 
 
 def _in_file_order(parts: Sequence[Member], images: Sequence[Mapping[Node, Node]]) -> Iterator[Node]:

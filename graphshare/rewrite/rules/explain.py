@@ -89,13 +89,13 @@ def _follow(name: str, resolver: Resolver, kinds: frozenset[Only]) -> tuple[str,
 
 
 def _node(graph: Graph, name: str) -> Node:
-    found = [node for node in graph.nodes if node.name == name]
-    if not found and split_key(name)[0]:
-        found = [node for node in graph.nodes if node.name == split_key(name)[1]]
-    if not found:
+    nodes = [node for node in graph.nodes if node.name == name]
+    if not nodes and split_key(name)[0]:
+        nodes = [node for node in graph.nodes if node.name == split_key(name)[1]]
+    if not nodes:
         known = list(dict.fromkeys(node.name for node in graph.nodes))
         raise RefusedError(Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known)))
-    return next((node for node in found if node.is_variable), found[0])
+    return next((node for node in nodes if node.is_variable), nodes[0])
 
 
 def _effect(name: str, result: str, kind: NameKind, resolver: Resolver, roles: dict[Node, Role]) -> str:

@@ -77,7 +77,7 @@ class Ruleset(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(self, rules=(*self.rules, *rules))
 
 
-def rule_from_option(kind: Kind, option: str, given: str) -> Rule:
+def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
     r"""The rule that ``--override SRC=DST`` or ``--alias A=B`` gives, split at the first ``=``; ``\=`` is one in a name.
 
     An ``=`` right at the start says that the left side is a literal name.
@@ -85,11 +85,11 @@ def rule_from_option(kind: Kind, option: str, given: str) -> Rule:
     Raises:
         UsageError: there is no ``=`` to split at, nothing on one side where there must be, or one name on both.
     """
-    place = f"{option} {given}"
-    found = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", given, re.DOTALL)
-    if found is None:
+    place = f"{option} {text}"
+    match = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", text, re.DOTALL)
+    if match is None:
         raise UsageError(Fault("has no '=' between two names", where=place, hint=f"as in {option} OLD=NEW"))
-    left, right = (side.replace("\\=", "=") for side in found.groups())
+    left, right = (side.replace("\\=", "=") for side in match.groups())
     if not left.removeprefix("=") or (kind == "alias" and not right):
         raise UsageError(Fault("leaves one side empty", where=place, hint=f"as in {option} OLD=NEW"))
     if kind == "alias" and is_literal(left) and left.removeprefix("=") == right:

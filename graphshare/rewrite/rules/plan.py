@@ -43,24 +43,24 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
     resolver = Resolver(ruleset, _parameters(roles))
     names: dict[Node, str] = {}
     why: dict[Node, Rule] = {}
-    made: dict[tuple[str, frozenset[Only]], tuple[str, Rule | None]] = {}
+    cache: dict[tuple[str, frozenset[Only]], tuple[str, Rule | None]] = {}
     stored: dict[Node, StoredNames] = {}
     values = {name for node in graph.nodes for name in (node.name, *node.details.outputs)}
     for node in nodes:
         if not node.name:
             continue
         key = (node.name, kinds_of(node, roles))
-        found = made.get(key)
-        if found is None:
-            found = made[key] = _new_name(resolver, *key)
-        if found[0] != node.name:
-            names[node] = found[0]
-        elif found[1] is None and (label := node.details.label) and label not in values:
+        resolved = cache.get(key)
+        if resolved is None:
+            resolved = cache[key] = _new_name(resolver, *key)
+        if resolved[0] != node.name:
+            names[node] = resolved[0]
+        elif resolved[1] is None and (label := node.details.label) and label not in values:
             new, rule = _new_name(resolver, label, key[1])
             if rule is not None:
                 names[node], why[node], stored[node] = node.name, rule, StoredNames(node.details.outputs, new)
-        if found[1] is not None:
-            why[node] = found[1]
+        if resolved[1] is not None:
+            why[node] = resolved[1]
     known = (name for node in graph.nodes for name in node_names(node))
     return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known), stored)
 
@@ -74,7 +74,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
         RefusedError: rules lead back to themselves, an option speaks of nothing, a reuse policy forbids what a rule does, or a
             new name meets one that is not a parameter's; all such are listed.
     """
-    implied = {found.name for found in implied_variables(graph)}
+    implied = {variable.name for variable in implied_variables(graph)}
     resolver = Resolver(ruleset, _parameters(roles) | implied)
     faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
     groups: dict[str, list[Node]] = {}
@@ -193,9 +193,9 @@ def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     """Return a fault for each implied parameter that rules match: it has no node that could be tied."""
     hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
     return [
-        Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
-        for found in implied_variables(graph)
-        if implied_role(found).is_parameter and _new_name(resolver, found.name, _PARAMETER)[0] != found.name
+        Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
+        for state in implied_variables(graph)
+        if implied_role(state).is_parameter and _new_name(resolver, state.name, _PARAMETER)[0] != state.name
     ]
 
 

@@ -144,13 +144,13 @@ class Resolver:
         head = tuple(parts)
         known = self._heads.get(head)
         if known is None:
-            found = self._overrides.first_rule(head)
-            if found is None:
+            override = self._overrides.first_rule(head)
+            if override is None:
                 known = "", None
             else:
                 self._mark(head)
                 scope = self._overrides.resolve_scope(head)
-                known = self._separator.join((*scope, "")), self._rule_of[found]
+                known = self._separator.join((*scope, "")), self._rule_of[override]
             self._heads[head] = known
         begin, rule = known
         if rule is None:
@@ -178,22 +178,24 @@ class Resolver:
         if not self.names:
             return Resolved(name)
         steps: list[NameStep] = []
-        found = self._given.step(name, kinds)
-        if found is not None:
-            steps.append(found)
+        named = self._given.step(name, kinds)
+        if named is not None:
+            steps.append(named)
         for kind in ("strip", "prefix"):
             at = steps[-1].after if steps else name
-            made = next((s for rule in self._affixes[kind] if (s := self._apply_affix(rule, at, kinds)) is not None), None)
-            if made is not None:
-                steps.append(made)
+            affixed = next((s for rule in self._affixes[kind] if (s := self._apply_affix(rule, at, kinds)) is not None), None)
+            if affixed is not None:
+                steps.append(affixed)
         for rule in self._scopes:
             if rule.kind == "name_scope" and "parameters" in kinds:
                 continue
             at = steps[-1].after if steps else name
             scope = rule.text.removesuffix(self._separator)
-            made = self._apply_affix(msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"), at, kinds)
-            if made is not None:
-                steps.append(NameStep(rule, made.before, made.after))
+            affixed = self._apply_affix(
+                msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"), at, kinds
+            )
+            if affixed is not None:
+                steps.append(NameStep(rule, affixed.before, affixed.after))
         for step in steps:
             self._fire(step.rule)
         new = steps[-1].after if steps else name
@@ -234,13 +236,13 @@ def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
             continue
         begin = split_scope(rule.within, ruleset.separator)
         try:
-            (made,) = make_overrides(
+            (override,) = make_overrides(
                 [(rule.text, rule.to)], current=begin, within=begin, separator=ruleset.separator, places=[rule.place]
             )
         except RefusedError as error:
             faults += error.faults
         else:
-            rule_of[made] = rule
+            rule_of[override] = rule
     if faults:
         raise RefusedError(faults)
     return Overrides(rule_of, separator=ruleset.separator), rule_of
@@ -276,8 +278,8 @@ def check_length(new: str, old: str) -> None:
 
 
 def _cycle(path: list[str], rule: Rule | None) -> RefusedError:
-    shown = path if len(path) <= 14 else [*path[:12], f"({len(path) - 13} more)", path[-1]]
-    return RefusedError(Fault(f"aliases form a cycle: {' -> '.join(shown)}", where=rule.place if rule else ""))
+    names = path if len(path) <= 14 else [*path[:12], f"({len(path) - 13} more)", path[-1]]
+    return RefusedError(Fault(f"aliases form a cycle: {' -> '.join(names)}", where=rule.place if rule else ""))
 
 
 class NameStep(msgspec.Struct, frozen=True, eq=False):
@@ -322,9 +324,9 @@ class Chooser:
             if rest is None or not (kinds is None or speaks_of(rule, kinds)):
                 continue
             self._spend(_MATCHING)
-            made = substitute(rest)
-            if made is not None:
-                return NameStep(rule, name, _join(rule, made, self._separator))
+            replacement = substitute(rest)
+            if replacement is not None:
+                return NameStep(rule, name, _join(rule, replacement, self._separator))
         return chosen
 
     def knows_not(self, name: str) -> bool:

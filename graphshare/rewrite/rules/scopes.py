@@ -83,25 +83,25 @@ def make_overrides(
     Raises:
         RefusedError: a key is the root, or a target is the key itself or lies inside it; all are listed.
     """
-    made = []
+    overrides = []
     faults = []
     for i, (key, target) in enumerate(pairs.items() if isinstance(pairs, Mapping) else pairs):
         place = places[i] if i < len(places) else ""
         old, new = split_scope(key, separator), split_scope(target, separator)
-        shown = f"scope override {key!r} to {target!r}"
+        title = f"scope override {key!r} to {target!r}"
         if not old:
             hint = "name the scope whose parameters move; to move all of them give a prefix"
-            faults.append(Fault(f"{shown}: the empty scope holds every other", where=place, hint=hint))
+            faults.append(Fault(f"{title}: the empty scope holds every other", where=place, hint=hint))
         elif new == old:
-            faults.append(Fault(f"{shown}: a scope cannot stand for itself", where=place, hint="leave the rule out"))
+            faults.append(Fault(f"{title}: a scope cannot stand for itself", where=place, hint="leave the rule out"))
         elif new[: len(old)] == old:
             hint = f"{target!r} lies inside {key!r}, so the rule would apply to its own result for ever"
-            faults.append(Fault(f"{shown}: the target lies inside the scope it replaces", where=place, hint=hint))
+            faults.append(Fault(f"{title}: the target lies inside the scope it replaces", where=place, hint=hint))
         else:
-            made.append(Override(current + old, current + new, within, place))
+            overrides.append(Override(current + old, current + new, within, place))
     if faults:
         raise RefusedError(faults)
-    return tuple(made)
+    return tuple(overrides)
 
 
 class _Place:
@@ -167,10 +167,10 @@ class Overrides:
             RefusedError: rules that are in force here lead back to themselves.
         """
         at = tuple(scope)
-        found = self._deepest(at, at)
-        if found is None:
+        override = self._deepest(at, at)
+        if override is None:
             return at
-        return self._resolve_target(found, self.block(at))[0] + at[len(found.key) :]
+        return self._resolve_target(override, self.block(at))[0] + at[len(override.key) :]
 
     def first_rule(self, scope: Sequence[str]) -> Override | None:
         """The rule that decides about ``scope``; None when it is its own."""
