@@ -14,7 +14,7 @@ import msgspec
 
 from graphshare.ir.graph import Node
 from graphshare.ops.batch_axis import At, Mixes, Outcome, Use, default_rule
-from graphshare.ops.registry import find_batch_rule, signature_of, total_outputs
+from graphshare.ops.registry import find_batch_rule, find_signature, total_outputs
 
 Place = TypeVar("Place")
 
@@ -40,10 +40,10 @@ def follow_batch(
     where it is known. After an operator that mixes samples the batch axis is assumed to be 0, so that one coupling is not
     reported for everything that follows.
     """
-    places_at = {(node, 0): At(axis, rank or _declared_rank(node)) for node, axis in inputs.items()}
+    places_at = {(node, 0): At(axis, rank or _read_declared_rank(node)) for node, axis in inputs.items()}
 
     def place(node: Node, inputs_at: Sequence[At | None]) -> Placed[At]:
-        outcome = _placed(_outcome(node, inputs_at))
+        outcome = _check_axes(_outcome(node, inputs_at))
         if isinstance(outcome, str):
             return [At(0)] * (total_outputs(node) or 1), Coupling(node, outcome)
         coupling = None
@@ -76,12 +76,12 @@ def follow(
     return couplings
 
 
-def _declared_rank(node: Node) -> int | None:
+def _read_declared_rank(node: Node) -> int | None:
     """The rank that a variable's ``__shape__`` tells."""
     return sum(1 for part in node.attrs.get("__shape__", "").strip("()[] ").split(",") if part.strip()) or None
 
 
-def _placed(outcome: Outcome) -> Outcome:
+def _check_axes(outcome: Outcome) -> Outcome:
     """The outcome, unless it puts the samples where no axis is: attributes can say anything."""
     if isinstance(outcome, Mixes):
         return outcome
@@ -91,7 +91,7 @@ def _placed(outcome: Outcome) -> Outcome:
 
 
 def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:
-    signature = signature_of(node)
+    signature = find_signature(node)
     if signature is None or not signature.inputs_known:
         return "it is not a registered operator, so whether it mixes samples is unknown"
     use = Use(node, signature, inputs)

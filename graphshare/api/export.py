@@ -45,7 +45,7 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.summary import ShortRepr
 from graphshare.verification.compare import tolerate_export
-from graphshare.verification.onnx_checker import require_judges
+from graphshare.verification.onnx_checker import require_onnx
 from graphshare.verification.onnx_export import ExportReport, prove_export
 from graphshare.version import __version__
 
@@ -136,7 +136,7 @@ def export(
         )
     check_opset(opset)
     if verify:
-        require_judges()
+        require_onnx()
     if fold:
         source = fold_model(source)
     cast_notes: list[str] = []
@@ -257,10 +257,10 @@ def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicSh
 
 
 def _refuse_random(instance: Instance) -> None:
-    """Refuse a proof of random numbers, which are others in each runtime."""
+    """Refuse a proof of random numbers, because each runtime draws different ones."""
     faults = [
         Fault(
-            f"{node.op} draws random numbers, which are others in onnxruntime, so that nothing can be proved",
+            f"{node.op} draws random numbers, and onnxruntime draws different ones, so nothing can be proved",
             node=node.name,
             hint="write the model without a proof with `verify=False`, or export the part before with `upto`",
         )

@@ -16,7 +16,7 @@ from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
-from graphshare.rewrite.rules.load import ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 from graphshare.rewrite.share import Repair, find_repeated_names, plan_doctor, plan_share
 from graphshare.rewrite.tie import Sharing, Tied, Ties, plan_untie
@@ -85,7 +85,7 @@ def share(
         elif doctor:
             report = plan_doctor(source.graph, doctor, **roles)
         else:
-            ruleset = ruleset_of(rules, extra, separator=separator, reuse=reuse)
+            ruleset = make_ruleset(rules, extra, separator=separator, reuse=reuse)
             report = plan_share(source.graph, ruleset, **roles)
     notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
     ties = report.ties

@@ -243,7 +243,7 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
     ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one node for several branches),
     ``dropped`` (a connected input too) or ``implied`` (a name without a node).
     """
-    rewrite, sources = _rewrite_of(model)
+    rewrite, sources = _find_rewrite(model)
     numbers = {source.graph: i for i, source in enumerate(sources)}
     new_ids = {node: i for i, node in enumerate(find_format(rewrite.graph).list_as_read(rewrite.graph))}
     entries = [
@@ -312,7 +312,7 @@ def _hash(source: Checkpoint) -> str:
     return hash_pieces(format_.encode(source.graph) if format_.holds_parameters else [source.data])
 
 
-def _rewrite_of(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
+def _find_rewrite(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
     """Return the rewrite with its sources; a model that was not rewritten maps every node to itself."""
     if model.rewrite is not None:
         return model.rewrite, model.sources
@@ -326,7 +326,7 @@ def _readable(path: str) -> str:
 
 def map_text(model: Checkpoint) -> str:
     """Return the text of a model's map file."""
-    rewrite, sources = _rewrite_of(model)
+    rewrite, sources = _find_rewrite(model)
     nodes = [node for graph in (rewrite.graph, *(source.graph for source in sources)) for node in graph.nodes]
     has_more = rewrite.renames or any(map(_STORED_NAMES, nodes))
     if not nodes or has_more or SPECIAL.search("".join([node.name for node in nodes])) is not None:

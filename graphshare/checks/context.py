@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from graphshare.analysis.name_lists import Listed, NameLists, implied_inputs, implied_variables, implies_variables
-from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
+from graphshare.analysis.name_lists import Listed, NameLists, implies_variables, list_implied_inputs, list_implied_variables
+from graphshare.analysis.roles import Kind, Role, assign_implied_role, assign_roles
 from graphshare.checks.document import Reading, read_file, walk_documents
 from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import HeldFile
@@ -175,7 +175,7 @@ class CheckContext:
             if node.is_variable:
                 owners.append(node)
             elif implies:
-                owners += [node for _ in implied_inputs(node)]
+                owners += [node for _ in list_implied_inputs(node)]
         return list(zip(self.name_lists.variables, owners, strict=True))
 
     @cached_property
@@ -189,7 +189,7 @@ class CheckContext:
         prefixes: dict[str, set[str]] = {}
         for node, role in self.roles.items():
             prefixes.setdefault(node.name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
-        for implied in implied_variables(self.graph):
+        for implied in list_implied_variables(self.graph):
             prefixes.setdefault(implied.name, set()).add("aux" if implied.auxiliary else "arg")
         return prefixes
 
@@ -207,8 +207,8 @@ class CheckContext:
         names: dict[str, Node | None] = {
             n.name: n for n, role in self.roles.items() if role.is_parameter and n in needed and "__init__" not in role.why
         }
-        for implied in implied_variables(self.graph):
-            if implied.node in needed and implied_role(implied).is_parameter:
+        for implied in list_implied_variables(self.graph):
+            if implied.node in needed and assign_implied_role(implied).is_parameter:
                 names.setdefault(implied.name, None)
         return names
 
@@ -311,7 +311,7 @@ class CheckContext:
             facts = self._facts[key] = read_facts(node)
         return facts
 
-    def named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
+    def list_named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
         """Return the inputs of a node with their formal names; none of a variable, and of an operator without such names."""
         formals = () if node.is_variable else self.facts(node).formals or ()
         return list(zip(formals, node.inputs, strict=False))

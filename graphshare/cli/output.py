@@ -14,7 +14,7 @@ from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import Content, UsedFile
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.model_names import stem_of, suggest_parameters
+from graphshare.formats.model_names import find_stem, suggest_parameters
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
 
@@ -35,7 +35,7 @@ def write_result(
     map.
     """
     write_options = choose_options(
-        model, options.get("weights"), no_copy=options.get("no_copy", False), verify_bytes=options["verify_bytes"]
+        model, options.get("external_data"), no_copy=options.get("no_copy", False), verify_bytes=options["verify_bytes"]
     )
     outputs = resolve_outputs(
         model,
@@ -65,7 +65,7 @@ def list_unread(model: Checkpoint) -> list[str]:
     """Return a note for each symbol file that was read without the parameter file beside it."""
     bare = (source for source in model.sources or (model,) if source.parameter_file is None and not source.stem)
     return [
-        f"{source.where}: {hint}, which is not read; name both by the stem {stem_of(source.where)}"
+        f"{source.where}: {hint}, which is not read; name both by the stem {find_stem(source.where)}"
         for source in bare
         if (hint := suggest_parameters(source.where))
     ]

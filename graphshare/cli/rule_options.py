@@ -15,7 +15,7 @@ reuse = _option(
 overrides = _option("--override", "overrides", metavar="SRC=DST", multiple=True, help="Parameters of scope SRC are DST's.")
 aliases = _option("--alias", "aliases", metavar="A=B", multiple=True, help="Parameter A (a name or pattern) is B.")
 matches = _option("--match", metavar="PATTERN", multiple=True, help="Names to change: a glob, =literal, or re:expression.")
-targets = _option("--to", metavar="NAME", multiple=True, help="What the --match before it becomes.")
+targets = _option("--to", metavar="NAME", multiple=True, help="Replacement for the preceding --match.")
 variable_scopes = _option(
     "--variable-scope", "variable_scopes", metavar="S", multiple=True, help="Open a scope around all names."
 )

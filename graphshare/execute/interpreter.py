@@ -110,16 +110,16 @@ class Memo:
     def of(self, step: PlanStep) -> Once:
         """Return the :class:`~graphshare.ops.kernel.Context`'s ``once`` for the kernel of ``step``."""
         if step not in self._once:
-            self._once[step] = self._keep_results_of(step)
+            self._once[step] = self._keep_results(step)
         return self._once[step]
 
-    def runner_of(self, step: PlanStep, make: Callable[[], RunSubgraph]) -> RunSubgraph:
+    def find_runner(self, step: PlanStep, make: Callable[[], RunSubgraph]) -> RunSubgraph:
         """Return what runs the subgraphs of ``step``, made once: it keeps their plans and shapes."""
         if step not in self._runners:
             self._runners[step] = make()
         return self._runners[step]
 
-    def _keep_results_of(self, step: PlanStep) -> Once:
+    def _keep_results(self, step: PlanStep) -> Once:
         def once(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
             if not all(step.inputs[position] in self._constant for position in positions):
                 return compute()
@@ -293,7 +293,7 @@ def _find_runner(
     def make() -> RunSubgraph:
         return _subgraph_runner(step.node, training, rng, np_shape)
 
-    return make() if memo is None else memo.runner_of(step, make)
+    return make() if memo is None else memo.find_runner(step, make)
 
 
 def _subgraph_runner(node: Node, training: bool, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:

@@ -348,7 +348,7 @@ def tabulate_outputs(outputs: Mapping[str, Array]) -> Table:
     return Table(("output", "shape", "dtype", "min", "max", "mean"), rows)
 
 
-def profile_of(timings: Iterable[Timing]) -> Profile:
+def make_profile(timings: Iterable[Timing]) -> Profile:
     """Return the timings by node and by operator."""
     nodes = [NodeCost(timing.node.name, timing.node.op, timing.seconds, timing.bytes) for timing in timings]
     groups: dict[str, list[NodeCost]] = {}

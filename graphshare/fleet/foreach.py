@@ -206,7 +206,7 @@ class _Runner(msgspec.Struct, frozen=True):
             with closing(self._start(iter([task]), 1)) as outcomes:
                 for _, outcome in outcomes:
                     if isinstance(outcome, Killed):
-                        outcome = make_unfinished(task, "failed", f"{outcome.reason}; so it was when run again alone")
+                        outcome = make_unfinished(task, "failed", f"{outcome.reason}; it failed again when run alone")
                     yield self._note(outcome)
 
     def _note(self, result: Result) -> Result:

@@ -173,7 +173,7 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
         return iter(())
 
-    def remarks(self) -> Iterator[str]:
+    def list_notes(self) -> Iterator[str]:
         """Yield what a person should know who writes a rewritten graph of this source, in sentences."""
         return iter(())
 

@@ -17,7 +17,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import find_signature
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
@@ -158,7 +158,7 @@ def _describe_form(node: Node, record: Record | None, uses: Mapping[Node, list[t
     if shape and not re.search(r"\b0\b|-|\(\)|None", shape):
         return "shape", f"{shape} {node.attrs.get('__dtype__', '')}".strip()
     for user, slot in uses.get(node, ())[:1]:
-        signature = signature_of(user)
+        signature = find_signature(user)
         attrs = " ".join(f"{key}={value}" for key, value in sorted(user.attrs.items()) if not key.startswith("__"))
         return "operator", f"input {slot} of {signature.name if signature else user.op} {attrs}".strip()
     return "", ""

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import find_odd_variables, implied_variables, resolve_targets
-from graphshare.analysis.roles import Role, implied_role
+from graphshare.analysis.name_lists import find_odd_variables, list_implied_variables, resolve_targets
+from graphshare.analysis.roles import Role, assign_implied_role
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names, find_roles
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
@@ -70,7 +70,7 @@ def plan_duplicate(
         raise RefusedError(odd)
     notes = note_unknown_roles(roles, mode)
     targets = resolve_targets(upto, graph.nodes, option="`upto`") if upto else None
-    surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
+    surplus = held - {node.name for node in roles} - {i.name for i in list_implied_variables(graph)} if held else ()
     shared = dict.fromkeys([*tied, *used_by_all])
     rewrite = add_branches(
         graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
@@ -93,7 +93,7 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         return {}
     heads = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
     decided: dict[Node, Mode] = {n: "copy" if n in heads else mode for n, role in roles.items() if role.is_parameter}
-    implied = {state: mode for state in implied_variables(graph) if implied_role(state).is_parameter}
+    implied = {state: mode for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter}
     faults = []
     for choice in choices:
         how, pattern = choice
@@ -214,7 +214,7 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 
 def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
     """Records of implied states, which have no node: every branch has one of its own beside the operator that implies it."""
-    implied = list(implied_variables(graph))
+    implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
     return tuple(
         Rename(prefix, variable.name, prefix + variable.name if variable.node.name else variable.name)
@@ -232,7 +232,7 @@ def _check_names(
     drop_original: bool,
     other_names: Collection[str],
 ) -> None:
-    implied = list(implied_variables(graph))
+    implied = list(list_implied_variables(graph))
     unnamed = [variable for variable in implied if not variable.node.name]
     if unnamed:
         ops = ", ".join(sorted({variable.node.op for variable in unnamed}))
@@ -326,8 +326,8 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
             raise RefusedError(Fault(message, hint=hint))
         return ["there are no parameters, so nothing is tied"]
     if count and (mode == "copy" or report.copied):
-        return [f"{weights} in functions not copied: all branches call the same functions, which have one of each"]
-    return [f"{weights} in functions tied: all branches call the same functions"] if count else []
+        return [f"{weights} in functions not copied: the branches call the same functions, which have one of each"]
+    return [f"{weights} in functions tied: the branches call the same functions"] if count else []
 
 
 def _check_mode(

@@ -1,4 +1,4 @@
-"""``share``: parameters of one graph tied by rule, with everything that speaks against it found first.
+"""``share``: parameters of one graph tied by rule, after every reason not to tie them has been found.
 
 With ``--doctor`` variables that merely share a name become one node, or get names of their own.
 """
@@ -20,7 +20,7 @@ from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import name_inputs, signature_of
+from graphshare.ops.registry import find_signature, name_inputs
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import Sharing, Tied, Ties, tie
@@ -207,7 +207,7 @@ def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, ob
     """Sizes that the first operators of two variables give to the same formal input, where those differ."""
     for user, slot in uses.get(tied, ())[:1]:
         for other, place in uses.get(kept, ())[:1]:
-            signature, twin = signature_of(user), signature_of(other)
+            signature, twin = find_signature(user), find_signature(other)
             if signature is None or signature is not twin or slot != place:
                 continue
             formal = _formal(user, slot)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_name, implied_variables
+from graphshare.analysis.name_lists import list_implied_variables, name_implied
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -91,8 +91,8 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     by_place = {node: images[node] for node in graph.nodes}
     result = Graph(nodes, heads, graph.attrs, source, graph.extra)
     renames = [
-        Rename("", variable.name, implied_name(names[variable.node], variable.formal))
-        for variable in implied_variables(graph)
+        Rename("", variable.name, name_implied(names[variable.node], variable.formal))
+        for variable in list_implied_variables(graph)
         if variable.node in names
     ]
     return Rewrite(result, (Branch("", graph, by_place),), tuple(renames))
@@ -173,7 +173,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         for slot, entry in enumerate(node.inputs):
             if entry.node in users:
                 users[entry.node].setdefault(node, slot)
-    taken = {node.name for node in graph.nodes} | {slots.name for slots in implied_variables(graph)}
+    taken = {node.name for node in graph.nodes} | {slots.name for slots in list_implied_variables(graph)}
     copies: dict[Node, dict[Node, Node]] = {}
     for variable, slots in users.items():
         rest = list(slots.items())[1:]
@@ -194,7 +194,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
 
 def _copy_for(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
     formals = name_inputs(user)
-    name = implied_name(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
+    name = name_implied(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
     number = 0
     while not name or name in taken:
         number += 1

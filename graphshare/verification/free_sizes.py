@@ -21,7 +21,7 @@ from graphshare.formats.onnx.compose import make_operator
 from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array
-from graphshare.resources import chosen_memory
+from graphshare.resources import find_memory_limit
 from graphshare.rewrite.unfix import UnfixedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, Tolerance, compare_values, find_largest, tolerate_export
@@ -70,7 +70,7 @@ def measure_shapes(
         needed = {name: tuple(shape) for name, shape in shapes.items() if name in part.session.inputs}
         rows = part.run(draw_values(part, {}, needed, 0).values)
     except GraphshareError as error:
-        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
+        if isinstance(error, MemoryLimitError) and find_memory_limit() is not None:
             raise
         return {}
     return {(entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)}

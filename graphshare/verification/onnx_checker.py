@@ -12,7 +12,7 @@ from graphshare.execute.engines.onnx_session import EXTRA
 from graphshare.files.leftovers import remove
 
 
-def require_judges() -> None:
+def require_onnx() -> None:
     """Raise UsageError where onnx or onnxruntime, which a proof needs, is not installed."""
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:

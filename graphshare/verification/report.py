@@ -41,7 +41,7 @@ _RULES = {
         ("changes", "What differs between the models changed no value"),
         ("layers", "Inner outputs depart"),
         ("engines", "Engines give different outputs"),
-        ("training", "A step of training takes the branches apart"),
+        ("training", "Branches diverge after one training step"),
         ("verdict", "The branches are not proved to be equal"),
     )
 }
@@ -408,7 +408,7 @@ def list_failures(report: Report) -> list[Fault]:
     ] or [Fault(report.verdict)]
 
 
-def report_of(report: Report, where: str) -> FindingsReport:
+def make_report(report: Report, where: str) -> FindingsReport:
     """The report of the proof for the graph file ``where``, the verdict last."""
     findings = [
         _finding(stage.name, f"{stage.name} of {branch.branch}: {stage.summary}", stage.details, where)

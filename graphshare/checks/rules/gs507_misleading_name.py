@@ -26,7 +26,7 @@ _USE_BY_FORMAL = {**_USE_BY_ENDING, "mean": "mean", "var": "variance"}
 def find(context: CheckContext) -> Violations:
     """Yield each parameter that an operator uses for something else than its name tells."""
     for node in context.reachable:
-        for k, (formal, entry) in enumerate(context.named_inputs(node)):
+        for k, (formal, entry) in enumerate(context.list_named_inputs(node)):
             if formal not in _USE_BY_FORMAL:
                 continue
             name_use = next((use for end, use in _USE_BY_ENDING.items() if entry.node.name.endswith(f"_{end}")), None)

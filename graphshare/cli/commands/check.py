@@ -105,7 +105,7 @@ def command(
         return _show_fixes(targets, checked)
     inputs = _list_inputs(targets, baseline)
     known = None if write_baseline else baseline or checked.config.baseline or None
-    with OutputTransaction() as stage:  # the fixed files and the report or baseline are one act
+    with OutputTransaction() as stage:  # the fixed files and the report or baseline are written atomically
         report = check_files(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
         if write_baseline is not None:
             return _write_baseline(report.findings, write_baseline, inputs, stage)

@@ -54,7 +54,7 @@ EXAMPLES = {
     "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches use."
 )
 @click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
-@click.option("--drop-original", is_flag=True, help="Leave the copies alone in the graph.")
+@click.option("--drop-original", is_flag=True, help="Remove the original branch.")
 @click.option(
     "--batch-axis",
     "batch_axes",

@@ -75,7 +75,7 @@ def command(
     output: Mapping[str, Any],
     **settings: Any,
 ) -> None:
-    """Join several graphs in one, parameters along.
+    """Join several graphs and their parameters in one.
 
     The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and that input is gone. IN
     means every input of that name, as in its own file or with its prefix. A name that two graphs have is refused;
@@ -123,7 +123,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
     """Refuses options that do not stand for the graphs one by one.
 
     Raises:
-        UsageError: their number is another, or stdin is named twice; all are listed.
+        UsageError: their number differs, or stdin is named twice; all are listed.
     """
     faults = find_count_faults(len(graphs), {"`prefixes`": prefixes, "`params`": params})
     if graphs.count("-") > 1:

@@ -18,7 +18,7 @@ from graphshare.cli.console import align, name_options, put, put_json, put_table
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.model_names import stem_of
+from graphshare.formats.model_names import find_stem
 from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
@@ -67,7 +67,7 @@ def command(
     shared: bool,
     module: bool,
 ) -> int:
-    """Sum up inputs, outputs, parameters, costs and layers.
+    """Summarize inputs, outputs, parameters, costs and layers.
 
     Shapes follow from --shape, the parameter file and what the graph declares; where they determine everything, a table shows
     each layer. Of an ONNX model --shape and --names show what the file states and what ONNX infers. --names adds MXNet's lists
@@ -142,7 +142,7 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
         InputError: there is no model; a folder cannot be read.
     """
     models = find_models(folder, sieve)
-    width = min(_WIDEST, max(len(stem_of(model.graph)) for model in models))
+    width = min(_WIDEST, max(len(find_stem(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
     broken, collected = 0, []
@@ -165,7 +165,7 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
 
 
 def _format_model(facts: ModelFacts, width: int) -> str:
-    name = f"{stem_of(facts.graph):{width}}"
+    name = f"{find_stem(facts.graph):{width}}"
     if facts.faults:
         return f"{name}  error: {'; '.join(_describe(facts))}"
     numbers = format_count(facts.parameters or 0, "array") if facts.numbers is None else f"{facts.numbers:,}"
@@ -174,7 +174,7 @@ def _format_model(facts: ModelFacts, width: int) -> str:
 
 
 def _describe(facts: ModelFacts) -> Iterator[str]:
-    """Yield the first faults; the file is named where it is another than the graph's."""
+    """Yield the first faults; the file is named where it is not the graph's."""
     for fault in facts.faults[:_SHOWN]:
         yield str(msgspec.structs.replace(fault, where="") if fault.where == facts.graph else fault)
     if len(facts.faults) > _SHOWN:

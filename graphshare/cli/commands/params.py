@@ -141,7 +141,7 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
 @options.epoch
-@click.option("-p", "--prefix", metavar="P", default="", help="Names in B have this prefix.")
+@click.option("--extra-prefix", metavar="P", default="", help="Names in B have this prefix, those in A do not.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
 @click.option("--across-dtypes", is_flag=True, help="Compare arrays of unlike types by value [a difference].")

@@ -13,7 +13,7 @@ from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import put, put_json, say
 from graphshare.rewrite.rules.explain import NameKind, check_rules
 from graphshare.rewrite.rules.explain import explain as explain_name
-from graphshare.rewrite.rules.load import ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 
@@ -66,7 +66,7 @@ def explain(
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
-    rules = ruleset_of(rules_file, [*option_rules, *matches_of_options(match, to)], separator=separator)
+    rules = make_ruleset(rules_file, [*option_rules, *matches_of_options(match, to)], separator=separator)
     model = None if graph is None else load(graph, params=params)
     explanation = explain_name(name, rules, kind=kind, model=model)
     if format_ == "json":

@@ -20,7 +20,7 @@ from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
-from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, run, summarize
+from graphshare.execute.run import Computed, OutputSummary, Profile, make_profile, run, summarize
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.train import LossHistory, StepListener, Trained, train
 from graphshare.files.paths import is_directory
@@ -123,9 +123,9 @@ def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOp
 
 EXAMPLES = {
     "run": [
-        ("random data", "graphshare run lenet --random 0 --shape data=1,1,28,28"),
-        ("an inner output", "graphshare run lenet --random 0 --shape data=1,1,28,28 --target fc1_output -o out.npz"),
-        ("every output, for `verify --recorded`", "graphshare run lenet --random 0 --shape data=1,1,28,28 --all -o dump.npz"),
+        ("random data", "graphshare run lenet --seed 0 --shape data=1,1,28,28"),
+        ("an inner output", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --target fc1_output -o out.npz"),
+        ("every output, for `verify --recorded`", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --all -o dump.npz"),
     ],
 }
 
@@ -138,7 +138,7 @@ EXAMPLES = {
 @options.shapes
 @click.option("--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output [the graph's heads].")
 @click.option("--all", "all_outputs", is_flag=True, help="Compute every inner output too, and keep the inputs beside them.")
-@click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
 @click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
 @options.gather("classes", ("top", "labels"), _CLASS_OPTIONS, _parse_classes)
@@ -211,7 +211,7 @@ def command(
         return
     chosen: dict[str, Any] = {"engine": engine, "strict_engine": strict_engine}
     computed = run(model, profile=profile, batch=batch, all_outputs=all_outputs, **chosen, **common)
-    costs = profile_of(computed.timings) if profile else None
+    costs = make_profile(computed.timings) if profile else None
     facts = {"peak_bytes": computed.peak_bytes, "profile": costs}
     _put_results(model, computed, facts, classes, values, outputs, format_)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():

@@ -16,7 +16,7 @@ from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import format_name_list, list_inputs, say_written, write_result
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
-from graphshare.rewrite.rules.load import ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
 from graphshare.rewrite.share import Repair
 from graphshare.rewrite.tie import Sharing
@@ -82,7 +82,7 @@ def command(
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
     if detect_only and (option_rules or rules_file or untie or doctor or transposed):
         raise UsageError(Fault("only one at a time", hint=PURPOSES))
-    rules = ruleset_of(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
+    rules = make_ruleset(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
     if detect_only:
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
         _print_candidates(detect(source, **roles), output["format_"])

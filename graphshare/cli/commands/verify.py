@@ -20,7 +20,7 @@ from graphshare.formats.images.images import describe_images
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
 from graphshare.text.format import escape_control, format_count
-from graphshare.verification.report import Report, report_of
+from graphshare.verification.report import Report, make_report
 from graphshare.verification.verify import verify
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
@@ -159,7 +159,7 @@ def _print(report: Report, format_: str | None, where: str) -> None:
         put_json({"equal": bool(report), "verdict": report.verdict, **msgspec.to_builtins(report), "notes": notes})
         return
     if format_ != "text":
-        put_report(report_of(report, where), format_)
+        put_report(make_report(report, where), format_)
         return
     for note in report.notes:
         say(note)

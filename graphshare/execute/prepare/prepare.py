@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_variables, output_name, resolve_targets
+from graphshare.analysis.name_lists import list_implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
+from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, make_plan, missing_kernels
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.execute.prepare.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.prepare.memory import check_memory
@@ -102,7 +102,7 @@ def prepare(
     if all_outputs:
         roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input)
         heads = _list_all_outputs(heads, {node for node, role in roles.items() if node.name in feeds or not role.is_parameter})
-    names = {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
+    names = {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
     part, notes = runnable_part(graph, heads)
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
     fed = _by_variable(feeds, variables, graph, names, "`feeds`", notes)
@@ -232,13 +232,15 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
     if not find_format(graph).supports(Capability.UPGRADE):
         return part, {}, 0
-    implied = sum(1 for _ in implied_variables(part))
-    if missing_kernels(nodes) or (not implied and (graph.version or 0) >= UPGRADED_BEFORE and not unsupported_operators(nodes)):
+    implied = sum(1 for _ in list_implied_variables(part))
+    if missing_kernels(nodes) or (
+        not implied and (graph.version or 0) >= UPGRADED_BEFORE and not find_unsupported_operators(nodes)
+    ):
         return part, {}, 0
     try:
         rewrite = upgrade(part, keep_amp_cast=True)
     except RefusedError:
-        if implied or unsupported_operators(nodes):
+        if implied or find_unsupported_operators(nodes):
             raise
         return part, {}, 0
     return rewrite.graph, rewrite.branches[0].images, implied

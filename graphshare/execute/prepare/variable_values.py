@@ -31,7 +31,7 @@ from graphshare.text.format import format_names, format_shape
 
 def draw_input(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
     """Draw values from a stream of ``seed`` and the variable's name: standard normal, or integers below ``limit``."""
-    stream = _stream_of(node, seed)
+    stream = _open_stream(node, seed)
     if limit is not None or np.dtype(dtype).kind in "iub":
         return draw_in_blocks(lambda count: stream.integers(0, limit or 2, size=count), shape, dtype)
     return draw_in_blocks(stream.standard_normal, shape, dtype)
@@ -41,14 +41,14 @@ def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -
     """Draw values that keep a deep network in range: scaled by the inputs a unit has, variances and scales around one."""
     if np.dtype(dtype).kind in "iub":
         return draw_input(node, shape, dtype, seed=seed)
-    stream = _stream_of(node, seed)
+    stream = _open_stream(node, seed)
     if node.name.endswith(("gamma", "var")):
         return draw_in_blocks(lambda count: 1 + 0.1 * np.abs(stream.standard_normal(count)), shape, dtype)
     scale = np.sqrt(2.0 / max(1, int(np.prod(shape[1:])))) if len(shape) > 1 else 0.1
     return draw_in_blocks(lambda count: stream.standard_normal(count) * scale, shape, dtype)
 
 
-def _stream_of(node: Node, seed: int) -> np.random.Generator:
+def _open_stream(node: Node, seed: int) -> np.random.Generator:
     """Return the stream of a variable, by seed and name."""
     return np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
 
@@ -266,7 +266,7 @@ def initial_value(node: Node, shape: Sequence[int], dtype: str, *, seed: int) ->
     Raises:
         RefusedError: the initializer is not known here, or cannot fill this shape.
     """
-    stream = _stream_of(node, seed)
+    stream = _open_stream(node, seed)
     text = node.attrs.get("__init__")
     if text is None:
         make = next((make for endings, make in _BY_ENDING if node.name.endswith(endings)), None)

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ListedFile
-from graphshare.files.remote import patience
+from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import RemotePath, translate_errors
 from graphshare.files.remote.ranges import choose_fetch
 from graphshare.files.remote.source import RemoteFile, describe_version, read_url
@@ -135,7 +135,7 @@ def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
             if pages > _MAX_PAGES:
                 hint = "name a folder further down"
                 raise InputError(Fault(f"has more than {_MAX_PAGES:,} folders below it", where=folder, hint=hint))
-            if (elapsed := time.monotonic() - started) > patience.SILENCE + pages * patience.PER_PAGE:
+            if (elapsed := time.monotonic() - started) > retries.SILENCE + pages * retries.PER_PAGE:
                 message = f"its folders come too slowly: {pages - 1:,} in {elapsed:.0f} s"
                 raise InputError(Fault(message, where=folder, hint="name a folder further down"))
             for link in _list_links(url):

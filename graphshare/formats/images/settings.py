@@ -117,7 +117,7 @@ def _check(values: Mapping[str, Any]) -> list[Fault]:
     for name, choices in (("color", tuple(COLORS)), ("layout", LAYOUTS), ("interpolation", INTERPOLATIONS)):
         if name in values and values[name] not in choices:
             hint = did_you_mean(str(values[name]), choices) or f"such as {name}={choices[0]!r}"
-            faults.append(Fault(f"{name} {values[name]!r} is none of {', '.join(choices)}", hint=hint))
+            faults.append(Fault(f"{name} {values[name]!r} must be one of {', '.join(choices)}", hint=hint))
     for name in ("resize", "crop"):
         size = values.get(name)
         sides = (size,) if isinstance(size, int) else size if isinstance(size, tuple) else ()

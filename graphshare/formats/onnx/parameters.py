@@ -19,7 +19,7 @@ from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.integer_inputs import walk_operands
 from graphshare.formats.onnx.protobuf import BYTES, WireError, scan
 from graphshare.formats.onnx.statements import list_function_weights
-from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPlace, find_stored, source_of
+from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPlace, find_stored, get_source
 from graphshare.formats.onnx.tensors import (
     DTYPE_NAMES,
     EXTERNAL,
@@ -51,7 +51,7 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
     No data is read. Texts, sparse tensors, and elements of dtypes that no parameter file holds are listed as the bytes that
     they take in the file.
     """
-    file = source_of(graph).file
+    file = get_source(graph).file
     inner: list[Record] = []
     outer: dict[str, list[Record]] = {}
     order: list[tuple[str, Record]] = []

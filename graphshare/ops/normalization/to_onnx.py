@@ -14,7 +14,7 @@ import numpy as np
 
 from graphshare.ops.normalization.batch_norm import plain_scaling
 from graphshare.ops.translation import Translation, Translator, Value, keep_input, wide_dtype
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def translate_instance_norm(t: Translation) -> str:
@@ -35,7 +35,7 @@ def translate_layer_norm(t: Translation) -> list[str]:
     x = t.inputs[0]
     if 0 in x.shape:
         t.refuse("its data has no elements")
-    axis = axis_of(t.attrs["axis"], x.rank)
+    axis = normalize_axis(t.attrs["axis"], x.rank)
     if axis == x.rank - 1 and t.opset >= 17 and not t.used - {0}:
         return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
     out, mean, deviation = _standardize(t, x, [axis])
@@ -124,7 +124,7 @@ def translate_batch_norm(t: Translation) -> list[str]:
     """
     t.require_floats()
     x, mean = t.inputs[0], t.inputs[3]
-    axis, eps = axis_of(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
+    axis, eps = normalize_axis(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
     inexact = x.dtype == "float64" and float(np.float32(eps)) != eps
     emit = _scale_channels if x.rank == 1 or eps < 0 or inexact or _cancels(t) else _normalize_channels
     results = [emit(t, axis)]

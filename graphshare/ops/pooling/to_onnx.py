@@ -43,7 +43,7 @@ def translate_pooling_v1(t: Translation) -> str:
     """Emit the pooling of MXNet 0.x: padding counts, as zeros for the maximum, and means divide by the whole window."""
     if t.attrs["global_pool"] or t.attrs["pool_type"] == "sum":
         return translate_pooling(t)
-    x, cells = t.inputs[0], _cells_of(t)
+    x, cells = t.inputs[0], _find_windows(t)
     if t.attrs["pool_type"] == "avg":
         return _average_all(t, x, cells)
     front = (0, 0, *cells.begin)
@@ -93,7 +93,7 @@ def _pool_globally(t: Translation, x: Value, kind: str) -> str:
 
 
 def _pool_windows(t: Translation, x: Value, kind: str) -> str:
-    cells = _cells_of(t)
+    cells = _find_windows(t)
     if is_channels_last(t.attrs.get("layout")):
         rank = x.rank
         data = t.transpose(x, (0, rank - 1, *range(1, rank - 1)))
@@ -102,7 +102,7 @@ def _pool_windows(t: Translation, x: Value, kind: str) -> str:
     return _pool_cells(t, x, kind, cells)
 
 
-def _cells_of(t: Translation) -> _Cells:
+def _find_windows(t: Translation) -> _Cells:
     """Return the windows; their padding at the end gives the number of positions of MXNet."""
     shape = t.inputs[0].shape
     axes, window = axes_and_window(t.attrs, shape)

@@ -14,7 +14,16 @@ from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, is_known, same_dtypes, same_shapes, size_of, unify
+from graphshare.ops.unification import (
+    count_elements,
+    dims_of_rank,
+    first_dtype,
+    is_known,
+    normalize_axis,
+    same_dtypes,
+    same_shapes,
+    unify,
+)
 from graphshare.text.format import format_count, format_shape
 
 Order = Callable[[Attrs, int], Sequence[int]]
@@ -47,7 +56,7 @@ def transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     """Return as many axes as the array has; only the shape is known where one comes twice."""
     if not attrs["axes"]:
         return range(rank)[::-1]
-    axes = [axis_of(axis, rank) for axis in attrs["axes"]]
+    axes = [normalize_axis(axis, rank) for axis in attrs["axes"]]
     if len(axes) != rank:
         raise KernelError(
             f"axes {attrs['axes']} are not a permutation of the axes of an array with {format_count(rank, 'axis')}"
@@ -67,7 +76,7 @@ def np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     """Return the axes with ``dim1`` and ``dim2`` exchanged."""
     axes = list(range(rank))
-    one, other = axis_of(attrs["dim1"], rank), axis_of(attrs["dim2"], rank)
+    one, other = normalize_axis(attrs["dim1"], rank), normalize_axis(attrs["dim2"], rank)
     axes[one], axes[other] = axes[other], axes[one]
     return axes
 
@@ -75,7 +84,7 @@ def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
     """Reverse the array along ``axis``."""
     with refuse_invalid_call():
-        return np.asarray(np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"])))
+        return np.asarray(np.flip(x, tuple(normalize_axis(axis, x.ndim) for axis in attrs["axis"])))
 
 
 def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -127,7 +136,7 @@ def transpose_gradient(entry: TapeEntry, dy: Array) -> Array:
     axes = entry.attrs["axes"]
     if not axes:
         return np.asarray(dy.transpose())
-    return np.asarray(dy.transpose(np.argsort([axis_of(axis, dy.ndim) for axis in axes]).tolist()))
+    return np.asarray(dy.transpose(np.argsort([normalize_axis(axis, dy.ndim) for axis in axes]).tolist()))
 
 
 def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
@@ -136,7 +145,7 @@ def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def _product(sizes: Sequence[Dim]) -> Dim:
-    return size_of(tuple(sizes))
+    return count_elements(tuple(sizes))
 
 
 def _ratio(whole: Dim, part: Dim) -> Dim:
@@ -160,7 +169,7 @@ def fill_by_size(shape: Shape, size: Dim) -> Shape:
     """
     if shape is None or size is None:
         return shape
-    unknown, elements = [i for i, d in enumerate(shape) if d is None], size_of(shape)
+    unknown, elements = [i for i, d in enumerate(shape) if d is None], count_elements(shape)
     if elements is not None and elements != size:
         raise KernelError(f"{format_shape(shape)} has {format_count(elements, 'element')} where {size} are wanted")
     if len(unknown) != 1:
@@ -254,8 +263,8 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
         x = _copy_kept_axes(x, y, attrs)
     elif attrs["target_shape"]:
         y = unify(_by_target_shape(x, attrs), y)
-    y = fill_by_size(y, size_of(x))
-    return [fill_by_size(x, size_of(y))], [y]
+    y = fill_by_size(y, count_elements(x))
+    return [fill_by_size(x, count_elements(y))], [y]
 
 
 def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
@@ -323,29 +332,29 @@ def _reshape_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     if y is None or (x is None and any(value is not None for value in attrs.values())):
         return inputs, outputs
     out = unify(y if x is None else _like(attrs, x, y), outputs[0])
-    return [fill_by_size(x, size_of(out)), y], [out]
+    return [fill_by_size(x, count_elements(out)), y], [out]
 
 
 def expand_dims(context: Context, attrs: Attrs, x: Array) -> Array:
     """A new axis of size 1 before axis ``axis``; negative ones count in the result."""
-    return np.asarray(np.expand_dims(x, axis_of(attrs["axis"], x.ndim + 1)))
+    return np.asarray(np.expand_dims(x, normalize_axis(attrs["axis"], x.ndim + 1)))
 
 
 def _expand_dims_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x, y = inputs[0], outputs[0]
     if x is not None:
-        at = axis_of(attrs["axis"], len(x) + 1)
+        at = normalize_axis(attrs["axis"], len(x) + 1)
         y = unify((*x[:at], 1, *x[at:]), y)
     if y is None:
         return inputs, outputs
-    at = axis_of(attrs["axis"], len(y))
+    at = normalize_axis(attrs["axis"], len(y))
     return [unify(x, y[:at] + y[at + 1 :])], [unify(y, (None,) * at + (1,) + (None,) * (len(y) - at - 1))]
 
 
 def _axes_to_squeeze(attrs: Attrs, shape: Dims) -> list[int]:
     if attrs["axis"] is None:
         return [i for i, d in enumerate(shape) if d == 1]
-    axes = [axis_of(axis, len(shape)) for axis in attrs["axis"]]
+    axes = [normalize_axis(axis, len(shape)) for axis in attrs["axis"]]
     require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
     return sorted(axes)
 

@@ -63,12 +63,12 @@ def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     if attrs["transform_type"] == "warp":
         shape = unify(unify(inputs[0], outputs[0]), (None, 2, None, None))
         return [shape], [shape]
-    (n, _), (height, width) = dims_of_rank(unify(inputs[0], (None, 6)), 2), target_of(attrs)
+    (n, _), (height, width) = dims_of_rank(unify(inputs[0], (None, 6)), 2), read_target_shape(attrs)
     output = dims_of_rank(unify((n, 2, height, width), outputs[0]), 4)
     return [(output[0], 6)], [output]
 
 
-def target_of(attrs: Attrs) -> tuple[int, int]:
+def read_target_shape(attrs: Attrs) -> tuple[int, int]:
     """Return height and width of ``target_shape``.
 
     Raises:
@@ -98,13 +98,13 @@ def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def spatial_transformer(context: Context, attrs: Attrs, x: Array, theta: Array) -> Array:
     """Sample ``(N, C, H, W)`` at the coordinates of affine matrices ``(N, 6)``."""
-    return _sample_grid(x, affine_grid(theta, *target_of(attrs)))
+    return _sample_grid(x, affine_grid(theta, *read_target_shape(attrs)))
 
 
 def _transformer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     n, c, height, width = dims_of_rank(inputs[0], 4)
     (m, _) = dims_of_rank(unify(inputs[1], (n, 6)), 2)
-    output = dims_of_rank(unify((m, c, *target_of(attrs)), outputs[0]), 4)
+    output = dims_of_rank(unify((m, c, *read_target_shape(attrs)), outputs[0]), 4)
     return [(*output[:2], height, width), (output[0], 6)], [output]
 
 
@@ -228,7 +228,7 @@ def grid_generator_gradient(entry: TapeEntry, dy: Array) -> Array:
 def spatial_transformer_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of data and matrices."""
     x, theta = entry.inputs
-    size = target_of(entry.attrs)
+    size = read_target_shape(entry.attrs)
     dx, dgrid = _sample_gradient(x, affine_grid(theta, *size), dy)
     return [dx, _affine_gradient(dgrid, *size)]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.onnx_windows import place_taps, sum_windows
-from graphshare.ops.spatial_transform.kernel import correlation_size, target_of, unit_grid
+from graphshare.ops.spatial_transform.kernel import correlation_size, read_target_shape, unit_grid
 from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 from graphshare.ops.windows import Window
 
@@ -72,7 +72,7 @@ def translate_grid_generator(t: Translation) -> str:
     x = t.inputs[0]
     t.require_floats()
     if t.attrs["transform_type"] == "affine":
-        height, width = target_of(t.attrs)
+        height, width = read_target_shape(t.attrs)
         return t.reshape(_affine_grid(t, x, height, width), (x.shape[0], 2, height, width))
     height, width = x.shape[2:]
     wide = wide_dtype(x.dtype)
@@ -95,7 +95,7 @@ def translate_spatial_transformer(t: Translation) -> str:
     x, theta = t.inputs
     if "bool" in (x.dtype, theta.dtype):
         t.refuse("its data is bool")
-    height, width = target_of(t.attrs)
+    height, width = read_target_shape(t.attrs)
     several = 1 not in (height, width)  # MXNet divides by the number of distances between pixels: a single one becomes NaN
     return _sample_grid(t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several)
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import implied_variables
+from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
@@ -114,14 +114,14 @@ def _list_names(part: Member, gone: set[Node]) -> Iterator[tuple[str, str]]:
             yield "", part.name(node)
         if node.op == op and attribute in node.attrs:
             yield f"the {attribute} of {op}", part.prefix + node.attrs[attribute]
-    for implied in implied_variables(part.graph):
+    for implied in list_implied_variables(part.graph):
         yield "", (part.prefix if implied.node.name else "") + implied.name
 
 
 def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
     for part in parts:
         if part.prefix:
-            for variable in implied_variables(part.graph):
+            for variable in list_implied_variables(part.graph):
                 if variable.node.name:
                     yield Rename(part.prefix, variable.name, part.prefix + variable.name)
 

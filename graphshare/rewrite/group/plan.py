@@ -195,10 +195,10 @@ def _add_prefixes(parts: Sequence[Member], wired: Mapping[Place, Output], ties: 
         if not open_:
             return members
         number = min(open_)
-        members[number] = msgspec.structs.replace(members[number], prefix=_prefix_of(members, number))
+        members[number] = msgspec.structs.replace(members[number], prefix=_make_prefix(members, number))
 
 
-def _prefix_of(parts: Sequence[Member], number: int) -> str:
+def _make_prefix(parts: Sequence[Member], number: int) -> str:
     """``head2-`` for ``models/head2-symbol.json``; numbered where another part has that prefix."""
     base = parts[number].label.replace("\\", "/").rpartition("/")[2].removesuffix(".json").removesuffix("-symbol")
     base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"

@@ -1,4 +1,4 @@
-"""Rules files: JSON, or TOML where Python can read it. Every fault is told with its place in the file.
+"""Rules files: JSON, or TOML where Python can read it. Every fault names its place in the file.
 
 ``schemas/rules.schema.json`` describes the same. TOML needs the ``tomllib`` of Python 3.11 or the package ``tomli``; JSON works
 everywhere.
@@ -57,7 +57,7 @@ def load_rules(path: StrPath) -> Ruleset:
     return read_rules(read_file(os.fspath(path)), where=os.fspath(path))
 
 
-def ruleset_of(
+def make_ruleset(
     rules: Ruleset | StrPath | None,
     more: Iterable[Rule] = (),
     *,
@@ -166,7 +166,7 @@ class _Reader:
     def rules(self, path: str, entries: Any, within: str, depth: int) -> Iterator[Rule]:
         """The rules of one list, those of the blocks in it in their places."""
         if type(entries) is not list:
-            self.fault(f"{path}.rules", "is missing or no list", 'rules are a list, as in "rules": [{"prefix": "sha-"}]')
+            self.fault(f"{path}.rules", "is missing or not a list", 'rules are a list, as in "rules": [{"prefix": "sha-"}]')
             return
         for i, one in enumerate(entries):
             place = f"{path}.rules[{i}]"

@@ -1,8 +1,8 @@
 """The rules of every sharing system as one model: what a rule says, from options or from a file.
 
-A rule speaks of names, never of nodes; :mod:`graphshare.rewrite.rules.resolve` makes new names of old ones, and
+A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` makes new names of old ones, and
 :mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules come in order, a file's before those of options; where
-two speak of one name the later one wins.
+two match one name the later one wins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Kind = Literal["alias", "scope", "map", "match", "strip", "prefix", "variable_sc
 Reuse = Literal["auto", "require", "forbid"]
 REUSE: tuple[Reuse, ...] = get_args(Reuse)
 Only = Literal["variables", "ops", "inputs", "parameters"]
-"""Which nodes a rule speaks of. Parameters include auxiliary states, inputs include labels and states."""
+"""The kinds of nodes that a rule applies to. Parameters include auxiliary states, inputs include labels and states."""
 
 #: What makes a parameter another one. All other kinds give names.
 SHARING = frozenset(("alias", "scope"))
@@ -59,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def literal(self) -> str | None:
-        """The one name that the rule speaks of, as it stands in the graph but for ``within``; None for any other rule."""
+        """The one name that the rule matches, without ``within``; None for a rule that may match several."""
         if self.kind == "map":
             return self.text
         return self.text.removeprefix("=") if self.kind in ("alias", "match") and is_literal(self.text) else None

@@ -1,7 +1,7 @@
 """Rules applied to one name, step by step.
 
-First sharing, for parameters: an alias, else a scope override, until nothing speaks of the name any more. Then naming: the last
-map or pattern that speaks of the name, the last prefix to strip, the last prefix to put, and the scopes, the first of them
+First sharing, for parameters: an alias, else a scope override, until no rule matches the name. Then naming: the last
+map or pattern that matches the name, the last prefix to strip, the last prefix to put, and the scopes, the first of them
 outermost. Every rule of a sort sees the name that the sort before left, never what a rule of its own sort made: so swaps work.
 """
 
@@ -48,7 +48,7 @@ class Resolver:
     target is one of them.
 
     Raises:
-        RefusedError: overrides form a cycle, or are none.
+        RefusedError: overrides form a cycle or are invalid.
     """
 
     def __init__(self, ruleset: Ruleset, parameters: Collection[str] | None = None) -> None:
@@ -69,17 +69,17 @@ class Resolver:
         self._heads: dict[Scope, tuple[str, Rule | None]] = {}
         self._marked: set[tuple[Override, Scope]] = set()
 
-    def outcome(self, name: str) -> tuple[str, Rule | None]:
+    def resolve_parameter(self, name: str) -> tuple[str, Rule | None]:
         """The parameter that the parameter ``name`` is, by the names that the graph has now, and the first rule that said so.
 
-        A name itself where no rule speaks of it. Every name is looked at once, however long the chains.
+        The name itself if no rule matches it. Every name is looked at once, however long the chains.
 
         Raises:
             RefusedError: aliases lead back to themselves; the cycle is shown as a path.
         """
-        if self._aliases.knows_not(name):
+        if self._aliases.is_unmentioned(name):
             new, rule = self._override(name)
-            if rule is None or self._aliases.knows_not(new):
+            if rule is None or self._aliases.is_unmentioned(new):
                 return new, rule
         return self._walk(name)
 
@@ -216,7 +216,7 @@ class Resolver:
 
     def _apply_affix(self, rule: Rule, name: str, kinds: Collection[Only]) -> NameStep | None:
         rest = inside(rule, name, self._separator)
-        if rest is None or not speaks_of(rule, kinds):
+        if rest is None or not applies_to(rule, kinds):
             return None
         begin = name[: len(name) - len(rest)]
         if rule.kind == "prefix":
@@ -291,7 +291,7 @@ class NameStep(msgspec.Struct, frozen=True, eq=False):
 
 
 class Chooser:
-    """Finds the last rule that speaks of a name: literal names by look-up, patterns one after the other."""
+    """Finds the last rule that matches a name: literal names by look-up, patterns one after the other."""
 
     def __init__(self, rules: list[Rule], separator: str, trials: list[int]) -> None:
         self._separator = separator
@@ -308,10 +308,10 @@ class Chooser:
         self._patterns.reverse()
 
     def step(self, name: str, kinds: Collection[Only] | None = None) -> NameStep | None:
-        """What the last rule for ``name`` makes of it; None where no rule speaks of it."""
+        """Return the step of the last rule for ``name``; None if no rule matches it."""
         best, chosen = -1, None
         for number, rule in reversed(self._literals.get(name, ())):
-            if kinds is None or speaks_of(rule, kinds):
+            if kinds is None or applies_to(rule, kinds):
                 best, chosen = number, NameStep(rule, name, _join(rule, rule.to, self._separator))
                 break
         self._spend(len(self._patterns))
@@ -321,7 +321,7 @@ class Chooser:
             if not name.endswith(tail) or not (rule.within or name.startswith(head)):
                 continue
             rest = inside(rule, name, self._separator)
-            if rest is None or not (kinds is None or speaks_of(rule, kinds)):
+            if rest is None or not (kinds is None or applies_to(rule, kinds)):
                 continue
             self._spend(_MATCHING)
             replacement = substitute(rest)
@@ -329,8 +329,8 @@ class Chooser:
                 return NameStep(rule, name, _join(rule, replacement, self._separator))
         return chosen
 
-    def knows_not(self, name: str) -> bool:
-        """Whether it is plain to see that no rule speaks of ``name``."""
+    def is_unmentioned(self, name: str) -> bool:
+        """Whether look-ups alone show that no rule matches ``name``."""
         return not self._patterns and name not in self._literals
 
     def _spend(self, trials: int) -> None:
@@ -352,6 +352,6 @@ def _join(rule: Rule, name: str, separator: str) -> str:
     return f"{rule.within}{separator}{name}" if rule.within else name
 
 
-def speaks_of(rule: Rule, kinds: Collection[Only]) -> bool:
+def applies_to(rule: Rule, kinds: Collection[Only]) -> bool:
     """Whether ``rule`` is not limited to other kinds of nodes than ``kinds``."""
     return not rule.only or any(only in kinds for only in rule.only)
