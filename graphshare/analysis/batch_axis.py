@@ -77,12 +77,12 @@ def follow(
 
 
 def _read_declared_rank(node: Node) -> int | None:
-    """The rank that a variable's ``__shape__`` tells."""
+    """Return the rank of a variable's ``__shape__``; None without one."""
     return sum(1 for part in node.attrs.get("__shape__", "").strip("()[] ").split(",") if part.strip()) or None
 
 
 def _check_axes(outcome: Outcome) -> Outcome:
-    """The outcome, unless it puts the samples where no axis is: attributes can say anything."""
+    """Return the outcome, unless it puts the samples where no axis is: attributes can say anything."""
     if isinstance(outcome, Mixes):
         return outcome
     places = outcome if isinstance(outcome, list) else [outcome]

@@ -72,7 +72,7 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
 
 
 def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
-    """The multiply-adds of a subgraph whose variables have these shapes."""
+    """Return the multiply-adds of a subgraph whose variables have these shapes."""
     shapes = {node: shape for node, shape in zip(inner_variables(graph), variables, strict=True) if shape is not None}
     inference = infer(graph, shapes, {})
     return _sum([multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) for node in inference.nodes])

@@ -27,7 +27,7 @@ class Symbol(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
-        """All inputs that have it, each with the axis."""
+        """Return all inputs that have it, each with the axis."""
         return (self.input, self.axis), *self.others
 
 

@@ -51,7 +51,7 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def reason(self) -> str:
-        """The reason in words, with the operator."""
+        """Return the reason in words, with the operator."""
         return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
 
 

@@ -62,7 +62,7 @@ def share(
     has_rules = rules is not None or bool(aliases or overrides)
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed))
     if purposes != 1:
-        raise UsageError(Fault("only one at a time" if purposes else "nothing says what to share", hint=PURPOSES))
+        raise UsageError(Fault("only one at a time" if purposes else "no rule or option for sharing", hint=PURPOSES))
     unused: dict[str, object] = {} if has_rules else {"`separator`": separator, "`reuse`": reuse}
     unused |= {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)} if transposed else {}
     refuse_unused(unused, "without rules" if not transposed else "with `transposed`")

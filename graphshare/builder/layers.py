@@ -112,7 +112,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The name of its output."""
+        """Return the name of its output."""
         return self.output.name
 
     def get_weights(self) -> list[Var]:

@@ -44,7 +44,7 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def registry(self) -> Registry:
-        """The names, variables and shapes of the session."""
+        """Return the names, variables and shapes of the session."""
         return self.session.registry
 
     def parameter_name(self, path: str) -> str:
@@ -53,7 +53,7 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The variable scope's path without its final slash."""
+        """Return the variable scope's path without its final slash."""
         return self.variables.removesuffix(SEPARATOR)
 
 

@@ -65,17 +65,17 @@ class Session:
 
     @property
     def params(self) -> list[Var]:
-        """The parameters, trainable or not, in the order of creation; a shared one is listed once."""
+        """Return the parameters, trainable or not, in the order of creation; a shared one is listed once."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.PARAMETER]
 
     @property
     def auxiliary_states(self) -> list[Var]:
-        """The variables that operators write into, in the order of creation."""
+        """Return the variables that operators write into, in the order of creation."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.AUXILIARY]
 
     @property
     def inputs(self) -> list[Var]:
-        """The variables that are fed, in the order of creation."""
+        """Return the variables that are fed, in the order of creation."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.INPUT]
 
     @check_arguments
@@ -144,7 +144,7 @@ class Session:
 
     @property
     def param_to_grad(self) -> dict[Var, Array]:
-        """The parameters' gradients from the last backward pass that reached any, each summed over all its uses."""
+        """Return the parameters' gradients from the last backward pass that reached any, each summed over all its uses."""
         return dict(self._trainer.gradients)
 
     @check_arguments

@@ -99,7 +99,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def held(self) -> frozenset[str] | None:
-        """The names in the parameter file; None without one. Raises RefusedError where its records have no names."""
+        """Return the names in the parameter file; None without one. Raises RefusedError where its records have no names."""
         return list_parameter_names(self.parameter_file)
 
     @check_arguments

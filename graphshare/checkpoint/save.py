@@ -119,7 +119,7 @@ def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str
         faults.append(Fault("`save(params=...)` has nothing to write: there is no parameter file", hint=hint))
     if has_params and model.needs_params and not params and not dry_run and not format_.holds_parameters:
         hint = "add `save(params=FILE)`, or write both under a stem (`out='siam'`)"
-        faults.append(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
+        faults.append(Fault("the parameters get new names, so they need an output", hint=hint))
     if faults:
         raise UsageError(faults)
 

@@ -43,12 +43,12 @@ class NamedRecord:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape; None for a record that was never filled."""
+        """Return the shape; None for a record that was never filled."""
         return self.record.shape
 
     @property
     def dtype(self) -> str | None:
-        """The dtype's name; None for a record that was never filled."""
+        """Return the dtype's name; None for a record that was never filled."""
         return self.record.dtype
 
 
@@ -82,7 +82,7 @@ class CheckContext:
 
     @cached_property
     def format(self) -> ModelFormat:
-        """The format of the file."""
+        """Return the format of the file."""
         return recognize_format(HeldFile(self.where, self.data))[0]
 
     @cached_property
@@ -96,7 +96,7 @@ class CheckContext:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the text; none where it cannot be decoded."""
+        """Return the lines of the text; none where it cannot be decoded."""
         text = self.reading.text
         return [] if text is None else [line.removesuffix("\r") for line in text.split("\n")]
 
@@ -107,7 +107,7 @@ class CheckContext:
 
     @cached_property
     def documents(self) -> list[tuple[Steps, dict[str, Any]]]:
-        """The graph objects of the JSON, subgraphs too; none where it does not match the schema."""
+        """Return the graph objects of the JSON, subgraphs too; none where it does not match the schema."""
         reading = self.reading
         if reading.value is None or reading.schema_faults or reading.json_faults:
             return []
@@ -119,7 +119,7 @@ class CheckContext:
 
     @cached_property
     def graphs(self) -> list[tuple[Steps, Graph]]:
-        """The graph and its subgraphs, with their places; none where there is no graph."""
+        """Return the graph and its subgraphs, with their places; none where there is no graph."""
         if not self.has_graph:
             return []
         graphs: list[tuple[Steps, Graph]] = [((), self.graph)]
@@ -159,7 +159,7 @@ class CheckContext:
 
     @cached_property
     def reachable(self) -> list[Node]:
-        """The nodes that the heads need, in MXNet's order."""
+        """Return the nodes that the heads need, in MXNet's order."""
         return reachable(self.graph)
 
     @cached_property
@@ -168,7 +168,7 @@ class CheckContext:
 
     @cached_property
     def variables(self) -> list[tuple[Listed, Node]]:
-        """The variables in MXNet's order, each with its node; an implied one with the operator that implies it."""
+        """Return the variables in MXNet's order, each with its node; an implied one with the operator that implies it."""
         implies = implies_variables(self.graph)
         owners: list[Node] = []
         for node in self.reachable:
@@ -195,13 +195,13 @@ class CheckContext:
 
     @cached_property
     def parameters(self) -> list[tuple[Node, Role]]:
-        """The parameters that the heads need, in MXNet's order."""
+        """Return the parameters that the heads need, in MXNet's order."""
         roles = [(node, self.roles.get(node)) for node in self.reachable]
         return [(node, role) for node, role in roles if role is not None and role.is_parameter]
 
     @cached_property
     def expected_parameters(self) -> dict[str, Node | None]:
-        """The parameters that a parameter file should contain, each with its node (None for an implied variable)."""
+        """Return the parameters that a parameter file should contain, each with its node (None for an implied variable)."""
         needed = set(self.reachable)
         # An initializer alone does not make a parameter of an operator's data input: inputs may have one too.
         names: dict[str, Node | None] = {
@@ -225,23 +225,23 @@ class CheckContext:
 
     @property
     def params(self) -> ParameterFile | None:
-        """The index of the parameter file; None without one and for one that cannot be read."""
+        """Return the index of the parameter file; None without one and for one that cannot be read."""
         return self._index[0]
 
     @property
     def params_faults(self) -> tuple[Fault, ...]:
-        """Why the parameter file cannot be read."""
+        """Return the fault that keeps the parameter file from being read; None if it can be read."""
         return self._index[1]
 
     @cached_property
     def records(self) -> list[NamedRecord]:
-        """The records of the parameter file that have keys."""
+        """Return the records of the parameter file that have keys."""
         records = enumerate(self.params.records if self.params else ())
         return [NamedRecord(i, record.key, record) for i, record in records if record.key is not None]
 
     @cached_property
     def records_by_name(self) -> dict[str, list[NamedRecord]]:
-        """The named records by the name of their variable."""
+        """Return the named records by the name of their variable."""
         records: dict[str, list[NamedRecord]] = {}
         for record in self.records:
             records.setdefault(record.name, []).append(record)
@@ -268,7 +268,7 @@ class CheckContext:
 
     @cached_property
     def _keys_by_graph(self) -> list[tuple[NamedRecord, str]]:
-        """The records of variables, each with the key that the graph gives it.
+        """Return the records of variables, each with the key that the graph gives it.
 
         Variables of operators whose auxiliary states are unknown are left out.
         """
@@ -288,7 +288,7 @@ class CheckContext:
 
     @cached_property
     def given_shapes(self) -> dict[str, PartialShape]:
-        """The user's shapes by name; those of patterns hold for the variables that they match."""
+        """Return the user's shapes by name; those of patterns hold for the variables that they match."""
         names = dict.fromkeys(variable.name for variable in self.name_lists.variables) if self._given_shapes else {}
         return expand_patterns(self._given_shapes, names)
 
@@ -299,7 +299,7 @@ class CheckContext:
 
     @cached_property
     def shared_parameters(self) -> list[Node]:
-        """The parameters with several consumers."""
+        """Return the parameters with several consumers."""
         return [node for node, role in self.roles.items() if role.is_parameter and len(self.consumers.get(node, ())) > 1]
 
     def facts(self, node: Node) -> OperatorFacts:

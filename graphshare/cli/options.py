@@ -71,8 +71,8 @@ in_place = _option("--in-place", is_flag=True, help="Replace the files that are 
 params_out = _option("--params-out", metavar="FILE", help="Where the rewritten parameters go; the suffix chooses the format.")
 map_out = _option("--map-out", metavar="FILE", help="Write which node became which, as JSON.")
 dry_run = _option("--dry-run", is_flag=True, help="Print the plan on stdout and write nothing.")
-as_input = _option("--as-input", metavar="NAME", multiple=True, help="This variable is an input, whatever it looks like.")
-as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="This variable is a parameter.")
+as_input = _option("--as-input", metavar="NAME", multiple=True, help="Treat this variable as an input.")
+as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="Treat this variable as a parameter.")
 verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
 external_data = _option(
     "--external-data",
@@ -80,11 +80,11 @@ external_data = _option(
     help="ONNX: copies of external data share one range of it, or each gets its own [share].",
 )
 no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
-strict = _option("--strict", is_flag=True, help="Refuse where there would be a warning.")
-format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
+strict = _option("--strict", is_flag=True, help="Treat warnings as errors.")
+format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format [text].")
 
 exclude = _option(
-    "--exclude", metavar="PATTERN", multiple=True, help="Leave out of folders what a glob of paths or names matches."
+    "--exclude", metavar="PATTERN", multiple=True, help="Leave out files of folders whose path or name matches this glob."
 )
 feeds = _option(
     "--feed",
@@ -117,7 +117,7 @@ max_memory = _option(
     metavar="SIZE",
     expose_value=False,
     callback=_limit_memory,
-    help="Refuse before it runs what would take more than this, as in 2G [what is available].",
+    help="Refuse, before it runs, work that would take more memory than this, such as 2G [the free memory].",
 )
 time_limit = _option(
     "--time-limit",
@@ -125,23 +125,23 @@ time_limit = _option(
     metavar="S",
     expose_value=False,
     callback=_limit_time,
-    help="End with an error where the answer takes more seconds; nothing is written then.",
+    help="Stop with an error after this many seconds; nothing is written.",
 )
 engine = _option(
     "--engine",
     metavar="[numpy|onnxruntime|auto]",
-    help="What computes; auto takes the faster [numpy; of ONNX models onnxruntime].",
+    help="Engine; auto takes the faster one [numpy; for ONNX models onnxruntime].",
 )
 engines = _option(
     "--engine",
     metavar="NAME,...",
     callback=lambda context, option, text: text or (),
-    help="What computes, as in numpy,onnxruntime for both [numpy].",
+    help="Engine, or several to compare, such as numpy,onnxruntime [numpy].",
 )
 strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot take.")
 upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
 branch_prefixes = _option(
-    "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be."
+    "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch [detected if possible]."
 )
 
 

@@ -8,7 +8,7 @@ from graphshare.cli.options import _option
 from graphshare.rewrite.rules.model import REUSE
 
 rules_file = _option("--rules", "rules_file", metavar="FILE", help="Rules in a file, JSON or TOML; options come after them.")
-separator = _option("--separator", metavar="S", help="What separates the components of scopes [/].")
+separator = _option("--separator", metavar="S", help="Separator of the components of scopes [/].")
 reuse = _option(
     "--reuse", type=click.Choice(REUSE), help="Tie where the target exists and rename where not [auto]; require; or forbid."
 )

@@ -49,7 +49,7 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """The result in one line."""
+        """Return the result in one line."""
         graph = self.graph
         counts = [(len(getattr(graph, what)), what) for what in ("added", "removed", "renamed", "changed")]
         parts = [f"{format_count(count, 'node')} {what}" for count, what in counts if count]

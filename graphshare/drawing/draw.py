@@ -48,7 +48,7 @@ class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def data(self) -> bytes:
-        """The bytes of the drawing's file."""
+        """Return the bytes of the drawing's file."""
         return self.image or self.text.encode("utf-8", "backslashreplace")
 
     def _repr_svg_(self) -> str | None:

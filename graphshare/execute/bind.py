@@ -134,12 +134,12 @@ class Bound:
 
     @property
     def notes(self) -> list[str]:
-        """What the engine left to numpy so far."""
+        """Return the nodes that the engine has left to numpy so far."""
         return list(self._executor.notes) if self._executor is not None else []
 
     @property
     def inputs(self) -> list[str]:
-        """The names of the variables that are not parameters; labels and RNN states default to zeros."""
+        """Return the names of the variables that are not parameters; labels and RNN states default to zeros."""
         return [node.name for node in self._inputs]
 
     def __reduce__(self) -> tuple[Callable[[], Bound], tuple[()]]:

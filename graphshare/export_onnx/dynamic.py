@@ -198,7 +198,7 @@ class _Generalization:
         """
         shapes = [[size for size in stated.shape or () if size is not None] for stated in row]
         if len({len(shape) for shape in shapes}) != 1:
-            self.faults.append(Fault(f"{name!r} has another number of axes for other sizes"))
+            self.faults.append(Fault(f"{name!r} has a different number of axes for other sizes"))
             return name, row[0].dtype, shapes[0]
         shape = []
         for axis, sizes in enumerate(zip(*shapes, strict=True)):

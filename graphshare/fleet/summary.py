@@ -80,7 +80,7 @@ class RunSummary(msgspec.Struct):
 
     @property
     def total(self) -> int:
-        """The number of models."""
+        """Return the number of models."""
         return self.done + self.no + self.failed
 
     @property

@@ -198,7 +198,7 @@ def refuse_template(template: Template, out: str) -> None:
         hint = "add `out=DEST` before --; each model's files get their places in it"
         faults.append(Fault(f"{template.name} writes files, and there is no folder for them", hint=hint))
     if out and not template.outputs:
-        hint = "leave out `out`; a report and `manifest` take what it prints"
+        hint = "leave out `out`; a report and `manifest` record its output"
         faults.append(Fault(f"{template.name} writes no files, so it needs no folder for them", hint=hint))
     if faults:
         raise UsageError(faults)

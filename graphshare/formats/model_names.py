@@ -56,12 +56,12 @@ class FormatNames(msgspec.Struct, frozen=True):
 
     @property
     def model_endings(self) -> tuple[str, ...]:
-        """What names in a folder end in that mean a model."""
+        """Return the ends of names in a folder that mean a model."""
         return self.suffix, self.suffix + PACKED
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """What names of any file of the format end in."""
+        """Return the ends of names of all files of the format."""
         return self.extension, self.extension + PACKED
 
 

@@ -38,7 +38,7 @@ class Value(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def rank(self) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
         return len(self.shape)
 
 
@@ -89,7 +89,7 @@ class Translation:
 
     @property
     def opset(self) -> int:
-        """The version of ONNX's operator set that is written."""
+        """Return the version of ONNX's operator set that is written."""
         return self._writer.opset
 
     def derive(self, attrs: Attrs, inputs: Sequence[Value], outputs: Sequence[Value]) -> Translation:

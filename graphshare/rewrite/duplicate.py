@@ -202,7 +202,7 @@ def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
 
 
 def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
-    """How often one branch mutates each shared variable: the highest version of an entry to it."""
+    """Return how often one branch mutates each shared variable: the highest version of an entry to it."""
     last: dict[Node, int] = {}
     if shared:
         for node in source:

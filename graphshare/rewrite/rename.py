@@ -181,7 +181,7 @@ def rename(
     position.
 
     Raises:
-        UsageError: nothing says how to rename, or two ways exclude each other.
+        UsageError: no rule or option for renaming, or two ways exclude each other.
         InputError: the map or rules file cannot be read, or names nodes that the graph does not have.
         RefusedError: no name would change, a node would lose its whole name, or names collide; all are listed.
     """
@@ -226,7 +226,7 @@ def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> No
     if inverse and not mapped:
         raise UsageError(Fault("`inverse` needs the `map` that a rename wrote with `save(map=...)`"))
     if not (mapped or affixes or by_rule):
-        raise UsageError(Fault("nothing says how to rename", hint=hint))
+        raise UsageError(Fault("no rule or option for renaming", hint=hint))
 
 
 def _new_names(

@@ -135,7 +135,7 @@ def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
 def _differences(
     graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None, reshaped: Collection[Node]
 ) -> tuple[list[Fault], list[str]]:
-    """Why pairs that ``plan`` ties cannot be one, and what a person should know of those that can.
+    """Return reasons not to tie pairs of ``plan``, and notes on those that can be tied.
 
     Those that are ``reshaped`` may have two shapes.
     """
@@ -168,7 +168,7 @@ def _article(kind: Kind) -> str:
 
 
 def _compare_forms(tied: Node, kept: Node, records: Mapping[str, Record], uses: _Uses) -> Iterator[tuple[str, object, object]]:
-    """Each of shape and type in which two variables surely differ: by the parameter file, by their own or operators' word."""
+    """Return the facts (shape, dtype) that surely differ: in the parameter file, the attributes or the operators."""
     ours, theirs = records.get(tied.name), records.get(kept.name)
     a, b = _shape(tied, ours), _shape(kept, theirs)
     if a is not None and b is not None and not _compatible(a, b):
@@ -223,7 +223,7 @@ def _formal(user: Node, slot: int) -> str:
 
 
 def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
-    """The optimiser's and the initialiser's hints in which two variables differ."""
+    """Yield the optimiser's and the initialiser's hints in which two variables differ."""
     for hint in _HINTS:
         ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
         if ours != theirs:
@@ -231,7 +231,7 @@ def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]
 
 
 def _hint(node: Node, hint: str, uses: _Uses) -> str:
-    """A variable's own attribute, or what files before 0.9 say of it at its operator (``weight_lr_mult``)."""
+    """Return a variable's own attribute, or that of its operator in files before 0.9 (``weight_lr_mult``)."""
     own = node.attrs.get(f"__{hint}__", node.attrs.get(hint, ""))
     if own or hint == "init":
         return own
@@ -244,7 +244,7 @@ def _hint(node: Node, hint: str, uses: _Uses) -> str:
 
 
 def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]]) -> Iterator[str]:
-    """A warning for each pair whose records differ in their bytes."""
+    """Yield a warning for each pair whose records differ in their bytes."""
     with ArrayReader(params) as left, ArrayReader(params) as right:
         for tied, kept, ours, theirs in pairs:
             if not have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
@@ -252,7 +252,7 @@ def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]
 
 
 def _forgotten_partners(graph: Graph, ties: Mapping[Node, Node], roles: Mapping[Node, Role]) -> list[str]:
-    """Parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is."""
+    """Return parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is."""
     uses = consumers(graph.nodes) if ties else {}
     notes: dict[str, None] = {}
     for tied, kept in ties.items():

@@ -169,7 +169,7 @@ def _is_parsed_again(draft: Draft) -> bool:
 
 
 def _owner(draft: Draft, formal: str) -> Draft | None:
-    """The variable at input ``formal`` of an operator that names its inputs."""
+    """Return the variable at input ``formal`` of an operator that names its inputs."""
     signature = lookup(draft.op)
     names = signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs) if signature else None
     if names is None or formal not in names or names.index(formal) >= len(draft.inputs):

@@ -409,7 +409,7 @@ def list_failures(report: Report) -> list[Fault]:
 
 
 def make_report(report: Report, where: str) -> FindingsReport:
-    """The report of the proof for the graph file ``where``, the verdict last."""
+    """Return the report of the proof for the graph file ``where``, the verdict last."""
     findings = [
         _finding(stage.name, f"{stage.name} of {branch.branch}: {stage.summary}", stage.details, where)
         for branch in report.branches

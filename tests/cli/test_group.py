@@ -224,7 +224,7 @@ def test_all_heads_connected_leaves_nothing(tmp_path: Path) -> None:
         (["trunk", "head", "--prefix", "a-", "--prefix", "a-"], ["prefix 'a-' is given twice"]),
         (["-", "-"], ["stdin can be read only once"]),
         (["trunk", "head", "--connect", "pool2"], ["'pool2' is not a pair of names"]),
-        (["trunk", "head", "-o", "x.json"], ["nothing says where to write"]),
+        (["trunk", "head", "-o", "x.json"], ["so they need an output"]),
         (["trunk", "nowhere"], ["does not exist"]),
         (["trunk", "head", "-o", "x", "--strict", "--params", "", "--params", "trunk-0000.params"], ["holds no parameter"]),
     ],

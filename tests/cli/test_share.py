@@ -173,7 +173,7 @@ def test_what_cannot_be_tied(folder: Path) -> None:
     refused(graphshare("share", "net", "--override", "right=left", "--override", "left=right", "-o", "one", cwd=folder),
             "form a cycle: right -> left -> right")  # fmt: skip
     refused(graphshare("share", "net", "--override", "left=left/x", "-o", "one", cwd=folder), "lies inside")
-    refused(graphshare("share", "net", "-o", "one", cwd=folder), "nothing says what to share")
+    refused(graphshare("share", "net", "-o", "one", cwd=folder), "no rule or option for sharing")
     refused(graphshare("share", "net", "--detect", "--untie", "*", cwd=folder), "only one at a time")
     assert files_in(folder) == ["net-0000.params", "net-symbol.json"]
 

@@ -178,7 +178,8 @@ def test_a_range_of_a_size_that_no_file_has(
     site.faults.append(send_range)
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert (
-        capsys.readouterr().err == f"error: {site.url}/lenet-symbol.json: the server sent another range than it was asked for\n"
+        capsys.readouterr().err
+        == f"error: {site.url}/lenet-symbol.json: the server sent a different range from the requested one\n"
     )
 
 

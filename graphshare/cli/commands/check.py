@@ -45,7 +45,7 @@ EXAMPLES = {
 @options.shapes
 @options.exclude
 @click.option("--select", multiple=True, metavar="CODES", help="Only these rules: codes, their beginnings (GS4) or names.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Not these rules.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Leave out these rules.")
 @click.option("--config", metavar="FILE", help="The configuration [the nearest graphshare.toml or pyproject.toml].")
 @click.option("--isolated", is_flag=True, help="Read no configuration.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")

@@ -56,7 +56,7 @@ EXAMPLES = {
 @click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
 @click.option("--map", metavar="FILE", help="The map of the rewrite that made B from A, or old and new names.")
 @click.option("--no-renames", "renames", is_flag=True, flag_value=False, default=True, help="Pair nodes by their names alone.")
-@click.option("--ignore-names", is_flag=True, help="A node with another name is not a difference.")
+@click.option("--ignore-names", is_flag=True, help="Ignore differences of names.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
@@ -113,7 +113,7 @@ def command(
 
 
 def _as_driver(paths: Sequence[str]) -> None:
-    """What git shows of one file: path, old file, its hash and mode, new file, its hash and mode.
+    """Return the fields that git passes for a file: path, then file, hash and mode, old and new.
 
     Git takes any exit code but 0 for a crash, so a version that cannot be read is shown as an error.
     """

@@ -43,7 +43,7 @@ EXAMPLES = {
 @click.option(
     "-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
 )
-@click.option("--mode", type=click.Choice(get_args(ModeOrBatch)), default="copy", help="What becomes of parameters [copy].")
+@click.option("--mode", type=click.Choice(get_args(ModeOrBatch)), default="copy", help="Treatment of parameters [copy].")
 @click.option(
     "--tie", metavar="PATTERN", multiple=True, expose_value=False, help="Share these parameters; the last match wins."
 )

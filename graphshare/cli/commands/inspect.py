@@ -46,7 +46,7 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="How to print [text].")
+@click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
 @options.as_input
 @options.as_parameter
 @options.shapes

@@ -20,7 +20,9 @@ from graphshare.inspection.params import ParameterListing, list_params, measure_
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
 _TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)
-select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
+select = click.option(
+    "--select", metavar="PATTERN", multiple=True, help="Only names that this glob or =name matches; repeatable."
+)
 
 
 EXAMPLES = {

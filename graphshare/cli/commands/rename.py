@@ -28,7 +28,7 @@ EXAMPLES = {
 @click.command("rename", cls=Command)
 @options.rewriting
 @click.option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
-@click.option("--strip-prefix", metavar="P", default="", help="Take P away where a name begins with it.")
+@click.option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
 @click.option("--map", metavar="FILE", help="New names: a map file, or a JSON object of old names and new ones.")
 @click.option("--inverse", is_flag=True, help="Take the names of --map back: the original file, byte for byte.")
 @rule_options.matches

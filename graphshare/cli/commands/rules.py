@@ -43,7 +43,7 @@ def command() -> None:
 @rule_options.matches
 @rule_options.targets
 @rule_options.separator
-@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="What NAME is.")
+@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME.")
 @_graph
 @options.params
 @options.format_

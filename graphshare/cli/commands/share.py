@@ -47,7 +47,9 @@ EXAMPLES = {
 @rule_options.rules_file
 @rule_options.separator
 @rule_options.reuse
-@click.option("--detect", "detect_only", is_flag=True, help="List parameters that may be meant to be one; write nothing.")
+@click.option(
+    "--detect", "detect_only", is_flag=True, help="List parameters that look like candidates for sharing; write nothing."
+)
 @click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses such a parameter its own copy.")
 @click.option(
     "--doctor", type=click.Choice(get_args(Repair)), help="Variables of one name become one, or get names of their own."

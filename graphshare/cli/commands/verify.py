@@ -56,11 +56,11 @@ EXAMPLES = {
 @click.option(
     "--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift."
 )
-@click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
-@click.option("--values-only", is_flag=True, help="With --against: compare outputs by name, whatever the structure.")
+@click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that differs.")
+@click.option("--values-only", is_flag=True, help="With --against: compare outputs by name only, not the structure.")
 @click.option("--across-dtypes", is_flag=True, help="With --against: compare with a model in another type, such as float16.")
 @click.option("--reduce", metavar="OUT", help="With --against: write the smallest parts that show a difference to a folder.")
-@click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
+@click.option("--allow-unsupported", is_flag=True, help="Accept equal structure and parameters if an operator cannot run.")
 @options.engines
 @options.strict_engine
 @image_options.options

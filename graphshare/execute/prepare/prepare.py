@@ -75,7 +75,7 @@ class Prepared(msgspec.Struct, eq=False):
 
     @property
     def variable_bytes(self) -> int:
-        """The size of all values of variables in bytes."""
+        """Return the size of all values of variables in bytes."""
         return sum(array.nbytes for array in self.values.values())
 
 
@@ -292,7 +292,7 @@ def refuse_missing(
     params_seed: int | None,
     params: ParameterFile | None,
     *,
-    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or make up what is missing with `params_seed=SEED`",
+    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or draw missing parameters with `params_seed=SEED`",
 ) -> None:
     """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
@@ -303,7 +303,7 @@ def refuse_missing(
     ]
     where = f"{params.path} does not hold it" if params else "no parameter file is given"
     faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
-    hint = "give it with `feeds={NAME: FILE}`, or make up what is missing with `seed=SEED`"
+    hint = "give it with `feeds={NAME: FILE}`, or draw missing inputs with `seed=SEED`"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
     if faults:
         raise RefusedError(faults)

@@ -83,7 +83,7 @@ def unknown_shapes(
             else:
                 sizes = "(?, ...)" if shape is None else str(tuple("?" if n is None else n for n in shape)).replace("'", "")
                 hint = f"`shapes={{{node.name!r}: {sizes}}}` with a size that you choose for each ?, as in 1,3,224,224"
-            faults.append(Fault(f"the shape of {node.name!r} does not follow from what is known", node=node.name, hint=hint))
+            faults.append(Fault(f"the shape of {node.name!r} cannot be inferred", node=node.name, hint=hint))
     return faults
 
 
@@ -232,7 +232,7 @@ def _msra(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Gen
 
 
 def _bilinear(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """The weights that make a deconvolution stretch an image."""
+    """Return the weights that make a deconvolution stretch an image."""
     half = -(-shape[3] // 2)
     centre = (2 * half - 1 - half % 2) / (2.0 * half)
     columns = 1 - np.abs(np.arange(shape[3]) / half - centre)
@@ -261,7 +261,7 @@ _BY_ENDING = (
 
 
 def initial_value(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """The first value of a parameter: what its ``__init__`` says, else by the ending of its name, else uniform within 0.01.
+    """Return the first value of a parameter, by ``__init__``, else by the end of its name, else uniform within 0.01.
 
     Raises:
         RefusedError: the initializer is not known here, or cannot fill this shape.

@@ -203,7 +203,9 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
             [Fault(f"several variables have the name {n!r}", hint="tie them, or give them names of their own") for n in twice]
         )
     if not trained:
-        raise RefusedError(Fault("there is no parameter to train", hint="`params=FILE` tells which variables are parameters"))
+        raise RefusedError(
+            Fault("there is no parameter to train", hint="the names in `params=FILE` decide which variables are parameters")
+        )
 
 
 def _rescale(ready: Prepared, factor: float | None) -> float:
@@ -218,7 +220,7 @@ def _rescale(ready: Prepared, factor: float | None) -> float:
 
 
 def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
-    """The gradient of each head; None where none is given, which means ones unless the head is a loss."""
+    """Return the gradient of each head; None where none is given, which means ones unless the head is a loss."""
     faults = [
         Fault(f"`head_gradients` {name!r} names no output", hint=suggest(name, ready.names, "outputs")) for name in gradients
         if name not in ready.names

@@ -120,7 +120,7 @@ async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) 
         if response.status != 206:
             return Answer(0, data := await _read_whole(response, place.url), len(data), version_tag)
         if bounds is None or bounds[1] is None or int(bounds[1]) != start or not bounds[3].isdigit():
-            raise InputError(Fault("the server sent another range than it was asked for", where=place.url))
+            raise InputError(Fault("the server sent a different range from the requested one", where=place.url))
         data = await _read(response, min(stop, int(bounds[2]) + 1) - start, place.url)
         return Answer(start, data, int(bounds[3]), version_tag)
 

@@ -52,12 +52,12 @@ class Images(ShortRepr):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files, in order."""
+        """Return the files, in order."""
         return tuple(header.path for header in self._headers)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
+        """Return the shape of the array."""
         height, width = size_of_result(self._headers[0], self.settings) if self._headers else (0, 0)
         channels = COLORS[self.settings.color]
         sides = (channels, height, width) if self.settings.layout == "NCHW" else (height, width, channels)

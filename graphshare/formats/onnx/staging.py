@@ -247,7 +247,7 @@ def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str]
     read = decode_model(OnnxFile(source, seeks_data=False))
     for node, twin in zip_longest(_operators(graph), _operators(read)):
         if node is None or twin is None:
-            yield Fault("the file has another number of operators")
+            yield Fault("the file has a different number of operators")
             return
         expected, actual = _describe(node), _describe(twin)
         if expected != actual:

@@ -78,7 +78,7 @@ class StoredFunction:
 
     @property
     def function(self) -> Function | None:
-        """The function; None for one that is damaged."""
+        """Return the function; None for one that is damaged."""
         if not self._is_read:
             self._is_read = True
             try:
@@ -89,7 +89,7 @@ class StoredFunction:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes of the body; none of a damaged function."""
+        """Return the nodes of the body; none of a damaged function."""
         return () if self.function is None else self.function.graph.nodes
 
     def describe(self) -> str:

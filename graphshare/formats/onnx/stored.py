@@ -44,7 +44,7 @@ class OnnxFile:
 
     @property
     def real_folder(self) -> str:
-        """The directory of the file behind links."""
+        """Return the directory of the file behind links."""
         return os.path.dirname(os.path.realpath(self.path))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
+        """Return the number of bytes."""
         return self.end - self.start
 
     def pieces(self) -> Iterator[bytes]:
@@ -144,7 +144,7 @@ class FileRange(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
+        """Return the number of bytes."""
         return self.end - self.start
 
 

@@ -57,7 +57,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def keeper(self) -> str:
-        """What takes arrays in float32 only, and why."""
+        """Return the targets that take arrays in float32 only, each with the reason."""
         if self.source.format in MODELS:
             return "BatchNormalization and Resize keep their type: they stay float32 beside float16 data"
         return "BatchNorm keep their type: MXNet takes them in float32 only"
@@ -151,7 +151,7 @@ def refuse_record(
         return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with densify")
     _, _, dtype = record.layout.partition("onnx ")
     if dtype and record.layout == f"onnx {dtype}":  # it is listed as the bytes that it takes
-        hint = "--select chooses what is written; graphs keep it as it is"
+        hint = "--select chooses the arrays to write; in graphs they stay as they are"
         return Fault(f"is {dtype}, for which parameter files have no place", hint=hint)
     if key is None and format_.unique_names:
         return Fault(f"has no name, which {format_.name} needs")

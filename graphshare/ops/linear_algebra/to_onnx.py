@@ -29,7 +29,7 @@ class Matrices(NamedTuple):
 
     @property
     def value(self) -> Value:
-        """The value that holds them."""
+        """Return the value that holds them."""
         return Value(self.term.name, self.shape, "float64")
 
 

@@ -37,7 +37,7 @@ _update = partial(_define, registers_inputs=False)
 
 
 def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
-    """A group of inputs for every weight, numbered, and what follows once: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
+    """Return a group of inputs for every weight, numbered, and what follows once: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         weights = range(read_count(signature, attrs, "num_weights"))
@@ -47,7 +47,7 @@ def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
 
 
 def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
-    """The same mutable places in every group of ``width`` inputs."""
+    """Return the same mutable places in every group of ``width`` inputs."""
 
     def rule(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
         return tuple(width * i + slot for i in range(read_count(signature, attrs, count)) for slot in slots)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def range_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """All arrays first, then the least and greatest value of each."""
+    """Return all arrays first, then the least and greatest value of each."""
     names = [f"arg{i}" for i in range(read_count(signature, attrs, "num_args"))]
     return (*names, *(f"{name}_{end}" for name in names for end in ("min", "max")))
 

@@ -191,7 +191,7 @@ def _split(size: Dim, first: int, second: int) -> tuple[Dim, Dim]:
 
 
 def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dims:
-    """What the codes of Reshape make of ``shape``, as far as it is known.
+    """Return the result of the codes of Reshape for ``shape``, as far as it is known.
 
     A positive code is a size, 0 keeps the axis, -1 takes what is left, -2 keeps all further axes, -3 merges two axes, and
     -4 splits one into the next two sizes. ``reverse`` reads both from the right.
@@ -241,7 +241,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
 
 
 def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
-    """The deprecated way: 0 is inferred, ``keep_highest`` keeps axis 0."""
+    """Return the deprecated way: 0 is inferred, ``keep_highest`` keeps axis 0."""
     wanted: list[Dim] = list(attrs["target_shape"])
     kept = bool(attrs["keep_highest"] and wanted)
     if kept:
@@ -291,7 +291,7 @@ def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def flatten(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Axis 0 stays, all others become one."""
+    """Keep axis 0, and make all other axes one."""
     return x.reshape(x.shape[0], prod(x.shape[1:]))
 
 
@@ -323,7 +323,7 @@ def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
 
 
 def reshape_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """The elements of ``x``, axes lhs_begin to lhs_end in the shape of the axes rhs_begin to rhs_end of ``y``."""
+    """Return the elements of ``x``, axes lhs_begin to lhs_end in the shape of the axes rhs_begin to rhs_end of ``y``."""
     return x.reshape([d or 0 for d in _like(attrs, x.shape, y.shape)])
 
 
@@ -336,7 +336,7 @@ def _reshape_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def expand_dims(context: Context, attrs: Attrs, x: Array) -> Array:
-    """A new axis of size 1 before axis ``axis``; negative ones count in the result."""
+    """Return a new axis of size 1 before axis ``axis``; negative ones count in the result."""
     return np.asarray(np.expand_dims(x, normalize_axis(attrs["axis"], x.ndim + 1)))
 
 

@@ -30,7 +30,7 @@ class WeightPart:
 
     @property
     def name(self) -> str:
-        """The name of the value; an array becomes a constant."""
+        """Return the name of the value; an array becomes a constant."""
         return self.content if isinstance(self.content, str) else self.t.constant(self.content, self.dtype)
 
     def reshape(self, *shape: int) -> WeightPart:

@@ -39,12 +39,12 @@ class Pair(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def weight(self) -> Node:
-        """The variable that is the layer's weight."""
+        """Return the variable that is the layer's weight."""
         return self.layer.inputs[1].node
 
     @property
     def bias(self) -> Node | None:
-        """The variable that is the layer's bias; None where it has none."""
+        """Return the variable that is the layer's bias; None where it has none."""
         return self.layer.inputs[2].node if len(self.layer.inputs) > 2 else None
 
 

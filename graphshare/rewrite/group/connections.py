@@ -20,7 +20,7 @@ _MOST_GUESSES = 20
 def resolve_names(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], pairs: Sequence[tuple[str, str]]
 ) -> tuple[dict[Place, Output], list[Fault]]:
-    """The output that takes the place of each connected variable, and every fault of ``pairs``.
+    """Return the output that takes the place of each connected variable, and every fault of ``pairs``.
 
     Names are those of the result, with prefixes, and those of the graphs' own files. OUT is an output, or a node that has one
     (of an ONNX model by its own name too);
@@ -98,7 +98,7 @@ class _Names:
         return None, Fault(f"{option}: {name!r} means {format_count(len(matches), 'output')} ({labels})", hint=hint)
 
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
-        """The input variables called ``name`` that ``output`` is to feed, or what is wrong with them."""
+        """Return the input variables called ``name`` that ``output`` is to feed, or what is wrong with them."""
         candidates = self._variables.get(name, [])
         own = [place for place in self._own_variables.get(name, []) if place not in self._named]
         candidates = candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
@@ -118,12 +118,12 @@ class _Names:
         return ([] if faults else candidates), faults
 
     def _near(self, name: str, known: list[str]) -> str:
-        """A hint for an unknown name; thousands of them would take long to guess."""
+        """Return a hint for an unknown name, of which only the first few are compared with known ones."""
         self._guesses -= 1
         return did_you_mean(name, known) if self._guesses >= 0 else ""
 
     def _refusal(self, place: Place) -> tuple[str, str] | None:
-        """Why a variable cannot be fed by an output, if so, and what to do about it."""
+        """Return the reason why an output cannot feed a variable, and a hint; None if it can."""
         number, node = place
         if node in self._states[number]:
             return "an auxiliary state, which its operator writes", "only inputs can be connected"
@@ -145,7 +145,7 @@ def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[
 
 
 def name_output(parts: Sequence[Member], output: Output) -> str:
-    """The name that an output has in the result."""
+    """Return the name that an output has in the result."""
     number, entry = output
     name = output_name(Entry(entry.node, entry.index))
     return parts[number].prefix + name if entry.node.name else name

@@ -43,7 +43,7 @@ class Member(msgspec.Struct, frozen=True, eq=False):
     params: ParameterFile | None = None
 
     def name(self, node: Node) -> str:
-        """What ``node`` is called in the result; an unnamed node stays unnamed."""
+        """Return the name of ``node`` in the result; an unnamed node stays unnamed."""
         return self.prefix + node.name if node.name else ""
 
 
@@ -127,7 +127,7 @@ def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
 
 
 def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
-    """Every node that stays, inputs before consumers, across the parts."""
+    """Yield every node that stays, inputs before consumers, across the parts."""
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
             yield from ((number, node) for node in topological(part.graph) if (number, node) not in connect)
@@ -140,7 +140,7 @@ def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties
 
 
 def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place], done: set[Place]) -> Iterator[Place]:
-    """What ``root`` needs and is not done, then itself.
+    """Yield the places that ``root`` needs and that are not done, then ``root``.
 
     Raises:
         RefusedError: it needs itself; the way round is shown.
@@ -175,7 +175,7 @@ def _list_needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Pl
 
 
 def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
-    """The output that takes the place of each connected variable, through variables that are connected themselves.
+    """Return the output that takes the place of each connected variable, through variables that are connected themselves.
 
     Raises:
         RefusedError: variables are connected in a circle.
@@ -237,7 +237,7 @@ class _Work:
         return Entry(self.images[number][entry.node], entry.index, (entry.version or 0) + earlier) if earlier else None
 
     def heads(self, used: Collection[tuple[int, Node, int]]) -> Iterator[Entry]:
-        """The heads of all parts but those that are ``used`` as inputs."""
+        """Yield the heads of all parts but those that are ``used`` as inputs."""
         for number, part in enumerate(self._parts):
             for entry in part.graph.heads:
                 if (number, entry.node, entry.index) not in used:
@@ -264,7 +264,7 @@ def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> di
 
 
 def _in_file_order(parts: Sequence[Member], images: Sequence[Mapping[Node, Node]]) -> Iterator[Node]:
-    """The nodes of the result, part by part, each in its file's order; a tied one where it is first."""
+    """Yield the nodes of the result, part by part, each in its file's order; a tied one where it is first."""
     placed: set[Node] = set()
     for number, part in enumerate(parts):
         for node in part.graph.nodes:

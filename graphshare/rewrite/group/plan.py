@@ -253,7 +253,7 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
 def _equal_parameters(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], taken: Collection[Place]
 ) -> tuple[dict[Place, Place], dict[str, str]]:
-    """Parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
+    """Return parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
 
     Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
     the name in the result. Arrays are compared piece by piece.

@@ -164,7 +164,7 @@ class _Reader:
         return Ruleset(tuple(rules), self.separator, reuse)
 
     def rules(self, path: str, entries: Any, within: str, depth: int) -> Iterator[Rule]:
-        """The rules of one list, those of the blocks in it in their places."""
+        """Yield the rules of one list, those of the blocks in it in their places."""
         if type(entries) is not list:
             self.fault(f"{path}.rules", "is missing or not a list", 'rules are a list, as in "rules": [{"prefix": "sha-"}]')
             return

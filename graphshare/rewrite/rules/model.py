@@ -59,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def literal(self) -> str | None:
-        """The one name that the rule matches, without ``within``; None for a rule that may match several."""
+        """Return the one name that the rule matches, without ``within``; None for a rule that may match several."""
         if self.kind == "map":
             return self.text
         return self.text.removeprefix("=") if self.kind in ("alias", "match") and is_literal(self.text) else None
@@ -73,12 +73,12 @@ class Ruleset(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     reuse: Reuse = "auto"
 
     def then(self, rules: Iterable[Rule]) -> Ruleset:
-        """These rules and ``rules`` after them."""
+        """Return these rules and ``rules`` after them."""
         return msgspec.structs.replace(self, rules=(*self.rules, *rules))
 
 
 def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
-    r"""The rule that ``--override SRC=DST`` or ``--alias A=B`` gives, split at the first ``=``; ``\=`` is one in a name.
+    r"""Return the rule that ``--override SRC=DST`` or ``--alias A=B`` gives, split at the first ``=``; ``\=`` is one in a name.
 
     An ``=`` right at the start says that the left side is a literal name.
 
@@ -98,7 +98,7 @@ def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
 
 
 def matches_of_options(patterns: Iterable[str], targets: Iterable[str]) -> list[Rule]:
-    """The rules of ``--match`` and ``--to``, which come in pairs.
+    """Return the rules of ``--match`` and ``--to``, which come in pairs.
 
     Raises:
         UsageError: there are more of one than of the other.

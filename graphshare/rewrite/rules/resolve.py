@@ -138,7 +138,7 @@ class Resolver:
         return (None, None) if rule is None else ((new, True), rule)
 
     def _override(self, name: str) -> tuple[str, Rule | None]:
-        """The name that overrides give, and the first of them; names whose scopes begin alike are answered at once."""
+        """Return the name that overrides give, and the first of them; names whose scopes begin alike are answered at once."""
         parts = name.split(self._separator, self._overrides.depth)
         last = parts.pop()
         head = tuple(parts)
@@ -341,7 +341,7 @@ class Chooser:
 
 
 def inside(rule: Rule, name: str, separator: str) -> str | None:
-    """What follows the scope that ``rule`` is limited to; None for a name outside it."""
+    """Return the part of ``name`` after the scope of ``rule``; None for a name outside it."""
     if not rule.within:
         return name
     begin = f"{rule.within}{separator}"

@@ -59,7 +59,7 @@ def test_trained_parameters_and_outputs_of_run_are_one_transaction(tmp_path: Pat
 
 def test_parameters_with_new_names_need_a_place(lenet: gs.Checkpoint, tmp_path: Path) -> None:
     renamed = gs.rename(lenet, prefix="x_")
-    with pytest.raises(gs.GraphshareError, match="nothing says where to write them"):
+    with pytest.raises(gs.GraphshareError, match="so they need an output"):
         gs.save(renamed, tmp_path / "x.json")
     with pytest.raises(gs.GraphshareError, match="there is no parameter file"):
         gs.save(gs.Checkpoint(lenet.graph), tmp_path / "x.json", params=tmp_path / "x.params")
