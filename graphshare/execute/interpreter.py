@@ -156,10 +156,12 @@ def run_plan(
     timings: list[Timing] = []
     updates: dict[Node, Array] = {}
     np_shape = isinstance(shapes, ShapeTable) and shapes.np_shape
+    # A fused step has no values between its operators to time, to watch or to differentiate.
     steps = plan.steps if training or profile or watch is not None else plan.fused
     with np.errstate(all="ignore"):  # once, because it takes as long as a small kernel
         for step in item_progress(steps, "computing", "nodes"):
             inputs = [state.values[slot] for slot in step.inputs]
+            # Fast path: no context is built for a kernel that does not read it.
             if step.direct is not None:
                 state.values[step.outputs[0]] = step.direct(*inputs)
                 state.free(step)
@@ -182,6 +184,7 @@ def run_plan(
                 timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
             if result.updates:
                 updates.update((step.node.inputs[position].node, update) for position, update in result.updates.items())
+            # This list would keep buffers alive that free() is to release.
             del inputs
             state.keep(step, outputs)
             if watch is not None:

@@ -175,6 +175,7 @@ class GraphTranslation:
             inner=inner_operators(node.subgraphs[0]) if node.subgraphs else (),
         )
         results = translator.translate(translation)
+        # Most operators have one output, and their translations return its name alone.
         return [results] if isinstance(results, str) else list(results)
 
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:

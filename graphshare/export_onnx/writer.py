@@ -169,6 +169,7 @@ class GraphWriter:
         for x in results:
             if x.name not in produced:
                 x = msgspec.structs.replace(x, name=self.add_node("Identity", [x.name], 1, {}, "")[0])
+            # A second output of the body with this value needs a name of its own.
             produced.discard(x.name)
             own.append(x)
         return own

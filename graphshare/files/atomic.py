@@ -280,6 +280,7 @@ def _is_same_place(output: _PlacedOutput, place: str) -> bool:
     if output.place == place or output.place.casefold() != place.casefold():
         return output.place == place
     folder, name = os.path.split(output.temporary)
+    # The temporary file exists under swapped case only if the file system ignores case.
     return os.path.lexists(os.path.join(folder, name.swapcase()))
 
 

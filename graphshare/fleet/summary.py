@@ -159,6 +159,7 @@ def _count_bins(summary: RunSummary, spool: Spool) -> list[tuple[str, Figure, li
             if name in counted:
                 _, figure, bins = counted[name]
                 at = int((value - figure.min) / (figure.max - figure.min) * _BINS)
+                # The largest value lies on the right edge of the last bin.
                 bins[min(at, _BINS - 1)] += 1
     return list(counted.values())
 

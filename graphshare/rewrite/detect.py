@@ -64,6 +64,7 @@ def detect(
     has_other_forms = params is not None and find_format(graph).supports(Capability.POOL)
     alike: dict[str, list[list[Node]]] = {}
     for (form, digest, constant), group in _group_by_value(nodes, auxiliary, records, params, has_other_forms).items():
+        # Arrays of one repeated number, such as zeros, are equal by chance.
         if not constant:
             alike.setdefault(digest, []).append(group)
         for part in ([group] if not constant else _group_related(group, relations)) if len(group) > 1 else []:

@@ -176,6 +176,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     taken = {node.name for node in graph.nodes} | {slots.name for slots in list_implied_variables(graph)}
     copies: dict[Node, dict[Node, Node]] = {}
     for variable, slots in users.items():
+        # The first user keeps the variable itself.
         rest = list(slots.items())[1:]
         copies[variable] = {user: _copy_for(variable, user, slot, taken) for user, slot in rest}
 

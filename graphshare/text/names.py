@@ -56,6 +56,7 @@ def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Call
         return same[:limit]
     near = [text for text in known if part in text.casefold()] if len(part) >= _SHORTEST_PART else []
     near.sort(key=lambda text: (not text.casefold().startswith(part), len(text)))
+    # Each comparison takes time, and a graph may have 100,000 names.
     near += get_close_matches(name, list(islice(known, _COMPARED)), n=_PER_THING * limit)
     distinct: dict[object, str] = {}
     for text in near:

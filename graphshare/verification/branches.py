@@ -307,6 +307,7 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
             feeds = {node.name: array for node, array in setup.feeds.items()}
             input_shapes = {node.name: shape for node, shape in setup.shapes.items()}
             shapes = unify_sizes(sides.graphs, twins, input_shapes, titles)
+            # Every round draws new inputs, and the same seed draws the same rounds again.
             drawn = draw_values(left, feeds, shapes, options.seed + number)
             if not number:
                 add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)

@@ -104,6 +104,7 @@ class _Trial:
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
         is_optimized = self._prove_fixed(drawn[0], runs[0])
+        # The batch comes before other sizes: its runs are compared sample by sample with those of the original.
         batches = self._prove_batch(drawn, runs)
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
         *trials, odd = list_trials(free, self.base)[len(free) == 1 :] if free else [{}]
@@ -172,6 +173,7 @@ class _Trial:
         sizes = sorted({1, 2, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
         for size in sizes:
             whole = self._run_rows(drawn, range(size), wanted)
+        # All samples but one are exchanged, and that one must not change: it may depend on an earlier or a later one.
         for kept in (0, count - 1):
             moved = self._run_rows(drawn, [row if row == kept else (row + 1) % count for row in range(count)], wanted)
             for name, a, b in zip(self.names, moved, whole, strict=True):

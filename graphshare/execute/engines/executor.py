@@ -208,6 +208,7 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
     refused = dict.fromkeys(random, _RANDOM)
     compiled: dict[tuple[tuple[Node, ...], tuple[_Output, ...]], Compiled] = {}
     while True:
+        # A refusal may split a segment, and the engine has not seen its parts yet: repeat until nothing more is refused.
         segments = partition(operators, refused, random)
         cuts = _cut_all(segments, part)
         reasons: dict[Node, str] = {}
@@ -261,6 +262,7 @@ def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
     """Return for each cut the values whose last use it is."""
     kept = {(entry.node, entry.index) for entry in part.graph.heads}
     last: list[list[_Output]] = []
+    # Seen from the end, the first cut that reads a value is its last use.
     for part_cut in reversed(cuts):
         last.append([output for output in part_cut.inputs.values() if output not in kept])
         kept.update(part_cut.inputs.values())

@@ -128,6 +128,7 @@ def infer_given(
     except RefusedError as error:
         if not stated:
             raise
+        # Inference without the user's shapes tells the sizes that would have fit.
         free = infer(part, held, types, nodes=nodes, default_type=None)
         _, fitting = choose_sizes(free)
         hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in stated if node in fitting)

@@ -41,6 +41,7 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
             raise
         return "file"
     try:
+        # fsspec caches listings, and another process may have written since.
         place.filesystem.invalidate_cache()
         kind = place.filesystem.info(place.path).get("type")
     except (FileNotFoundError, KeyError):
@@ -55,6 +56,7 @@ def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
     """Return the files right in a folder whose names begin with ``prefix``, by name. Raises InputError when it is not there."""
     place = RemotePath(folder)
     if place.is_web:
+        # A page of links states neither sizes nor versions.
         files = [ListedFile(url, -1, "") for url in _list_links(folder) if not url.endswith("/")]
         return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
     with translate_errors(folder):

@@ -114,9 +114,11 @@ async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) 
             raise refuse_changed(place.url)
         version_tag = response.headers.get("ETag") or response.headers.get("Last-Modified", "")
         bounds = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        # No range of an empty file can be satisfied; the answer still has the size.
         if response.status == 416 and start == 0 and bounds and bounds[3] == "0":
             return Answer(0, b"", 0, version_tag)
         response.raise_for_status()
+        # A server may ignore Range and send the whole file.
         if response.status != 206:
             return Answer(0, data := await _read_whole(response, place.url), len(data), version_tag)
         if bounds is None or bounds[1] is None or int(bounds[1]) != start or not bounds[3].isdigit():

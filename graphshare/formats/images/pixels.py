@@ -113,6 +113,7 @@ def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
         image.draft(mode, image.size)  # a JPEG decodes to gray by itself, as it does for OpenCV
         decoded: Image.Image = image
         if decoded.mode.startswith("I;16"):
+            # Pillow would clip 16 bits at 255; OpenCV, which MXNet uses, keeps the high byte.
             decoded = Image.fromarray((np.asarray(decoded) >> 8).astype(np.uint8))
         decoded = decoded.convert(mode)
         if header.is_turned and image.format not in TURNED_BY_PILLOW:

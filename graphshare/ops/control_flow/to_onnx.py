@@ -32,6 +32,7 @@ def translate_foreach(t: Translation) -> list[str]:
     steps = [msgspec.structs.replace(x, name="step", shape=x.shape[1:]) for x in data]
     body = t.body([*(_make_state(x) for x in states), *steps], step)
     outputs = t.emit_several("Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count)
+    # Scan returns the final states first, MXNet returns them last.
     return [*outputs[state_count:], *outputs[:state_count]]
 
 
@@ -70,6 +71,7 @@ def translate_while(t: Translation) -> list[str]:
     body = t.body([*counter, *map(_make_state, begins)], step)
     count = len(body.heads) - 1
     outputs = t.emit_several("Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body)
+    # Loop returns the final states first, MXNet returns them last.
     collected = zip(outputs[len(begins) :], t.outputs, strict=False)
     return [*(_fill_up(t, x, out) for x, out in collected), *outputs[: len(begins)]]
 

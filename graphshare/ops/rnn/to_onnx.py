@@ -129,8 +129,10 @@ def translate_rnn(t: Translation) -> list[str]:
         outputs = _layer(t, source, weights[number * sides : (number + 1) * sides], [state[number] for state in begins])
         ends.append(outputs[1:])
         if sides == 1:
+            # ONNX keeps the axis of directions even if there is only one.
             source = t.emit("Squeeze", outputs[0], t.integers([1]))
         else:
+            # MXNet joins the directions on the channel axis: (T, D, N, C) becomes (T, N, D * C).
             both = t.transpose(outputs[0], (0, 2, 1, 3))
             source = t.reshape(both, (steps, batch, sides * output_width(t.attrs)))
     results = [source]

@@ -114,6 +114,7 @@ def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
     Raises:
         KernelError: the images are too small.
     """
+    # Centres stay this far from the edge, so that every displaced patch lies inside the padded image.
     margin = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
     result: list[Dim] = []
     for size in (height, width):

@@ -103,6 +103,7 @@ class _Names:
         own = [place for place in self._own_variables.get(name, []) if place not in self._named]
         candidates = candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
         if output is not None:
+            # A graph feeds itself only if no other graph has an input of that name.
             candidates = [place for place in candidates if place[0] != output[0]] or candidates
         if not candidates:
             names = {**self._own_variables, **self._variables}

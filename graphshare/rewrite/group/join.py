@@ -77,6 +77,7 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ti
     for number, places in groupby(_order_places(parts, connect, ties), key=itemgetter(0)):
         work.add(number, [node for _, node in places])
     nodes = tuple(_in_file_order(parts, work.images))
+    # An output of a later part may feed an earlier one, so file order is not always an order of computation.
     if not is_topological(nodes):
         nodes = tuple(post_order(nodes))
     heads = tuple(work.heads(used))

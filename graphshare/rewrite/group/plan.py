@@ -194,6 +194,7 @@ def _add_prefixes(parts: Sequence[Member], wired: Mapping[Place, Output], ties: 
         open_ = [c.second for c in find_collisions(members, wired, ties) if not members[c.second].prefix]
         if not open_:
             return members
+        # A prefix can create new collisions with later parts, so they are searched again after each one.
         number = min(open_)
         members[number] = msgspec.structs.replace(members[number], prefix=_make_prefix(members, number))
 

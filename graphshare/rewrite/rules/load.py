@@ -92,6 +92,7 @@ def read_rules(data: bytes, *, where: str) -> Ruleset:
             Fault(f"is larger than {most >> 20} MiB", where=where, hint="rules are a page or two; is this the file?")
         )
     try:
+        # Editors on Windows may begin a file with a byte order mark.
         text = data.decode("utf-8-sig")
         document = _toml(text, where) if toml else json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
@@ -120,6 +121,7 @@ def _toml(text: str, where: str) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
+    # json keeps the last of equal keys without a word; here a repeated key is a fault.
     if len(values) == len(pairs):
         return values
     seen: set[str] = set()
@@ -151,6 +153,7 @@ class _Reader:
             return Ruleset()
         for key in document.keys() - {"version", "separator", "reuse", "rules"}:
             self.fault(f"$.{key}", "is not a key of a rules file", "the keys are version, separator, reuse and rules")
+        # type() and not isinstance(), because true is an int in Python and equal to 1.
         if type(document.get("version")) is not int or document["version"] != VERSION:
             self.fault("$.version", f"must be {VERSION}", f'add "version": {VERSION}')
         self.separator = self.text("$", document, "separator", SEPARATOR) or SEPARATOR

@@ -305,6 +305,7 @@ class Chooser:
                 self._literals.setdefault(whole, []).append((number, rule))
             else:
                 self._patterns.append((number, rule, *find_literal_ends(rule.text), compile_substitution(rule.text, rule.to)))
+        # The last rule wins, so patterns are tried from the end.
         self._patterns.reverse()
 
     def step(self, name: str, kinds: Collection[Only] | None = None) -> NameStep | None:
@@ -316,6 +317,7 @@ class Chooser:
                 break
         self._spend(len(self._patterns))
         for number, rule, head, tail, substitute in self._patterns:
+            # The literal rule comes after all patterns that are left, and decides.
             if number < best:
                 break
             if not name.endswith(tail) or not (rule.within or name.startswith(head)):

@@ -94,6 +94,7 @@ def make_overrides(
             faults.append(Fault(f"{title}: the empty scope holds every other", where=place, hint=hint))
         elif new == old:
             faults.append(Fault(f"{title}: a scope cannot stand for itself", where=place, hint="leave the rule out"))
+        # Such an override would match its own result and never end.
         elif new[: len(old)] == old:
             hint = f"{target!r} lies inside {key!r}, so the rule would apply to its own result for ever"
             faults.append(Fault(f"{title}: the target lies inside the scope it replaces", where=place, hint=hint))
