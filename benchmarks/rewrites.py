@@ -288,7 +288,7 @@ def measure_large(size: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         faulty = write_large(folder, size)
-        plain, _ = measure_tree([*command, "run", "original.onnx", "--random", "0"], folder)
+        plain, _ = measure_tree([*command, "run", "original.onnx", "--seed", "0"], folder)
         for name, words in (("run", []), ("verify", verify), ("verify --reduce", [*verify, "--reduce", "out"])):
             used, text = measure_tree(words, folder) if words else (plain, f"first at {faulty}:")
             ratios = ", ".join(f"{a:.1f} {unit} ({a / b:.2f})" for a, b, unit in zip(used, plain, _UNITS, strict=True))

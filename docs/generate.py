@@ -57,9 +57,9 @@ REFERENCE = "<!-- reference: generated -->"
 
 def list_examples() -> dict[str, list[tuple[str, str]]]:
     """Return the examples of each command: what one does, and its line."""
-    from graphshare.cli.command import examples_of
+    from graphshare.cli.command import list_command_examples
 
-    return {path: examples_of(path) for path, _ in list_commands()}
+    return {path: list_command_examples(path) for path, _ in list_commands()}
 
 
 def format_usage(path: str, command: click.Command) -> str:

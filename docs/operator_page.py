@@ -27,12 +27,12 @@ def render_operators() -> str:
     from graphshare.ops import registry
     from graphshare.ops.index import ALIASES, FAMILY_OF
 
-    signatures = {**registry.registered_signatures(), **registry.foreign_signatures()}
+    signatures = {**registry.load_registered_signatures(), **registry.foreign_signatures()}
     kernels = registry.known_kernels()
     aliases: dict[str, list[str]] = {}
     for alias, name in ALIASES.items():
         aliases.setdefault(name, []).append(alias)
-    registered = registry.registered_signatures()
+    registered = registry.load_registered_signatures()
     lines = [_HEAD.format(registered=len(registered), computed=len(registered.keys() & kernels.keys()))]
     for family in sorted(set(FAMILY_OF.values())):
         names = sorted((name for name in signatures if FAMILY_OF[name] == family), key=lambda name: name.lower().lstrip("_"))

@@ -35,7 +35,7 @@ Misfit = tuple[Any, Any]
 """A value, the argument or one inside it, and the type that it does not have."""
 
 
-def checked(function: F) -> F:
+def check_arguments(function: F) -> F:
     """Return ``function`` with a check of its arguments against its annotations: UsageError lists all that do not fit.
 
     A name or path is not empty, unless that is the default, and a list of names has each of them once. An iterator becomes a

@@ -68,7 +68,7 @@ def _report_each(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
             advance(1)
 
 
-def batched_progress(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
+def track_batches(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
     """Yield ``items`` and report a step after every 16,384: for work of less than a microsecond an item."""
     return chain.from_iterable(_batches(items, title, unit))
 

@@ -74,7 +74,7 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
         yield
 
 
-def chosen_memory() -> int | None:
+def find_memory_limit() -> int | None:
     """Return the limit that the user chose, in bytes; None without one."""
     return _LIMIT.get()
 

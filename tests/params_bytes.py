@@ -26,7 +26,7 @@ FLAGS = {
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 
 
-def size_of(shape: Sequence[int], dtype: str) -> int:
+def count_bytes(shape: Sequence[int], dtype: str) -> int:
     size = FLAGS[dtype][1]
     for dim in shape:
         size *= dim
@@ -47,12 +47,12 @@ def tail(dtype: str, context: tuple[int, int] = (1, 0)) -> bytes:
 
 
 def v0(shape: Sequence[int], dtype: str = "float32", data: bytes | None = None) -> bytes:
-    data = pattern(size_of(shape, dtype)) if data is None else data
+    data = pattern(count_bytes(shape, dtype)) if data is None else data
     return struct.pack(f"<I{len(shape)}I", len(shape), *shape) + tail(dtype) + data
 
 
 def v1(shape: Sequence[int], dtype: str = "float32", data: bytes | None = None) -> bytes:
-    data = pattern(size_of(shape, dtype)) if data is None else data
+    data = pattern(count_bytes(shape, dtype)) if data is None else data
     return struct.pack("<I", V1) + shape64(shape) + tail(dtype) + data
 
 
@@ -64,7 +64,7 @@ def dense(
     magic: int = V2,
     context: tuple[int, int] = (1, 0),
 ) -> bytes:
-    data = pattern(size_of(shape, dtype)) if data is None else data
+    data = pattern(count_bytes(shape, dtype)) if data is None else data
     return struct.pack("<Ii", magic, 0) + shape64(shape) + tail(dtype, context) + data
 
 

@@ -170,7 +170,7 @@ def write_json(path: Path, found: Document) -> Path:
 
 def write_params(path: Path, keys: Sequence[str], shape: tuple[int, ...] = (2,)) -> Path:
     """A parameter file; each record's data differ."""
-    size = params_bytes.size_of(shape, "float32")
+    size = params_bytes.count_bytes(shape, "float32")
     records = [params_bytes.dense(shape, "float32", params_bytes.pattern(size, i)) for i, _ in enumerate(keys)]
     path.write_bytes(params_bytes.container(records, keys))
     return path

@@ -14,7 +14,7 @@ import msgspec
 
 from graphshare.ir.graph import Node
 from graphshare.ops.batch_axis import At, Mixes, Outcome, Use, default_rule
-from graphshare.ops.registry import find_batch_rule, signature_of, total_outputs
+from graphshare.ops.registry import find_batch_rule, find_signature, total_outputs
 
 Place = TypeVar("Place")
 
@@ -40,10 +40,10 @@ def follow_batch(
     where it is known. After an operator that mixes samples the batch axis is assumed to be 0, so that one coupling is not
     reported for everything that follows.
     """
-    found = {(node, 0): At(axis, rank or _declared_rank(node)) for node, axis in inputs.items()}
+    places_at = {(node, 0): At(axis, rank or _read_declared_rank(node)) for node, axis in inputs.items()}
 
     def place(node: Node, inputs_at: Sequence[At | None]) -> Placed[At]:
-        outcome = _placed(_outcome(node, inputs_at))
+        outcome = _check_axes(_outcome(node, inputs_at))
         if isinstance(outcome, str):
             return [At(0)] * (total_outputs(node) or 1), Coupling(node, outcome)
         coupling = None
@@ -52,37 +52,37 @@ def follow_batch(
             outcome = outcome.places
         return outcome if isinstance(outcome, list) else [outcome] * (total_outputs(node) or 1), coupling
 
-    return found, follow(nodes, found, place)
+    return places_at, follow(nodes, places_at, place)
 
 
 def follow(
     nodes: Sequence[Node],
-    found: dict[tuple[Node, int], Place],
+    known: dict[tuple[Node, int], Place],
     find_places: Callable[[Node, Sequence[Place | None]], Placed[Place]],
 ) -> list[Coupling]:
-    """Add to ``found``, which has the places of inputs, those of all outputs that depend on them; return what mixes samples.
+    """Add to ``known``, which has the places of inputs, those of all outputs that depend on them; return what mixes samples.
 
     ``find_places`` returns them for a node with those of its inputs, and the coupling where it mixes samples.
     """
     couplings = []
     for node in nodes:
-        inputs_at = [found.get((entry.node, entry.index)) for entry in node.inputs]
+        inputs_at = [known.get((entry.node, entry.index)) for entry in node.inputs]
         if node.is_variable or not any(at is not None for at in inputs_at):
             continue
         places, coupling = find_places(node, inputs_at)
         if coupling is not None:
             couplings.append(coupling)
-        found.update({(node, index): at for index, at in enumerate(places) if at is not None})
+        known.update({(node, index): at for index, at in enumerate(places) if at is not None})
     return couplings
 
 
-def _declared_rank(node: Node) -> int | None:
-    """The rank that a variable's ``__shape__`` tells."""
+def _read_declared_rank(node: Node) -> int | None:
+    """Return the rank of a variable's ``__shape__``; None without one."""
     return sum(1 for part in node.attrs.get("__shape__", "").strip("()[] ").split(",") if part.strip()) or None
 
 
-def _placed(outcome: Outcome) -> Outcome:
-    """The outcome, unless it puts the samples where no axis is: attributes can say anything."""
+def _check_axes(outcome: Outcome) -> Outcome:
+    """Return the outcome, unless it puts the samples where no axis is: attributes can say anything."""
     if isinstance(outcome, Mixes):
         return outcome
     places = outcome if isinstance(outcome, list) else [outcome]
@@ -91,7 +91,7 @@ def _placed(outcome: Outcome) -> Outcome:
 
 
 def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:
-    signature = signature_of(node)
+    signature = find_signature(node)
     if signature is None or not signature.inputs_known:
         return "it is not a registered operator, so whether it mixes samples is unknown"
     use = Use(node, signature, inputs)

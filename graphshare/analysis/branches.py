@@ -160,7 +160,7 @@ F = TypeVar("F")
 S = TypeVar("S")
 
 
-class Twins:
+class Counterparts:
     """The variables of all branches that have the place of one variable of the reference, by branch."""
 
     def __init__(self, branches: Iterable[tuple[HeadPairs, Iterable[NodePair]]]) -> None:
@@ -207,13 +207,13 @@ class Twins:
         return {**feeds, **more_feeds}, {**shapes, **more_shapes}
 
 
-def find_twins(graph: Graph) -> Twins:
+def find_twins(graph: Graph) -> Counterparts:
     """Return the variables with the same place in the branches that the names of outputs tell; none in other graphs."""
     try:
         pairs = pair_by_prefix(graph, find_prefixes(graph))
     except RefusedError:
-        return Twins(())
-    return Twins((pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs) for pair in pairs)
+        return Counterparts(())
+    return Counterparts((pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs) for pair in pairs)
 
 
 def spread_inputs(
@@ -234,7 +234,7 @@ def spread_inputs(
     Raises:
         RefusedError: targets are not in the graph.
     """
-    twins = find_twins(graph) if feeds or shapes else Twins(())
+    twins = find_twins(graph) if feeds or shapes else Counterparts(())
     if not twins.find_givers({**feeds, **shapes}):  # most graphs have one branch, and need no roles here
         return dict(feeds), dict(shapes), []
     roles = assign_roles(graph, held=held, as_input=as_input)
@@ -243,8 +243,8 @@ def spread_inputs(
     own = {node.name for node, role in roles.items() if role.is_parameter or node not in needed}
     more_feeds, more_shapes = twins.spread(feeds, shapes, own)
     notes = []
-    for what, verb, given, more in (("values", "hold", feeds, more_feeds), ("shape", "holds", shapes, more_shapes)):
-        names = [name for name in more if name not in given]
+    for what, verb, own_values, more in (("values", "hold", feeds, more_feeds), ("shape", "holds", shapes, more_shapes)):
+        names = [name for name in more if name not in own_values]
         if names:
             notes.append(f"the {what} of an input {verb} for its twins in other branches too: {format_names(names)}")
     return more_feeds, more_shapes, notes

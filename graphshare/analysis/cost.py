@@ -15,8 +15,8 @@ from graphshare.ir.graph import MXNET_DOMAIN, Graph, Node
 from graphshare.ops.bodies import inner_variables
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Shape
-from graphshare.ops.registry import kernel_of, signature_of, visible_outputs
-from graphshare.ops.unification import size_of
+from graphshare.ops.registry import find_node_kernel, find_signature, visible_outputs
+from graphshare.ops.unification import count_elements
 
 
 class OperatorTotals(msgspec.Struct):
@@ -57,7 +57,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
     """Return the multiply-adds of one node; 0 for an operator without a cost, None for a shape or operator that is unknown."""
-    kernel, signature = kernel_of(node), signature_of(node)
+    kernel, signature = find_node_kernel(node), find_signature(node)
     if kernel is None or signature is None:
         return 0 if node.details.domain == MXNET_DOMAIN else None
     if kernel.body_cost is not None and node.subgraphs:
@@ -72,54 +72,54 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
 
 
 def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
-    """The multiply-adds of a subgraph whose variables have these shapes."""
+    """Return the multiply-adds of a subgraph whose variables have these shapes."""
     shapes = {node: shape for node, shape in zip(inner_variables(graph), variables, strict=True) if shape is not None}
-    found = infer(graph, shapes, {})
-    return _sum([multiply_adds(node, _inputs_of(node, found), found.shapes[node]) for node in found.nodes])
+    inference = infer(graph, shapes, {})
+    return _sum([multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) for node in inference.nodes])
 
 
-def count_multiply_adds(found: Inference) -> int:
-    """Return the multiply-adds of all that ``found`` covers; nodes of unknown shapes count nothing."""
-    operators = (node for node in found.nodes if not node.is_variable)
-    return sum(multiply_adds(node, _inputs_of(node, found), found.shapes[node]) or 0 for node in operators)
+def count_multiply_adds(inference: Inference) -> int:
+    """Return the multiply-adds of all that ``inference`` covers; nodes of unknown shapes count nothing."""
+    operators = (node for node in inference.nodes if not node.is_variable)
+    return sum(multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) or 0 for node in operators)
 
 
-def _inputs_of(node: Node, found: Inference) -> list[Shape]:
-    return [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (found.shapes[e.node],)]
+def _list_input_shapes(node: Node, inference: Inference) -> list[Shape]:
+    return [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (inference.shapes[e.node],)]
 
 
-def _list_layers(found: Inference, roles: Mapping[Node, Role]) -> list[LayerCost]:
-    """Return every operator that ``found`` covers, in its order."""
+def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[LayerCost]:
+    """Return every operator that ``inference`` covers, in its order."""
     layers = []
     counted: set[Node] = set()
-    for node in found.nodes:
+    for node in inference.nodes:
         if node.is_variable:
             continue
         held = dict.fromkeys(e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter)
-        new = [size_of(found.shapes[variable][0]) for variable in held if variable not in counted]
-        old = [size_of(found.shapes[variable][0]) for variable in held if variable in counted]
+        new = [count_elements(inference.shapes[variable][0]) for variable in held if variable not in counted]
+        old = [count_elements(inference.shapes[variable][0]) for variable in held if variable in counted]
         counted.update(held)
-        outputs = tuple(shape for shape, _ in zip(found.shapes[node], visible_outputs(node), strict=False))
-        cost = multiply_adds(node, _inputs_of(node, found), found.shapes[node])
+        outputs = tuple(shape for shape, _ in zip(inference.shapes[node], visible_outputs(node), strict=False))
+        cost = multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node])
         layers.append(LayerCost(node.name, node.op, outputs, _sum(new), _sum(old), cost))
     return layers
 
 
-def totals(found: Inference, roles: Mapping[Node, Role]) -> Totals:
-    """Return the costs of all that ``found`` covers."""
+def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
+    """Return the costs of all that ``inference`` covers."""
     operators: dict[str, OperatorTotals] = {}
-    layers = _list_layers(found, roles)
+    layers = _list_layers(inference, roles)
     for layer in layers:
-        of = operators.setdefault(layer.op, OperatorTotals())
-        of.nodes += 1
-        of.multiply_adds = _sum([of.multiply_adds, layer.multiply_adds])
-        of.parameters = _sum([of.parameters, layer.parameters])
-    trained = [n for n in found.nodes if n in roles and roles[n].kind is Kind.PARAMETER]
-    auxiliary = [n for n in found.nodes if n in roles and roles[n].kind is Kind.AUXILIARY]
+        total = operators.setdefault(layer.op, OperatorTotals())
+        total.nodes += 1
+        total.multiply_adds = _sum([total.multiply_adds, layer.multiply_adds])
+        total.parameters = _sum([total.parameters, layer.parameters])
+    trained = [n for n in inference.nodes if n in roles and roles[n].kind is Kind.PARAMETER]
+    auxiliary = [n for n in inference.nodes if n in roles and roles[n].kind is Kind.AUXILIARY]
     return Totals(
-        parameters=_sum([size_of(found.shapes[node][0]) for node in trained]),
-        auxiliary=_sum([size_of(found.shapes[node][0]) for node in auxiliary]),
-        multiply_adds=_sum([of.multiply_adds for of in operators.values()]),
+        parameters=_sum([count_elements(inference.shapes[node][0]) for node in trained]),
+        auxiliary=_sum([count_elements(inference.shapes[node][0]) for node in auxiliary]),
+        multiply_adds=_sum([total.multiply_adds for total in operators.values()]),
         operators=operators,
         layers=layers,
     )

@@ -27,7 +27,7 @@ class Symbol(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
-        """All inputs that have it, each with the axis."""
+        """Return all inputs that have it, each with the axis."""
         return (self.input, self.axis), *self.others
 
 
@@ -53,7 +53,7 @@ def choose_symbols(
     """
     symbols = _list_symbols(dynamic, inputs)
     if dynamic_batch and symbols:
-        raise UsageError(Fault("`dynamic_batch` and `dynamic` are two ways to say it", hint="name the batch in `dynamic`"))
+        raise UsageError(Fault("`dynamic_batch` and `dynamic` cannot be combined", hint="name the batch in `dynamic`"))
     return [find_batch()] if dynamic_batch else symbols
 
 

@@ -17,7 +17,7 @@ import msgspec
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.registry import auxiliary_slots, find_outputs, name_inputs, signature_of, total_outputs, visible_outputs
+from graphshare.ops.registry import auxiliary_slots, find_outputs, find_signature, name_inputs, total_outputs, visible_outputs
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern, is_literal
@@ -40,25 +40,25 @@ def implies_variables(graph: Graph) -> bool:
     return graph.version is None or graph.version < IMPLIED_BEFORE
 
 
-def implied_variables(graph: Graph) -> Iterator[Implied]:
+def list_implied_variables(graph: Graph) -> Iterator[Implied]:
     """Yield the variables that ``graph`` implies, in file order of their operators."""
     if implies_variables(graph):
         for node in graph.nodes:
             if not node.is_variable:
-                yield from implied_inputs(node)
+                yield from list_implied_inputs(node)
 
 
-def implied_inputs(node: Node) -> Iterator[Implied]:
+def list_implied_inputs(node: Node) -> Iterator[Implied]:
     """Yield the inputs that MXNet would invent for one operator of such a file."""
-    signature, formals = signature_of(node), name_inputs(node)
+    signature, formals = find_signature(node), name_inputs(node)
     if signature is None or formals is None or len(formals) <= len(node.inputs):
         return
     mutated = signature.auxiliary_slots(node.attrs, len(formals), subgraphs=node.subgraphs)
     for slot in range(len(node.inputs), len(formals)):
-        yield Implied(node, slot, formals[slot], implied_name(node.name, formals[slot]), slot in mutated)
+        yield Implied(node, slot, formals[slot], name_implied(node.name, formals[slot]), slot in mutated)
 
 
-def implied_name(node_name: str, formal: str) -> str:
+def name_implied(node_name: str, formal: str) -> str:
     """Return MXNet's name for a missing input."""
     return f"{node_name}_{formal}" if node_name else formal
 
@@ -98,7 +98,7 @@ class NameLists:
             if node.is_variable:
                 self.variables.append(Listed(node.name, node, node in auxiliary))
             elif implies:  # the invented variables are the operator's last inputs, so they come right before it
-                self.variables += [Listed(implied.name, None, implied.auxiliary) for implied in implied_inputs(node)]
+                self.variables += [Listed(implied.name, None, implied.auxiliary) for implied in list_implied_inputs(node)]
 
     @property
     def arguments(self) -> list[str]:

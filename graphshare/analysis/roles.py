@@ -14,7 +14,7 @@ import msgspec
 
 from graphshare.analysis.name_lists import Implied
 from graphshare.ir.graph import Graph, Node
-from graphshare.ops.registry import auxiliary_slots, name_inputs, signature_of
+from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs
 from graphshare.ops.signature import PARAMETER_FORMALS
 
 # Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
@@ -51,7 +51,7 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def reason(self) -> str:
-        """The reason in words, with the operator."""
+        """Return the reason in words, with the operator."""
         return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
 
 
@@ -126,7 +126,7 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
         if ranked is None:
             names, mutated = name_inputs(node) or (), auxiliary_slots(node)
             named = [names[slot] if slot < len(names) else "" for slot in range(len(inputs))]
-            other = _FOREIGN if signature_of(node) is None else _DATA
+            other = _FOREIGN if find_signature(node) is None else _DATA
             ranked = tuple([(_MUTATED if i in mutated else _RANKS.get(name, other), name) for i, name in enumerate(named)])
             if not node.subgraphs:
                 formals[key] = ranked
@@ -158,7 +158,7 @@ def _by_graph(node: Node, use: _Use) -> Role:
     return Role(Kind.INPUT, "nothing makes it a parameter" if use.rank == _DATA else "no operator uses it")
 
 
-def implied_role(implied: Implied) -> Role:
+def assign_implied_role(implied: Implied) -> Role:
     """Return the role of a variable without a node, by its slot: MXNet names it after its formal input."""
     rank = _MUTATED if implied.auxiliary else _RANKS.get(implied.formal, _DATA)
     kind = Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT

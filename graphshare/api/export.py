@@ -45,7 +45,7 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.summary import ShortRepr
 from graphshare.verification.compare import tolerate_export
-from graphshare.verification.onnx_checker import require_judges
+from graphshare.verification.onnx_checker import require_onnx
 from graphshare.verification.onnx_export import ExportReport, prove_export
 from graphshare.version import __version__
 
@@ -136,7 +136,7 @@ def export(
         )
     check_opset(opset)
     if verify:
-        require_judges()
+        require_onnx()
     if fold:
         source = fold_model(source)
     cast_notes: list[str] = []
@@ -157,7 +157,7 @@ def export(
     stated = _check_dtypes(input_dtypes or {})
     arrays = {name: convert_feed(name, array, stated.get(name)) for name, array in arrays.items()}
     types = {name: str(array.dtype) for name, array in arrays.items() if name not in stated}
-    given = {**{name: array.shape for name, array in arrays.items()}, **sizes}
+    all_shapes = {**{name: array.shape for name, array in arrays.items()}, **sizes}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
         translate = partial(
             translate_graph,
@@ -170,7 +170,7 @@ def export(
             keep_io=keep_io,
         )
         request = Request(source, reader, types, targets, inputs, translate)
-        instances = _translate(request, given, dynamic or {}, dynamic_batch)
+        instances = _translate(request, all_shapes, dynamic or {}, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference
         fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]
@@ -257,10 +257,10 @@ def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicSh
 
 
 def _refuse_random(instance: Instance) -> None:
-    """Refuse a proof of random numbers, which are others in each runtime."""
+    """Refuse a proof of random numbers, because each runtime draws different ones."""
     faults = [
         Fault(
-            f"{node.op} draws random numbers, which are others in onnxruntime, so that nothing can be proved",
+            f"{node.op} draws random numbers, and onnxruntime draws different ones, so nothing can be proved",
             node=node.name,
             hint="write the model without a proof with `verify=False`, or export the part before with `upto`",
         )

@@ -144,8 +144,8 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
     Raises:
         RefusedError: something depends on the sizes in a way that the model cannot compute; the nodes are named.
     """
-    given = instance.input_shapes()
-    base = {s.name: _BATCH if s.axis == 0 else given[s.input][s.axis] for s in symbols}
+    input_shapes = instance.input_shapes()
+    base = {s.name: _BATCH if s.axis == 0 else input_shapes[s.input][s.axis] for s in symbols}
     first = translate_instance(request, instance.shapes(symbols, base))
     *sizes, odd = list_trials(symbols, base)
     variants = [Variant(first.translated.graph, base)]

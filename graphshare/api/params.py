@@ -73,17 +73,17 @@ def diff_params(
     right: StrPath,
     *,
     epoch: Natural | None = None,
-    prefix: str = "",
+    extra_prefix: str = "",
     select: Names = (),
     atol: NotNegative = 0.0,
     rtol: NotNegative = 0.0,
     across_dtypes: bool = False,
 ) -> ParameterDiff:
-    """Return what differs between two parameter files, or those of two stems; ``prefix`` is what names in ``right`` have more.
+    """Return the differences between two parameter files, or those of two stems.
 
-    ``epoch`` chooses the file of a stem that has several, on both sides. With ``across_dtypes`` floating-point arrays of unlike
-    dtypes are compared by value, and are equal up to the rounding of the less precise one: ``across`` of the result counts
-    them. Without it unlike dtypes are a difference.
+    Names in ``right`` have ``extra_prefix`` before those in ``left``. ``epoch`` chooses the file of a stem that has several, on
+    both sides. With ``across_dtypes`` floating-point arrays of unlike dtypes are compared by value, and are equal up to the
+    rounding of the less precise one: ``across`` of the result counts them. Without it unlike dtypes are a difference.
 
     Raises:
         InputError: a file cannot be read.
@@ -94,5 +94,5 @@ def diff_params(
     keys, keys_there = ([record.key for record in file.records if record.key is not None] for file in (one, other))
     patterns = as_names(select)
     chosen = {*select_keys(one, patterns, others=keys_there), *select_keys(other, patterns, others=keys)} if patterns else None
-    names = {split_key(key)[1]: (prefix + split_key(key)[1],) for key in keys}
+    names = {split_key(key)[1]: (extra_prefix + split_key(key)[1],) for key in keys}
     return diff_parameters(one, other, names, atol=atol, rtol=rtol, chosen=chosen, across_dtypes=across_dtypes)

@@ -27,7 +27,7 @@ _GRAVE = ("near", "unjudged", "apart")  # the gravest of several runs is told
 
 
 def draw_difference(
-    found: Difference,
+    difference: Difference,
     left: Model,
     right: Model,
     *,
@@ -38,7 +38,8 @@ def draw_difference(
 ) -> Drawing:
     """Draw both models of a :func:`diff` in one page: what was added, removed, renamed and changed in colours.
 
-    ``found`` is what :func:`diff` returned for ``left`` and ``right``; ``prefixes``, ``map`` and ``renames`` are what it took.
+    ``difference`` is the result of :func:`diff` for ``left`` and ``right``; ``prefixes``, ``map`` and ``renames`` are its
+    arguments.
     ``theme`` is the colours; with ``auto`` the reader's.
 
     Raises:
@@ -54,24 +55,24 @@ def draw_difference(
     nodes = second.graph.nodes
     marks = {**dict.fromkeys(merged.first.values(), "removed"), **dict.fromkeys(merged.second, "added")}
     notes = {nodes[each.new.id]: [format_change(change) for change in each.changes] for each in changes.changed}
-    for parameter in found.parameters.changes if found.parameters else ():
+    for parameter in difference.parameters.changes if difference.parameters else ():
         name = split_key(parameter.new or parameter.old or "")[1]
         for node in (node for node in merged.graph.graph.variables() if node.name == name and node not in marks):
             text = parameter.detail or f"{parameter.how} differ" if parameter.how != "renamed" else "renamed"
             notes.setdefault(node, []).append(f"parameter: {text}")
-    renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if found.graph.renamed}
+    renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if difference.graph.renamed}
     labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # no difference in a body
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
-    sections = [Section(found.verdict, [(text, None) for text in _list_texts(found)]), *_list_marked(graph)]
+    sections = [Section(difference.verdict, [(text, None) for text in _list_texts(difference)]), *_list_marked(graph)]
     return _draw(graph, (b, a), sections, theme)
 
 
-def _list_texts(found: Difference) -> Iterator[str]:
+def _list_texts(difference: Difference) -> Iterator[str]:
     """Yield what changed in common, and what no node shows."""
-    yield from (summary.text for summary in found.summary if summary.count > 1)
-    yield from (f"{tie.how}: {format_tie(tie)}" for tie in found.graph.ties)
-    yield from (format_change(change) for change in (*found.graph.outputs, *found.graph.attributes))
+    yield from (summary.text for summary in difference.summary if summary.count > 1)
+    yield from (f"{tie.how}: {format_tie(tie)}" for tie in difference.graph.ties)
+    yield from (format_change(change) for change in (*difference.graph.outputs, *difference.graph.attributes))
 
 
 def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "auto") -> Drawing:

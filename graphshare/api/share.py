@@ -16,7 +16,7 @@ from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
-from graphshare.rewrite.rules.load import ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 from graphshare.rewrite.share import Repair, find_repeated_names, plan_doctor, plan_share
 from graphshare.rewrite.tie import Sharing, Tied, Ties, plan_untie
@@ -62,13 +62,13 @@ def share(
     has_rules = rules is not None or bool(aliases or overrides)
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed))
     if purposes != 1:
-        raise UsageError(Fault("only one at a time" if purposes else "nothing says what to share", hint=PURPOSES))
+        raise UsageError(Fault("only one at a time" if purposes else "no rule or option for sharing", hint=PURPOSES))
     unused: dict[str, object] = {} if has_rules else {"`separator`": separator, "`reuse`": reuse}
     unused |= {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)} if transposed else {}
     refuse_unused(unused, "without rules" if not transposed else "with `transposed`")
     source = as_checkpoint(model)
-    given = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
-    given += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
+    extra = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
+    extra += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
     if transposed:
         with locate_refusals(source):
             return _tie_transposed(source)
@@ -85,7 +85,7 @@ def share(
         elif doctor:
             report = plan_doctor(source.graph, doctor, **roles)
         else:
-            ruleset = ruleset_of(rules, given, separator=separator, reuse=reuse)
+            ruleset = make_ruleset(rules, extra, separator=separator, reuse=reuse)
             report = plan_share(source.graph, ruleset, **roles)
     notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
     ties = report.ties

@@ -18,7 +18,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.inference import infer
 from graphshare.ops.kernel import Shape
-from graphshare.ops.registry import canonical, known_names, lookup, total_outputs, visible_outputs
+from graphshare.ops.registry import canonical, list_known_names, lookup, total_outputs, visible_outputs
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
@@ -105,7 +105,7 @@ def _check_application(scope: Scope, operator: str, inputs: Sequence[Var], named
 def _find_signature(operator: str) -> Signature:
     signature = lookup(operator)
     if signature is None or not signature.registered:
-        hint = did_you_mean(operator, list(known_names()))
+        hint = did_you_mean(operator, list(list_known_names()))
         raise RefusedError(Fault(f"{operator!r} is not an operator of MXNet 1.9.1", hint=hint))
     if signature.num_subgraphs or signature.name.startswith(("_sg_", "_CachedOp")):
         raise RefusedError(Fault(f"{operator!r} contains subgraphs, which cannot be authored here"))

@@ -14,7 +14,7 @@ from graphshare.builder.scopes import Scope, current_scope, variable_scope
 from graphshare.builder.var import ReuseLike, Settings, Var
 from graphshare.builder.variables import create_parameter, parse_shape, plan_parameter
 from graphshare.errors import Fault, RefusedError
-from graphshare.ops.unification import size_of
+from graphshare.ops.unification import count_elements
 
 
 class Layer:
@@ -79,7 +79,7 @@ def fully_connected(
         RefusedError: a size of ``x`` after the first axis is not known, or as :class:`Layer` and the operators.
     """
     layer = Layer("fc", name, reuse=reuse)
-    units = None if x.shape is None else size_of(x.shape[1:])
+    units = None if x.shape is None else count_elements(x.shape[1:])
     if units is None:
         raise RefusedError(Fault(f"fully_connected: the size of {x!r} behind its first axis is not known"))
     parts: list[tuple[str, list[Var], dict[str, Any]]] = []
@@ -112,7 +112,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The name of its output."""
+        """Return the name of its output."""
         return self.output.name
 
     def get_weights(self) -> list[Var]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from graphshare.builder.apply_operator import apply
 from graphshare.builder.var import Var
-from graphshare.ops.registry import known_names, lookup
+from graphshare.ops.registry import list_known_names, lookup
 from graphshare.text.names import did_you_mean
 
 __all__ = ["apply"]
@@ -24,7 +24,7 @@ __all__ = ["apply"]
 
 def __getattr__(name: str) -> Callable[..., Any]:
     if name.startswith("__") or lookup(name) is None:
-        raise AttributeError(f"MXNet 1.9.1 has no operator {name!r}. {did_you_mean(name, list(known_names()))}".rstrip())
+        raise AttributeError(f"MXNet 1.9.1 has no operator {name!r}. {did_you_mean(name, list(list_known_names()))}".rstrip())
 
     def operator(*inputs: Var, **named: Any) -> Any:
         outputs = apply(name, *inputs, **named)

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 
 import msgspec
 
-from graphshare.arguments import checked
+from graphshare.arguments import check_arguments
 from graphshare.builder.naming import Counters, Naming
 from graphshare.builder.var import Owner, Registry, Reuse, ReuseLike, Settings, resolve_reuse
 from graphshare.errors import Fault, RefusedError
@@ -44,7 +44,7 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def registry(self) -> Registry:
-        """The names, variables and shapes of the session."""
+        """Return the names, variables and shapes of the session."""
         return self.session.registry
 
     def parameter_name(self, path: str) -> str:
@@ -53,7 +53,7 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The variable scope's path without its final slash."""
+        """Return the variable scope's path without its final slash."""
         return self.variables.removesuffix(SEPARATOR)
 
 
@@ -112,7 +112,7 @@ def check_scope_name(name: str) -> str:
     return stripped
 
 
-@checked
+@check_arguments
 @contextmanager
 def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
     """Name the operators and inputs inside ``name/...``; parameters keep their names.
@@ -126,7 +126,7 @@ def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
         yield inner
 
 
-@checked
+@check_arguments
 @contextmanager
 def variable_scope(
     name: str | Scope | None = None,
@@ -167,7 +167,7 @@ def variable_scope(
         yield inner
 
 
-@checked
+@check_arguments
 @contextmanager
 def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[Scope]:
     """Restart the counters of automatic names inside, under ``naming`` if it is given.
@@ -184,7 +184,7 @@ def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[
         yield inner
 
 
-@checked
+@check_arguments
 @contextmanager
 def parameter_sharing(overrides: Mapping[str, str]) -> Iterator[Scope]:
     """Map the parameters of each left scope to those of its right scope, as Caffe2's ``ParameterSharing`` does.

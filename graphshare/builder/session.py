@@ -10,7 +10,7 @@ from threading import Lock
 from typing import overload
 
 from graphshare.analysis.roles import Kind
-from graphshare.arguments import checked
+from graphshare.arguments import check_arguments
 from graphshare.builder.apply_operator import apply
 from graphshare.builder.naming import MXNET, Counters, Naming
 from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues, TrainingState, extract_graph
@@ -65,20 +65,20 @@ class Session:
 
     @property
     def params(self) -> list[Var]:
-        """The parameters, trainable or not, in the order of creation; a shared one is listed once."""
+        """Return the parameters, trainable or not, in the order of creation; a shared one is listed once."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.PARAMETER]
 
     @property
     def auxiliary_states(self) -> list[Var]:
-        """The variables that operators write into, in the order of creation."""
+        """Return the variables that operators write into, in the order of creation."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.AUXILIARY]
 
     @property
     def inputs(self) -> list[Var]:
-        """The variables that are fed, in the order of creation."""
+        """Return the variables that are fed, in the order of creation."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.INPUT]
 
-    @checked
+    @check_arguments
     def var(self, name: str) -> Var:
         """Return the variable or output of that name (``fc1_output``; ``fc1`` means the operator's first output).
 
@@ -93,12 +93,12 @@ class Session:
             raise RefusedError(Fault(f"nothing is called {name!r}", hint=did_you_mean(name, list(named))))
         return named[name]
 
-    @checked
+    @check_arguments
     def graph(self, targets: _Target | Sequence[_Target]) -> Graph:
         """Return the minimal graph with ``targets`` as its heads: an ordinary graph, for rewrites and files."""
         return extract_graph(self._resolve(targets))
 
-    @checked
+    @check_arguments
     def value(self, parameter: _Target) -> Array:
         """Return the value of a parameter, read-only; its initial value if it was never set nor run and its shape is known.
 
@@ -107,7 +107,7 @@ class Session:
         """
         return self._values.get(self._resolve_parameter(parameter))
 
-    @checked
+    @check_arguments
     def set_value(self, parameter: _Target, value: object) -> None:
         """Set the value of a parameter to a copy of an array, or of anything that numpy converts to one.
 
@@ -126,7 +126,7 @@ class Session:
     @overload
     def run(self, targets: Sequence[_Target], feed: Feed | None = None) -> list[Array]: ...
 
-    @checked
+    @check_arguments
     def run(self, targets: _Target | Sequence[_Target], feed: Feed | None = None) -> Array | list[Array]:
         """Compute the values of ``targets`` in inference mode; only what they need is computed and must be fed.
 
@@ -144,10 +144,10 @@ class Session:
 
     @property
     def param_to_grad(self) -> dict[Var, Array]:
-        """The parameters' gradients from the last backward pass that reached any, each summed over all its uses."""
+        """Return the parameters' gradients from the last backward pass that reached any, each summed over all its uses."""
         return dict(self._trainer.gradients)
 
-    @checked
+    @check_arguments
     def gradients(
         self,
         targets: _Target | Sequence[_Target],
@@ -168,7 +168,7 @@ class Session:
         result = self._backpropagate(targets, feed, wrt, head_gradients)
         return {self.registry.outputs[node][0]: gradient for node, gradient in result.gradients.items()}
 
-    @checked
+    @check_arguments
     def update(self, gradients: Feed | None = None, settings: Sgd | None = None, *, rescale: float | None = None) -> None:
         """Make one step of gradient descent like MXNet's Module, for the parameters that have ``gradients`` and no others.
 
@@ -205,7 +205,7 @@ class Session:
         head_gradients: Feed | None = None,
     ) -> list[Array]: ...
 
-    @checked
+    @check_arguments
     def step(
         self,
         targets: _Target | Sequence[_Target],

@@ -81,7 +81,7 @@ class Owner(Protocol):
 
     @property
     def registry(self) -> Registry:
-        """The names, variables and shapes of the session."""
+        """Return the names, variables and shapes of the session."""
 
     def apply(self, operator: str, *inputs: Var, name: str | None = None, **named: object) -> tuple[Var, ...]:
         """Apply an operator under the current scope and return its visible outputs."""
@@ -100,17 +100,17 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def node(self) -> Node:
-        """The variable or operator."""
+        """Return the variable or operator."""
         return self.entry.node
 
     @property
     def name(self) -> str:
-        """The name as MXNet lists it: a variable's own name, or ``fc1_output`` for an operator's output."""
+        """Return the name as MXNet lists it: a variable's own name, or ``fc1_output`` for an operator's output."""
         return output_name(self.entry)
 
     @property
     def op(self) -> str:
-        """The operator's canonical name; ``null`` for a variable."""
+        """Return the operator's canonical name; ``null`` for a variable."""
         return self.node.operator_text
 
     @property
@@ -120,7 +120,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def dtype(self) -> str | None:
-        """The numpy name of its dtype, None if nothing determines it yet."""
+        """Return the numpy name of its dtype, None if nothing determines it yet."""
         return self.session.registry.dtypes[self.node][self.entry.index]
 
     def __add__(self, other: Var | Number) -> Var:

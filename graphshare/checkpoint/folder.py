@@ -34,7 +34,7 @@ class ModelFiles(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def newest(self) -> str:
-        """The parameter file of the last epoch; empty where there is none."""
+        """Return the parameter file of the last epoch; empty where there is none."""
         return next(reversed(self.params.values()), "")
 
 

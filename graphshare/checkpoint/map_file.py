@@ -147,7 +147,7 @@ def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph
 
     A plain map may name any value. Empty for nodes whose format stores no other names.
     """
-    found: dict[Node, StoredNames] = {}
+    stored: dict[Node, StoredNames] = {}
     if not map_file.by_name:
         finder = NodeFinder(graph)
         for entry in map_file.entries:
@@ -155,15 +155,15 @@ def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph
             if old is not None and new is not None and old.id is not None and new.outputs is not None:
                 node = finder.find(old)
                 if node is not None and len(node.details.outputs) == len(new.outputs):
-                    found[node] = StoredNames(tuple(new.outputs), new.label)
-        return found
+                    stored[node] = StoredNames(tuple(new.outputs), new.label)
+        return stored
     pairs = {entry.source.name: entry.target.name for entry in map_file.entries if entry.target is not None}
     for node, name in names.items():
         if node.op and node.details.outputs:
             image = rename_node(node, name).details
             outputs = [pairs.get(old, new) for old, new in zip(node.details.outputs, image.outputs, strict=True)]
-            found[node] = StoredNames(tuple(outputs), image.label)
-    return found
+            stored[node] = StoredNames(tuple(outputs), image.label)
+    return stored
 
 
 def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
@@ -243,7 +243,7 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
     ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one node for several branches),
     ``dropped`` (a connected input too) or ``implied`` (a name without a node).
     """
-    rewrite, sources = _rewrite_of(model)
+    rewrite, sources = _find_rewrite(model)
     numbers = {source.graph: i for i, source in enumerate(sources)}
     new_ids = {node: i for i, node in enumerate(find_format(rewrite.graph).list_as_read(rewrite.graph))}
     entries = [
@@ -312,7 +312,7 @@ def _hash(source: Checkpoint) -> str:
     return hash_pieces(format_.encode(source.graph) if format_.holds_parameters else [source.data])
 
 
-def _rewrite_of(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
+def _find_rewrite(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
     """Return the rewrite with its sources; a model that was not rewritten maps every node to itself."""
     if model.rewrite is not None:
         return model.rewrite, model.sources
@@ -326,7 +326,7 @@ def _readable(path: str) -> str:
 
 def map_text(model: Checkpoint) -> str:
     """Return the text of a model's map file."""
-    rewrite, sources = _rewrite_of(model)
+    rewrite, sources = _find_rewrite(model)
     nodes = [node for graph in (rewrite.graph, *(source.graph for source in sources)) for node in graph.nodes]
     has_more = rewrite.renames or any(map(_STORED_NAMES, nodes))
     if not nodes or has_more or SPECIAL.search("".join([node.name for node in nodes])) is not None:

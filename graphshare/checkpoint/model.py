@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import implied_variables, output_name
+from graphshare.analysis.name_lists import list_implied_variables, output_name
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.arguments import checked
+from graphshare.arguments import check_arguments
 from graphshare.checkpoint.parameters import (
     Parameters,
     Plan,
@@ -99,10 +99,10 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def held(self) -> frozenset[str] | None:
-        """The names in the parameter file; None without one. Raises RefusedError where its records have no names."""
+        """Return the names in the parameter file; None without one. Raises RefusedError where its records have no names."""
         return list_parameter_names(self.parameter_file)
 
-    @checked
+    @check_arguments
     def with_params(self, arrays: Mapping[str, Any]) -> Checkpoint:
         """Return this model with ``arrays`` (anything that numpy takes) for the parameters of these names.
 
@@ -114,7 +114,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
             return self
         roles = assign_roles(self.graph, held=self.held)
         auxiliary = {node.name for node, role in roles.items() if role.kind is Kind.AUXILIARY}
-        implied = list(implied_variables(self.graph))
+        implied = list(list_implied_variables(self.graph))
         auxiliary |= {variable.name for variable in implied if variable.auxiliary}
         known = {node.name for node in roles} | {variable.name for variable in implied} | (self.held or frozenset())
         unknown = [name for name in arrays if split_key(name)[1] not in known]

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import Implied, implied_variables
-from graphshare.analysis.roles import Kind, Role, assign_roles, disagreements, implied_role
+from graphshare.analysis.name_lists import Implied, list_implied_variables
+from graphshare.analysis.roles import Kind, Role, assign_implied_role, assign_roles, disagreements
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.open_source import reopen_source
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.arrays import ArrayReader, have_equal_values, record_in_memory
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
-from graphshare.ops.registry import canonical, signature_of
+from graphshare.ops.registry import canonical, find_signature
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 from graphshare.text.names import join_key, split_key
 from graphshare.text.summary import Table, format_html
@@ -115,7 +115,7 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     faults: list[Fault] = []
     for name, array in arrays.items():
         kind, plain = split_key(name)
-        key = name if kind or name in old else keys.get(name) or join_key(_kind_of(plain, auxiliary, old), plain)
+        key = name if kind or name in old else keys.get(name) or join_key(_choose_prefix(plain, auxiliary, old), plain)
         new[key] = record_in_memory(key, array, (old[key].dtype if key in old else None) or "float32")
         faults += _compare(name, new[key], old[key]) if key in old else ()
     if faults:
@@ -144,7 +144,7 @@ def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
         )
 
 
-def _kind_of(name: str, auxiliary: Collection[str] | None, old: Collection[str]) -> str:
+def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection[str]) -> str:
     """Return the prefix of a new record: none in a file where no record has one, as Gluon writes them."""
     if auxiliary is None or (old and not any(split_key(key)[0] for key in old)):
         return ""
@@ -198,7 +198,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     """
     held = frozenset(split_key(record.key or "")[1] for record in params.records)
     sources = dict.fromkeys(branch.source for branch in rewrite.branches)
-    implied = {source: list(implied_variables(source)) for source in sources}
+    implied = {source: list(list_implied_variables(source)) for source in sources}
     branches = [_list_new_names(branch, rewrite, held, implied[branch.source]) for branch in rewrite.branches]
     plan: Plan = []
     taken: dict[str, str] = {}
@@ -230,7 +230,7 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
     held = list_parameter_names(params)
     if params is None or not held or any(node.name in held for node in graph.variables()):
         return
-    known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
+    known = {node.name for node in graph.variables()} | {variable.name for variable in list_implied_variables(graph)}
     if held.isdisjoint(known) and not find_format(graph).holds_parameters:
         hint = f"it holds {format_names(sorted(held), 4)}; the graph's variables are {format_names(sorted(known), 4)}"
         raise RefusedError(Fault("holds no parameter of this graph", where=params.path, hint=hint))
@@ -244,12 +244,12 @@ def notes_on(
     Without ``unused``, records that belong to no variable are not mentioned.
     """
     if find_format(graph).holds_parameters:
-        return list(graph.source.remarks())
+        return list(graph.source.list_notes())
     held = list_parameter_names(params)
     if params is None or held is None:
         return []
     roles = assign_roles(graph, held=held) if roles is None else roles
-    implied = {found.name: implied_role(found) for found in implied_variables(graph)}
+    implied = {variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)}
     missing, taken = disagreements(roles, held)
     missing += [name for name, role in implied.items() if role.is_parameter and name not in held]
     known = {node.name for node in roles} | implied.keys()
@@ -258,9 +258,9 @@ def notes_on(
         f"{params.path}: {text}: {format_names(names)}"
         for text, names in (
             ("does not hold what the graph makes a parameter", missing),
-            ("holds what the graph makes an input; it is taken for a parameter", taken),
-            ("holds under arg: or aux: what the graph makes the other", _wrong_prefixes(params, graph, roles, implied)),
-            ("holds what no variable of the graph is called", surplus if unused else []),
+            ("contains values for a graph input; treated as a parameter", taken),
+            ("has the wrong prefix (arg: or aux:)", _wrong_prefixes(params, graph, roles, implied)),
+            ("contains arrays that no variable uses", surplus if unused else []),
         )
         if names
     ]
@@ -275,7 +275,7 @@ def _wrong_prefixes(params: ParameterFile, graph: Graph, roles: Mapping[Node, Ro
     wrong = [(key, name) for key, kind, name in split if kind and kind not in kinds.get(name, (kind,))]
     unclear: set[str] = set()
     for node in graph.nodes if wrong else ():
-        signature = signature_of(node)
+        signature = find_signature(node)
         if not node.is_variable and (signature is None or not signature.inputs_known):  # it may mutate any input
             unclear.update(entry.node.name for entry in node.inputs)
     return [key for key, name in wrong if name not in unclear]

@@ -42,7 +42,7 @@ from graphshare.formats.model_format import (
     load_format,
     require,
 )
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, STEM_END, name_of_file, params_path, stem_of
+from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, STEM_END, find_stem, name_of_file, params_path
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.resources import end_time_limit
@@ -119,7 +119,7 @@ def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str
         faults.append(Fault("`save(params=...)` has nothing to write: there is no parameter file", hint=hint))
     if has_params and model.needs_params and not params and not dry_run and not format_.holds_parameters:
         hint = "add `save(params=FILE)`, or write both under a stem (`out='siam'`)"
-        faults.append(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
+        faults.append(Fault("the parameters get new names, so they need an output", hint=hint))
     if faults:
         raise UsageError(faults)
 
@@ -155,7 +155,7 @@ def resolve_run_outputs(
 
 def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
     """Yield a note on each parameter file beside the new symbol file that is not written with it and does not fit it."""
-    stem = stem_of(outputs.graph)
+    stem = find_stem(outputs.graph)
     if is_url(stem) or find_format(model.graph).holds_parameters or extend(stem, STEM_END) != outputs.graph:
         return
     others = [path for path in list_siblings(stem) if find_identity(path) != find_identity(outputs.params)]
@@ -246,7 +246,7 @@ def save(
     map: StrPath | None = None,
     in_place: bool = False,
     verify_bytes: bool = False,
-    weights: CopiedWeights | None = None,
+    external_data: CopiedWeights | None = None,
     no_copy: bool = False,
 ) -> Outputs:
     """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
@@ -257,29 +257,29 @@ def save(
     ``verify_bytes`` the written parameters are read again and compared with their source. Returns where everything went.
 
     An ONNX model holds its parameters itself. External data stays in its files where these are in or below the directory of
-    ``out``; else what is needed is copied into one file beside it, or refused with ``no_copy``. With ``weights`` ``"copy"``
+    ``out``; else the data is copied into one file beside it, or refused with ``no_copy``. With ``external_data`` ``"copy"``
     copies of an initializer get external data of their own; with ``"share"``, as without it, they share one range.
 
     Raises:
         UsageError: the parameters have new names and no file to go to, or there are none to write.
         RefusedError: an output is an input, or a parameter has no place in the format; all are listed. The format has no use
-            for ``params``, ``weights`` or ``no_copy``.
+            for ``params``, ``external_data`` or ``no_copy``.
         OutputError: a file could not be written; what it held before is still there.
         SelfCheckError: the result does not read back as it should.
     """
     outputs = resolve_outputs(model, out, params, map, in_place=in_place)
-    write_outputs(outputs, model, options=choose_options(model, weights, no_copy=no_copy, verify_bytes=verify_bytes))
+    write_outputs(outputs, model, options=choose_options(model, external_data, no_copy=no_copy, verify_bytes=verify_bytes))
     return outputs
 
 
 def choose_options(
-    model: Checkpoint, weights: CopiedWeights | None, *, no_copy: bool = False, verify_bytes: bool = False
+    model: Checkpoint, external_data: CopiedWeights | None, *, no_copy: bool = False, verify_bytes: bool = False
 ) -> SaveOptions:
     """Return how a model is written. Raises RefusedError for options about external data that its format does not have."""
-    for option, is_set in (("`weights`", weights is not None), ("`no_copy`", no_copy)):
+    for option, is_set in (("`external_data`", external_data is not None), ("`no_copy`", no_copy)):
         if is_set:
             require(model.graph, Capability.EXTERNAL_DATA, what=option, where=model.where)
-    return SaveOptions(weights or "share", no_copy, verify_bytes)
+    return SaveOptions(external_data or "share", no_copy, verify_bytes)
 
 
 def write_outputs(

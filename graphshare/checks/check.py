@@ -215,6 +215,6 @@ def check(
 def check_options(
     *, config: str | None, isolated: bool, select: Names = (), ignore: Names = (), shapes: Shapes | None = None
 ) -> CheckOptions:
-    """Return what holds for every file that is checked. Raises InputError for a configuration that cannot be read."""
+    """Return the options shared by all files that are checked. Raises InputError for a configuration that cannot be read."""
     configuration = CheckConfig() if isolated else read_config(config) if config else find_config()
     return CheckOptions(as_names(select), as_names(ignore), configuration, as_shapes(shapes))

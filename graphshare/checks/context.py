@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from graphshare.analysis.name_lists import Listed, NameLists, implied_inputs, implied_variables, implies_variables
-from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
+from graphshare.analysis.name_lists import Listed, NameLists, implies_variables, list_implied_inputs, list_implied_variables
+from graphshare.analysis.roles import Kind, Role, assign_implied_role, assign_roles
 from graphshare.checks.document import Reading, read_file, walk_documents
 from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import HeldFile
@@ -43,12 +43,12 @@ class NamedRecord:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape; None for a record that was never filled."""
+        """Return the shape; None for a record that was never filled."""
         return self.record.shape
 
     @property
     def dtype(self) -> str | None:
-        """The dtype's name; None for a record that was never filled."""
+        """Return the dtype's name; None for a record that was never filled."""
         return self.record.dtype
 
 
@@ -82,7 +82,7 @@ class CheckContext:
 
     @cached_property
     def format(self) -> ModelFormat:
-        """The format of the file."""
+        """Return the format of the file."""
         return recognize_format(HeldFile(self.where, self.data))[0]
 
     @cached_property
@@ -96,7 +96,7 @@ class CheckContext:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the text; none where it cannot be decoded."""
+        """Return the lines of the text; none where it cannot be decoded."""
         text = self.reading.text
         return [] if text is None else [line.removesuffix("\r") for line in text.split("\n")]
 
@@ -107,7 +107,7 @@ class CheckContext:
 
     @cached_property
     def documents(self) -> list[tuple[Steps, dict[str, Any]]]:
-        """The graph objects of the JSON, subgraphs too; none where it does not match the schema."""
+        """Return the graph objects of the JSON, subgraphs too; none where it does not match the schema."""
         reading = self.reading
         if reading.value is None or reading.schema_faults or reading.json_faults:
             return []
@@ -119,7 +119,7 @@ class CheckContext:
 
     @cached_property
     def graphs(self) -> list[tuple[Steps, Graph]]:
-        """The graph and its subgraphs, with their places; none where there is no graph."""
+        """Return the graph and its subgraphs, with their places; none where there is no graph."""
         if not self.has_graph:
             return []
         graphs: list[tuple[Steps, Graph]] = [((), self.graph)]
@@ -159,7 +159,7 @@ class CheckContext:
 
     @cached_property
     def reachable(self) -> list[Node]:
-        """The nodes that the heads need, in MXNet's order."""
+        """Return the nodes that the heads need, in MXNet's order."""
         return reachable(self.graph)
 
     @cached_property
@@ -168,14 +168,14 @@ class CheckContext:
 
     @cached_property
     def variables(self) -> list[tuple[Listed, Node]]:
-        """The variables in MXNet's order, each with its node; an implied one with the operator that implies it."""
+        """Return the variables in MXNet's order, each with its node; an implied one with the operator that implies it."""
         implies = implies_variables(self.graph)
         owners: list[Node] = []
         for node in self.reachable:
             if node.is_variable:
                 owners.append(node)
             elif implies:
-                owners += [node for _ in implied_inputs(node)]
+                owners += [node for _ in list_implied_inputs(node)]
         return list(zip(self.name_lists.variables, owners, strict=True))
 
     @cached_property
@@ -189,26 +189,26 @@ class CheckContext:
         prefixes: dict[str, set[str]] = {}
         for node, role in self.roles.items():
             prefixes.setdefault(node.name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
-        for implied in implied_variables(self.graph):
+        for implied in list_implied_variables(self.graph):
             prefixes.setdefault(implied.name, set()).add("aux" if implied.auxiliary else "arg")
         return prefixes
 
     @cached_property
     def parameters(self) -> list[tuple[Node, Role]]:
-        """The parameters that the heads need, in MXNet's order."""
+        """Return the parameters that the heads need, in MXNet's order."""
         roles = [(node, self.roles.get(node)) for node in self.reachable]
         return [(node, role) for node, role in roles if role is not None and role.is_parameter]
 
     @cached_property
     def expected_parameters(self) -> dict[str, Node | None]:
-        """The parameters that a parameter file should contain, each with its node (None for an implied variable)."""
+        """Return the parameters that a parameter file should contain, each with its node (None for an implied variable)."""
         needed = set(self.reachable)
         # An initializer alone does not make a parameter of an operator's data input: inputs may have one too.
         names: dict[str, Node | None] = {
             n.name: n for n, role in self.roles.items() if role.is_parameter and n in needed and "__init__" not in role.why
         }
-        for implied in implied_variables(self.graph):
-            if implied.node in needed and implied_role(implied).is_parameter:
+        for implied in list_implied_variables(self.graph):
+            if implied.node in needed and assign_implied_role(implied).is_parameter:
                 names.setdefault(implied.name, None)
         return names
 
@@ -225,23 +225,23 @@ class CheckContext:
 
     @property
     def params(self) -> ParameterFile | None:
-        """The index of the parameter file; None without one and for one that cannot be read."""
+        """Return the index of the parameter file; None without one and for one that cannot be read."""
         return self._index[0]
 
     @property
     def params_faults(self) -> tuple[Fault, ...]:
-        """Why the parameter file cannot be read."""
+        """Return the fault that keeps the parameter file from being read; None if it can be read."""
         return self._index[1]
 
     @cached_property
     def records(self) -> list[NamedRecord]:
-        """The records of the parameter file that have keys."""
+        """Return the records of the parameter file that have keys."""
         records = enumerate(self.params.records if self.params else ())
         return [NamedRecord(i, record.key, record) for i, record in records if record.key is not None]
 
     @cached_property
     def records_by_name(self) -> dict[str, list[NamedRecord]]:
-        """The named records by the name of their variable."""
+        """Return the named records by the name of their variable."""
         records: dict[str, list[NamedRecord]] = {}
         for record in self.records:
             records.setdefault(record.name, []).append(record)
@@ -268,7 +268,7 @@ class CheckContext:
 
     @cached_property
     def _keys_by_graph(self) -> list[tuple[NamedRecord, str]]:
-        """The records of variables, each with the key that the graph gives it.
+        """Return the records of variables, each with the key that the graph gives it.
 
         Variables of operators whose auxiliary states are unknown are left out.
         """
@@ -288,7 +288,7 @@ class CheckContext:
 
     @cached_property
     def given_shapes(self) -> dict[str, PartialShape]:
-        """The user's shapes by name; those of patterns hold for the variables that they match."""
+        """Return the user's shapes by name; those of patterns hold for the variables that they match."""
         names = dict.fromkeys(variable.name for variable in self.name_lists.variables) if self._given_shapes else {}
         return expand_patterns(self._given_shapes, names)
 
@@ -299,7 +299,7 @@ class CheckContext:
 
     @cached_property
     def shared_parameters(self) -> list[Node]:
-        """The parameters with several consumers."""
+        """Return the parameters with several consumers."""
         return [node for node, role in self.roles.items() if role.is_parameter and len(self.consumers.get(node, ())) > 1]
 
     def facts(self, node: Node) -> OperatorFacts:
@@ -311,7 +311,7 @@ class CheckContext:
             facts = self._facts[key] = read_facts(node)
         return facts
 
-    def named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
+    def list_named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
         """Return the inputs of a node with their formal names; none of a variable, and of an operator without such names."""
         formals = () if node.is_variable else self.facts(node).formals or ()
         return list(zip(formals, node.inputs, strict=False))

@@ -108,7 +108,7 @@ def _check_references(reading: Reading, steps: Steps, graph: dict[str, Any]) -> 
         check_ids(graph, graph["nodes"])
     except InputError as error:
         for fault in error.faults:
-            _stage_of(reading, graph, fault).append(_relocate(steps, fault))
+            _find_stage(reading, graph, fault).append(_relocate(steps, fault))
         return
     try:
         building_order(graph["nodes"])
@@ -116,7 +116,7 @@ def _check_references(reading: Reading, steps: Steps, graph: dict[str, Any]) -> 
         reading.cycles += [_relocate(steps, fault) for fault in error.faults]
 
 
-def _stage_of(reading: Reading, graph: dict[str, Any], fault: Fault) -> list[Fault]:
+def _find_stage(reading: Reading, graph: dict[str, Any], fault: Fault) -> list[Fault]:
     """Return the list of ``reading`` that a fault of an id belongs to."""
     key, *rest = parse_path(fault.path) or ("",)
     if key != "arg_nodes":

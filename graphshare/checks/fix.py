@@ -20,7 +20,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.files.open_source import is_gzip
 from graphshare.files.paths import real_path
 from graphshare.formats.mxnet.layout import write_symbol
-from graphshare.formats.mxnet.source import MxnetSource, source_of
+from graphshare.formats.mxnet.source import MxnetSource, get_source
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import Record
@@ -161,7 +161,7 @@ def fix_records(context: CheckContext, codes: Collection[str]) -> list[tuple[Rec
 
 def _rewrite_graph(context: CheckContext, fixes: Collection[str]) -> Graph:
     graph = context.graph
-    source = source_of(graph).after_rename()
+    source = get_source(graph).after_rename()
     nodes = topological(graph) if "GS103" in fixes else graph.nodes
     if "GS104" in fixes:
         needed = set(context.reachable)
@@ -180,7 +180,7 @@ def _regularize(source: MxnetSource, key: str) -> MxnetSource:
 
 def _recount_outputs(graph: Graph) -> Graph:
     """Return the graph with new output counts, or without ``node_row_ptr`` where an operator's count is unknown."""
-    source = _regularize(source_of(graph), "node_row_ptr")
+    source = _regularize(get_source(graph), "node_row_ptr")
     counts = [total_outputs(node) for node in graph.nodes]
     if None in counts:
         keys = tuple(key for key in source.keys if key != "node_row_ptr")

@@ -14,7 +14,7 @@ from graphshare.analysis.name_lists import implies_variables
 from graphshare.checks.context import CheckContext
 from graphshare.checks.rules import rule_modules
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.registry import canonical, signature_of
+from graphshare.ops.registry import canonical, find_signature
 from graphshare.ops.signature import AttributeFault
 from graphshare.reports.model import Steps
 from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
@@ -71,7 +71,7 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
         facts = context.facts(node)
         if not facts.registered or facts.formals is None or any(fault.kind != "unknown" for fault in facts.faults):
             continue
-        signature = signature_of(node)  # control flow counts its subgraphs among the formal inputs
+        signature = find_signature(node)  # control flow counts its subgraphs among the formal inputs
         if signature is not None and signature.name == "add_n" and node.inputs:
             continue  # MXNet adds what is there, whatever num_args says
         formals = facts.formals[signature.num_subgraphs if signature is not None else 0 :]
@@ -146,7 +146,7 @@ def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Itera
 
 def find_parameters(context: CheckContext, node: Node, formals: Collection[str]) -> dict[str, Node]:
     """Return the variables at the inputs of ``node`` that are among ``formals``, by formal name."""
-    inputs = context.named_inputs(node)
+    inputs = context.list_named_inputs(node)
     return {formal: entry.node for formal, entry in inputs if formal in formals and entry.node.is_variable}
 
 

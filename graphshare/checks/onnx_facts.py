@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from graphshare.formats.onnx.stored import NamedMessage, find_stored, outputs_of, source_of
+from graphshare.formats.onnx.stored import NamedMessage, find_stored, get_source, list_output_names
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import ValueType, find_types
@@ -24,7 +24,7 @@ def is_constant(node: Node) -> bool:
 def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], ValueType]) -> Iterator[tuple[str, str, ValueType]]:
     """Yield where a file states a type, or ONNX infers it, the name of the value and the type, for each output of ``node``."""
     stored = find_stored(node.details)
-    for index, name in enumerate(outputs_of(node)):
+    for index, name in enumerate(list_output_names(node)):
         messages = {"value_info": stored.values.infos.get(index), "the graph's outputs": stored.values.results.get(index)}
         if not node.op:
             messages["the graph's inputs"] = stored.input
@@ -59,8 +59,8 @@ def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], ValueType]:
 
 def list_stale_infos(graph: Graph) -> Iterator[NamedMessage]:
     """Yield the value_info of values that do not exist."""
-    inner = {name for sub in [*iter_graphs(graph)][1:] for node in sub.nodes for name in outputs_of(node)}
-    for number, message in source_of(graph).orphans:
+    inner = {name for sub in [*iter_graphs(graph)][1:] for node in sub.nodes for name in list_output_names(node)}
+    for number, message in get_source(graph).orphans:
         if number == VALUE_INFO and message.name not in inner:
             yield message
 
@@ -77,14 +77,14 @@ def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
     # For each graph around: the ranks of its values, and the operator that has the body.
     pending: list[tuple[Steps, Graph, list[tuple[dict[str, int], int, Node]]]] = [((), graph, [])]
     for steps, body, around in pending:
-        home = homes.get(source_of(body).span, {}) if around else {}
+        home = homes.get(get_source(body).span, {}) if around else {}
         values, captures = [(name, 0, node) for name, node in home.items()], {*body.captures, *at_home}
         for i, node in enumerate(body.nodes):
-            values += [(name, i, node) for name in outputs_of(node) if name and node not in captures]
+            values += [(name, i, node) for name in list_output_names(node) if name and node not in captures]
         ranks = {name: i if node.op or is_constant(node) else -1 for name, i, node in values}
         for name, _, node in values:
             for outer, place, owner in around:
-                if name in outer and name not in outputs_of(owner):
+                if name in outer and name not in list_output_names(owner):
                     yield steps, node, name, ranks[name] >= 0 and outer[name] < place
         for i, node in enumerate(body.nodes):
             for k, part in enumerate(node.subgraphs):

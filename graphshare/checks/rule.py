@@ -38,7 +38,7 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def node_name(self) -> str | None:
-        """The name of the node concerned."""
+        """Return the name of the node concerned."""
         return self.node.name if self.node is not None else self.name
 
     @staticmethod
@@ -94,7 +94,7 @@ class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def info(self) -> RuleInfo:
-        """The description of the rule in reports."""
+        """Return the description of the rule in reports."""
         text = f"{self.summary}. {self.why}" + (f" --fix {self.fix}." if self.fix else "")
         return RuleInfo(self.code, self.name, self.level, self.summary, text, bool(self.fix))
 

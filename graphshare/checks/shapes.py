@@ -51,7 +51,7 @@ class Shapes:
 
     @cached_property
     def graph(self) -> Graph | None:
-        """The graph as MXNet loads it, implied variables as nodes; None where MXNet refuses the file."""
+        """Return the graph as MXNet loads it, implied variables as nodes; None where MXNet refuses the file."""
         graph = self._context.graph
         try:
             return upgrade(graph, keep_amp_cast=True).graph if (graph.version or 0) < _STABLE_SINCE else graph
@@ -66,7 +66,7 @@ class Shapes:
 
     @cached_property
     def records(self) -> dict[Node, NamedRecord]:
-        """The record of each variable that has one with a shape."""
+        """Return the record of each variable that has one with a shape."""
         auxiliary = {v.node for v in self._context.name_lists.variables if v.auxiliary}
         records = {}
         for node in self._nodes:
@@ -79,8 +79,8 @@ class Shapes:
         return records
 
     def _select_given_shapes(self) -> dict[Node, PartialShape]:
-        given = self._context.given_shapes
-        return {node: given[node.name] for node in self._nodes if node.is_variable and node.name in given}
+        stated_shapes = self._context.given_shapes
+        return {node: stated_shapes[node.name] for node in self._nodes if node.is_variable and node.name in stated_shapes}
 
     def _collect_shapes(self) -> dict[Node, PartialShape]:
         stored = {node: record.shape for node, record in self.records.items() if record.shape is not None}

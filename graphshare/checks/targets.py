@@ -62,11 +62,11 @@ def find_targets(
         raise InputError(faults)
     sieve.refuse_unused()
     paired = {graph for graph, beside in targets if beside}
-    found = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
-    if len(found) > 1 and (params is not None or epoch is not None):
+    alone = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
+    if len(alone) > 1 and (params is not None or epoch is not None):
         option = "`params`" if params is not None else "`epoch`"
-        raise UsageError(Fault(f"{option} needs a single graph, and there are {len(found)}", hint="check them one at a time"))
-    return found
+        raise UsageError(Fault(f"{option} needs a single graph, and there are {len(alone)}", hint="check them one at a time"))
+    return alone
 
 
 def _normalize(path: str) -> str:

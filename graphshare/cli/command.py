@@ -37,7 +37,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         READS: (
             *("--params", "--epoch", "--against", "--against-params", "--recorded", "--graph", "--feed", "--shape", "--labels"),
-            *("--random", "--random-params", "--seed", "--rules", "--map", "--inverse", "--highlight"),
+            *("--seed", "--random-params", "--rules", "--map", "--inverse", "--highlight"),
             *("--config", "--baseline", "--exclude"),
         ),
         WRITES: (
@@ -156,7 +156,7 @@ def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[
     for title, flags in SECTIONS.items():
         order = {flag: i for i, flag in enumerate(flags)}
         sections[title].sort(key=lambda option: order.get(_flag(option), -1))
-    return {title: found for title, found in sections.items() if found}
+    return {title: lines for title, lines in sections.items() if lines}
 
 
 def describe_option(option: click.Option, ctx: click.Context) -> tuple[str, str]:
@@ -180,7 +180,7 @@ def _make_overwrite() -> click.Option:
         is_flag=True,
         expose_value=False,
         callback=lambda ctx, option, value: ctx.with_resource(overwriting(value)),
-        help="Replace what is at a URL already. Local files are replaced anyway, all or none.",
+        help="Replace existing objects at URLs. Local files are replaced anyway, all or none.",
     )
 
 
@@ -212,7 +212,7 @@ class SuggestingGroup(_OneValue, click.Group):
         return super().resolve_command(ctx, args)
 
 
-def examples_of(path: str) -> list[tuple[str, str]]:
+def list_command_examples(path: str) -> list[tuple[str, str]]:
     """Return what each example of a command (``params list``) shows, and its command line."""
     name = path.partition(" ")[0]
     examples: dict[str, list[tuple[str, str]]] = import_module(f"graphshare.cli.commands.{name}").EXAMPLES
@@ -221,7 +221,7 @@ def examples_of(path: str) -> list[tuple[str, str]]:
 
 def add_examples(command: click.Command, path: str) -> None:
     """Give a command, and those inside it, its examples as the end of its help."""
-    examples = examples_of(path)
+    examples = list_command_examples(path)
     if examples and not command.epilog:
         lines = [f"  # {what}\n  {line}" for what, line in examples]
         command.epilog = "\b\nExamples:\n" + "\n".join(lines)

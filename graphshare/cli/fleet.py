@@ -129,10 +129,10 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
         if not rest:
             raise UsageError(Fault(f"{name} needs one of its commands", hint=f"see `graphshare {name} --help`"))
         word = rest.pop(0)
-        _, found, _ = command.resolve_command(context, [word])
-        if found is None:
+        _, subcommand, _ = command.resolve_command(context, [word])
+        if subcommand is None:
             raise UsageError(Fault(f"there is no command {word!r}", hint="see `graphshare --help`"))
-        command, name = found, f"{name} {word}".strip()
+        command, name = subcommand, f"{name} {word}".strip()
         if word in _REFUSED:
             raise UsageError(Fault(f"{word} cannot be run for each model: {_REFUSED[word]}"))
     return command, name, rest

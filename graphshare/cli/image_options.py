@@ -27,29 +27,29 @@ _OPTIONS = (
 _NAMES = ("preset", "resize", "crop", "mean", "scale", "std", "color", "layout", "interpolation")
 
 
-def parse_settings(given: Mapping[str, Any]) -> ImageSettings | None:
+def parse_settings(options: Mapping[str, Any]) -> ImageSettings | None:
     """Return the settings that the options say; None without any.
 
     Raises:
         UsageError: texts that are not numbers, or numbers that do not make sense; all are listed.
     """
-    if not any(given.values()):
+    if not any(options.values()):
         return None
     faults: list[Fault] = []
-    parsed: dict[str, Any] = {name: given[name] for name in ("color", "layout", "interpolation")}
+    parsed: dict[str, Any] = {name: options[name] for name in ("color", "layout", "interpolation")}
     for name in ("resize", "crop", "mean", "scale", "std"):
-        if given[name] is None:
+        if options[name] is None:
             continue
-        numbers = _parse_numbers(given[name], int if name in ("resize", "crop") else _parse_fraction)
+        numbers = _parse_numbers(options[name], int if name in ("resize", "crop") else _parse_fraction)
         if not numbers or len(numbers) > _MOST[name]:
-            faults.append(Fault(f"--{name} {given[name]!r} cannot be read", hint=_HINTS[name]))
+            faults.append(Fault(f"--{name} {options[name]!r} cannot be read", hint=_HINTS[name]))
         elif name == "crop":
             parsed[name] = numbers * 2 if len(numbers) == 1 else numbers
         else:
             parsed[name] = numbers[0] if name in ("resize", "scale") and len(numbers) == 1 else numbers
     if faults:
         raise UsageError(faults)
-    return make_settings(given["preset"], parsed)
+    return make_settings(options["preset"], parsed)
 
 
 def format_options(settings: Mapping[str, Any]) -> str:

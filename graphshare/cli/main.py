@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import click
 
 import graphshare
-from graphshare.cli.command import SuggestingGroup, add_examples, examples_of
+from graphshare.cli.command import SuggestingGroup, add_examples, list_command_examples
 from graphshare.cli.console import Bar, choose_color, is_shown, say
 from graphshare.errors import DisprovedError, GraphshareError, OutputError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
@@ -36,15 +36,15 @@ COMMANDS = {
     "duplicate": "Add branches on copied or tied parameters.",
     "share": "Tie parameters inside one graph.",
     "extract": "Cut out the minimal subgraph for some outputs.",
-    "rename": "Give nodes other names, parameters along.",
-    "group": "Join several graphs in one, parameters along.",
+    "rename": "Rename nodes and their parameters.",
+    "group": "Join several graphs and their parameters in one.",
     "pool": "Put the weights of many ONNX models into one file, each once.",
-    "fold": "Work BatchNorm into the weights before it, for inference.",
-    "export": "Write a model as ONNX, tied weights stay tied, and prove it.",
+    "fold": "Fold BatchNorm into the weights before it, for inference.",
+    "export": "Export to ONNX, keep tied weights tied, and prove the result.",
     "unfix": "Leave sizes that an ONNX file fixes to its caller, proved.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
-    "format": "Lay the file out anew, or check its layout.",
-    "inspect": "Sum up inputs, outputs, parameters, costs and layers.",
+    "format": "Reformat a symbol file, or check its format.",
+    "inspect": "Summarize inputs, outputs, parameters, costs and layers.",
     "run": "Compute a graph's outputs.",
     "verify": "Prove that branches compute the same.",
     "rules": "Explain and check sharing and naming rules.",
@@ -301,7 +301,7 @@ def _example(context: click.Context) -> str:
     path = context.command_path.partition(" ")[2]
     if not path:
         return ""
-    examples = examples_of(path)
+    examples = list_command_examples(path)
     return f"as in `{examples[0][1]}`; " if examples else ""
 
 

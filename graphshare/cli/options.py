@@ -41,7 +41,7 @@ def no_verify(text: str) -> Callable[[F], F]:
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
     """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
     if text is not None and not context.resilient_parsing:
-        _limits_of(context).enter_context(memory_limit(parse_size(text)))
+        _open_limits(context).enter_context(memory_limit(parse_size(text)))
 
 
 def _limit_time(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
@@ -55,10 +55,10 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
         say(error.faults[0].hint, style="hint")
         os._exit(_FAILED)
 
-    _limits_of(context).enter_context(end_after(seconds, overrun=overrun))
+    _open_limits(context).enter_context(end_after(seconds, overrun=overrun))
 
 
-def _limits_of(context: click.Context) -> ExitStack:
+def _open_limits(context: click.Context) -> ExitStack:
     """Return the stack of limits, which the command's own invocation closes (:class:`graphshare.cli.command.Command`)."""
     stack: ExitStack = context.meta.setdefault(LIMITS, ExitStack())
     return stack
@@ -71,20 +71,20 @@ in_place = _option("--in-place", is_flag=True, help="Replace the files that are 
 params_out = _option("--params-out", metavar="FILE", help="Where the rewritten parameters go; the suffix chooses the format.")
 map_out = _option("--map-out", metavar="FILE", help="Write which node became which, as JSON.")
 dry_run = _option("--dry-run", is_flag=True, help="Print the plan on stdout and write nothing.")
-as_input = _option("--as-input", metavar="NAME", multiple=True, help="This variable is an input, whatever it looks like.")
-as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="This variable is a parameter.")
+as_input = _option("--as-input", metavar="NAME", multiple=True, help="Treat this variable as an input.")
+as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="Treat this variable as a parameter.")
 verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
-weights = _option(
-    "--weights",
+external_data = _option(
+    "--external-data",
     type=click.Choice(get_args(CopiedWeights)),
     help="ONNX: copies of external data share one range of it, or each gets its own [share].",
 )
 no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
-strict = _option("--strict", is_flag=True, help="Refuse where there would be a warning.")
-format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
+strict = _option("--strict", is_flag=True, help="Treat warnings as errors.")
+format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format [text].")
 
 exclude = _option(
-    "--exclude", metavar="PATTERN", multiple=True, help="Leave out of folders what a glob of paths or names matches."
+    "--exclude", metavar="PATTERN", multiple=True, help="Leave out files of folders whose path or name matches this glob."
 )
 feeds = _option(
     "--feed",
@@ -117,7 +117,7 @@ max_memory = _option(
     metavar="SIZE",
     expose_value=False,
     callback=_limit_memory,
-    help="Refuse before it runs what would take more than this, as in 2G [what is available].",
+    help="Refuse, before it runs, work that would take more memory than this, such as 2G [the free memory].",
 )
 time_limit = _option(
     "--time-limit",
@@ -125,28 +125,39 @@ time_limit = _option(
     metavar="S",
     expose_value=False,
     callback=_limit_time,
-    help="End with an error where the answer takes more seconds; nothing is written then.",
+    help="Stop with an error after this many seconds; nothing is written.",
 )
 engine = _option(
     "--engine",
     metavar="[numpy|onnxruntime|auto]",
-    help="What computes; auto takes the faster [numpy; of ONNX models onnxruntime].",
+    help="Engine; auto takes the faster one [numpy; for ONNX models onnxruntime].",
 )
 engines = _option(
     "--engine",
     metavar="NAME,...",
     callback=lambda context, option, text: text or (),
-    help="What computes, as in numpy,onnxruntime for both [numpy].",
+    help="Engine, or several to compare, such as numpy,onnxruntime [numpy].",
 )
 strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot take.")
 upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
 branch_prefixes = _option(
-    "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be."
+    "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch [detected if possible]."
 )
 
 
 _REWRITING = (GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes)
-_OUTPUT = ("out", "params_out", "map_out", "in_place", "dry_run", "format_", "verify_bytes", "weights", "no_copy", "strict")
+_OUTPUT = (
+    "out",
+    "params_out",
+    "map_out",
+    "in_place",
+    "dry_run",
+    "format_",
+    "verify_bytes",
+    "external_data",
+    "no_copy",
+    "strict",
+)
 
 
 def rewriting(command: F) -> F:
@@ -154,7 +165,7 @@ def rewriting(command: F) -> F:
 
     It gets ``source``, the model, and ``output``, what the options of its outputs say; the others are its own.
     """
-    return gather("output", _OUTPUT, (*_REWRITING, weights, no_copy, strict))(_with_source(command))
+    return gather("output", _OUTPUT, (*_REWRITING, external_data, no_copy, strict))(_with_source(command))
 
 
 def rewriting_symbols(command: F) -> F:
@@ -166,7 +177,7 @@ def grouping(command: F) -> F:
     """Add the options of a command that reads several graphs and writes one; it gets ``output``."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
     many = _option("--params", metavar="FILE", multiple=True, help="Once for each GRAPH, in order: its parameters; may be ''.")
-    return gather("output", _OUTPUT, (graphs, epoch, many, *_REWRITING[3:], weights, no_copy, strict))(command)
+    return gather("output", _OUTPUT, (graphs, epoch, many, *_REWRITING[3:], external_data, no_copy, strict))(command)
 
 
 def gather(
@@ -176,11 +187,11 @@ def gather(
 
     def add(command: F) -> F:
         @wraps(command)
-        def gathered(*context: click.Context, **values: Any) -> Any:
+        def collect(*context: click.Context, **values: Any) -> Any:
             values[name] = parse({key: values.pop(key) for key in keys if key in values})
             return command(*context, **values)
 
-        result: Any = gathered
+        result: Any = collect
         for option in reversed(options):
             result = option(result)
         return result  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import Content, UsedFile
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.model_names import stem_of, suggest_parameters
+from graphshare.formats.model_names import find_stem, suggest_parameters
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
 
@@ -23,37 +23,37 @@ _SHOWN = 6
 
 def write_result(
     model: Checkpoint,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     *,
     inputs: Sequence[UsedFile] = (),
     report: Mapping[str, Any] = MappingProxyType({}),
 ) -> Outputs | None:
     """Write what a command made, or print it as a plan and return None.
 
-    ``given`` has the command's output options as click gives them. The model's notes become warnings, or refusals with
+    ``options`` has the command's output options as click gives them. The model's notes become warnings, or refusals with
     ``--strict``. ``inputs`` are the files that were read beside the model's. ``report`` is what a plan as JSON holds beside the
     map.
     """
     write_options = choose_options(
-        model, given.get("weights"), no_copy=given.get("no_copy", False), verify_bytes=given["verify_bytes"]
+        model, options.get("external_data"), no_copy=options.get("no_copy", False), verify_bytes=options["verify_bytes"]
     )
     outputs = resolve_outputs(
         model,
-        given["out"],
-        given["params_out"],
-        given["map_out"],
-        dry_run=given["dry_run"],
-        in_place=given["in_place"],
+        options["out"],
+        options["params_out"],
+        options["map_out"],
+        dry_run=options["dry_run"],
+        in_place=options["in_place"],
         inputs=inputs,
     )
     notes = [*model.notes, *find_stale(outputs, model)]
-    if given["strict"] and notes:
+    if options["strict"] and notes:
         raise RefusedError([Fault(note) for note in notes])
     warn(notes)
     for note in list_unread(model):
         say(note)
-    if given["dry_run"]:
-        _print_plan(model, given["format_"], report)
+    if options["dry_run"]:
+        _print_plan(model, options["format_"], report)
         return None
     if outputs.graph == "-":
         refuse_terminal()
@@ -65,7 +65,7 @@ def list_unread(model: Checkpoint) -> list[str]:
     """Return a note for each symbol file that was read without the parameter file beside it."""
     bare = (source for source in model.sources or (model,) if source.parameter_file is None and not source.stem)
     return [
-        f"{source.where}: {hint}, which is not read; name both by the stem {stem_of(source.where)}"
+        f"{source.where}: {hint}, which is not read; name both by the stem {find_stem(source.where)}"
         for source in bare
         if (hint := suggest_parameters(source.where))
     ]
@@ -101,16 +101,16 @@ def say_written(outputs: Outputs) -> None:
 def _print_plan(model: Checkpoint, format_: str, report: Mapping[str, Any]) -> None:
     from graphshare.checkpoint.map_file import describe_rewrite  # its hashes take time to import
 
-    found = describe_rewrite(model)
+    plan = describe_rewrite(model)
     file = model.parameter_file
     records = [
         {"from": record.origin.key if record.origin is not None else record.key, "to": record.key}
         for record in (file.records if file is not None else ())
     ]
     if format_ == "json":
-        put_json({**found, "records": records, **report})
+        put_json({**plan, "records": records, **report})
     else:
-        put(_plan_lines(found["entries"], records))
+        put(_plan_lines(plan["entries"], records))
 
 
 def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]) -> Iterator[str]:

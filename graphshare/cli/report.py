@@ -79,13 +79,13 @@ def _put_colored(report: FindingsReport) -> None:
         console.print(text)
 
 
-def format_parameter_diff(found: ParameterDiff) -> Iterator[Line]:
+def format_parameter_diff(difference: ParameterDiff) -> Iterator[Line]:
     """Yield a line for each parameter that differs, and a count."""
-    for change in found.changes:
+    for change in difference.changes:
         style = change.how if change.how in ("added", "removed") else "changed"
         yield style, f"{change.how:8} {_names(change)}  {_what(change)}"
-    yield "", f"parameters: {found.equal} equal, {len(found.changes)} different"
-    for dtype, count in found.across.items():
+    yield "", f"parameters: {difference.equal} equal, {len(difference.changes)} different"
+    for dtype, count in difference.across.items():
         yield (
             "",
             f"{format_count(count, 'array')} of unlike types compared up to the rounding of {dtype}, {STEPS[dtype][1]:.3g}",

@@ -21,7 +21,7 @@ from itertools import zip_longest
 from graphshare.ir.compare import make_content_key
 from graphshare.ir.graph import EMPTY, NO_DETAILS, Entry, Graph, Node
 from graphshare.ir.walk import Body, consumers, count_inputs, list_bodies, own_inputs, topological
-from graphshare.progress import batched_progress
+from graphshare.progress import track_batches
 
 Key = Callable[[Node], Hashable]
 
@@ -271,7 +271,7 @@ class Fingerprints:
         above = self.above = dict(around)
         self._numbers, self._coarse = numbers, coarse
         self._bodies: dict[Node, dict[str, tuple[Body, Fingerprints]]] = {}
-        for node in batched_progress(order, "comparing", "nodes"):
+        for node in track_batches(order, "comparing", "nodes"):
             if around and node in around:
                 continue
             inputs = tuple([(above[entry.node], entry.index) for entry in own_inputs(node)])
@@ -300,7 +300,7 @@ class Fingerprints:
         for position, head in enumerate(graph.heads):
             uses.setdefault(head.node, []).append((-1, position, head.index))
         below: dict[Node, int] = {}
-        for node in batched_progress(order[::-1], "comparing", "nodes"):
+        for node in track_batches(order[::-1], "comparing", "nodes"):
             below[node] = number = numbers.of(("below", tuple(sorted(uses.pop(node, ())))))
             context = numbers.of(("use", kinds[node], number))
             for position, entry in enumerate(own_inputs(node)):

@@ -222,7 +222,7 @@ def _find_mapping_changes(what: str, old: Mapping[str, object], new: Mapping[str
         return
     for key in {**old, **new}:
         if old.get(key) != new.get(key):
-            yield Change(what, key, *(None if key not in of else _format_value(of[key]) for of in (old, new)))
+            yield Change(what, key, *(None if key not in mapping else _format_value(mapping[key]) for mapping in (old, new)))
 
 
 def _format_value(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_name, implied_variables
+from graphshare.analysis.name_lists import list_implied_variables, name_implied
 from graphshare.arguments import NotNegative
 from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
 from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
@@ -49,7 +49,7 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """The result in one line."""
+        """Return the result in one line."""
         graph = self.graph
         counts = [(len(getattr(graph, what)), what) for what in ("added", "removed", "renamed", "changed")]
         parts = [f"{format_count(count, 'node')} {what}" for count, what in counts if count]
@@ -181,9 +181,9 @@ def _map_parameter_names(left: Graph, branches: Sequence[PairedBranch]) -> Mappi
         for node in left.variables():
             if node in branch.images:
                 names.setdefault(node.name, {})[branch.images[node].name] = None
-        for implied in implied_variables(left):
+        for implied in list_implied_variables(left):
             if implied.node in branch.images:
-                new = implied_name(branch.images[implied.node].name, implied.formal)
+                new = name_implied(branch.images[implied.node].name, implied.formal)
                 names.setdefault(implied.name, {})[new] = None
     return {old: tuple(new) for old, new in names.items()}
 

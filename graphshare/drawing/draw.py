@@ -48,7 +48,7 @@ class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def data(self) -> bytes:
-        """The bytes of the drawing's file."""
+        """Return the bytes of the drawing's file."""
         return self.image or self.text.encode("utf-8", "backslashreplace")
 
     def _repr_svg_(self) -> str | None:
@@ -207,11 +207,11 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
         return ()  # one branch
 
 
-def _copy_to_twins(graph: Graph, given: Mapping[str, PartialShape], prefixes: Sequence[str]) -> dict[str, PartialShape]:
+def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefixes: Sequence[str]) -> dict[str, PartialShape]:
     """Return the given shapes, those of one branch also for the same variables of other branches."""
     names = {node.name for node in graph.variables()}
-    shapes = dict(given)
-    for name, shape in given.items():
+    shapes = dict(input_shapes)
+    for name, shape in input_shapes.items():
         own = max((p for p in prefixes if name.startswith(p)), key=len, default="")
         for prefix in ("", *prefixes):
             twin = prefix + name[len(own) :]
@@ -220,17 +220,17 @@ def _copy_to_twins(graph: Graph, given: Mapping[str, PartialShape], prefixes: Se
     return shapes
 
 
-def find_known_shapes(graph: Graph, given: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
+def find_known_shapes(graph: Graph, input_shapes: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
-    if not given and not declared and find_format(graph).supports(Capability.COSTS):
+    if not input_shapes and not declared and find_format(graph).supports(Capability.COSTS):
         return _read_stored_shapes(graph, params)
     from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy
 
     try:
-        return infer_known_shapes(graph, given, params=params)
+        return infer_known_shapes(graph, input_shapes, params=params)
     except RefusedError:
-        if given:
+        if input_shapes:
             raise
         return _read_stored_shapes(graph, params)  # the declared shapes contradict each other; draw without them
 

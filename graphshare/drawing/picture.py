@@ -287,8 +287,8 @@ class _PictureBuilder:
         for node in self.nodes:
             for entry in node.inputs:
                 if entry.node.is_variable and node in at:
-                    of = alone if node in self.source.alone else users
-                    of.setdefault(entry.node, {})[at[node]] = None
+                    readers = alone if node in self.source.alone else users
+                    readers.setdefault(entry.node, {})[at[node]] = None
         shared: dict[tuple[int, ...], list[Node]] = {}
         for node in self.nodes:
             if not node.is_variable or node in self.constants:

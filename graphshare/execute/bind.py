@@ -134,12 +134,12 @@ class Bound:
 
     @property
     def notes(self) -> list[str]:
-        """What the engine left to numpy so far."""
+        """Return the nodes that the engine has left to numpy so far."""
         return list(self._executor.notes) if self._executor is not None else []
 
     @property
     def inputs(self) -> list[str]:
-        """The names of the variables that are not parameters; labels and RNN states default to zeros."""
+        """Return the names of the variables that are not parameters; labels and RNN states default to zeros."""
         return [node.name for node in self._inputs]
 
     def __reduce__(self) -> tuple[Callable[[], Bound], tuple[()]]:
@@ -156,8 +156,8 @@ class Bound:
         """
         if feeds is not None and not isinstance(feeds, Mapping):
             feeds = {self._find_only_input(): feeds}
-        given = for_variables({**(feeds or {}), **named}, [*self._inputs, *self._optional], option="input")
-        return dict(zip(self.outputs, self._compute({node: as_array(value) for node, value in given.items()}), strict=True))
+        by_node = for_variables({**(feeds or {}), **named}, [*self._inputs, *self._optional], option="input")
+        return dict(zip(self.outputs, self._compute({node: as_array(value) for node, value in by_node.items()}), strict=True))
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
         """Return the outputs for arrays of inputs."""

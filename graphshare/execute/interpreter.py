@@ -110,16 +110,16 @@ class Memo:
     def of(self, step: PlanStep) -> Once:
         """Return the :class:`~graphshare.ops.kernel.Context`'s ``once`` for the kernel of ``step``."""
         if step not in self._once:
-            self._once[step] = self._keep_results_of(step)
+            self._once[step] = self._keep_results(step)
         return self._once[step]
 
-    def runner_of(self, step: PlanStep, make: Callable[[], RunSubgraph]) -> RunSubgraph:
+    def find_runner(self, step: PlanStep, make: Callable[[], RunSubgraph]) -> RunSubgraph:
         """Return what runs the subgraphs of ``step``, made once: it keeps their plans and shapes."""
         if step not in self._runners:
             self._runners[step] = make()
         return self._runners[step]
 
-    def _keep_results_of(self, step: PlanStep) -> Once:
+    def _keep_results(self, step: PlanStep) -> Once:
         def once(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
             if not all(step.inputs[position] in self._constant for position in positions):
                 return compute()
@@ -156,10 +156,12 @@ def run_plan(
     timings: list[Timing] = []
     updates: dict[Node, Array] = {}
     np_shape = isinstance(shapes, ShapeTable) and shapes.np_shape
+    # A fused step has no values between its operators to time, to watch or to differentiate.
     steps = plan.steps if training or profile or watch is not None else plan.fused
     with np.errstate(all="ignore"):  # once, because it takes as long as a small kernel
         for step in item_progress(steps, "computing", "nodes"):
             inputs = [state.values[slot] for slot in step.inputs]
+            # Fast path: no context is built for a kernel that does not read it.
             if step.direct is not None:
                 state.values[step.outputs[0]] = step.direct(*inputs)
                 state.free(step)
@@ -182,6 +184,7 @@ def run_plan(
                 timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
             if result.updates:
                 updates.update((step.node.inputs[position].node, update) for position, update in result.updates.items())
+            # This list would keep buffers alive that free() is to release.
             del inputs
             state.keep(step, outputs)
             if watch is not None:
@@ -293,7 +296,7 @@ def _find_runner(
     def make() -> RunSubgraph:
         return _subgraph_runner(step.node, training, rng, np_shape)
 
-    return make() if memo is None else memo.runner_of(step, make)
+    return make() if memo is None else memo.find_runner(step, make)
 
 
 def _subgraph_runner(node: Node, training: bool, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:

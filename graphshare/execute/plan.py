@@ -18,9 +18,9 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.inference import bodies_of
+from graphshare.ops.inference import bind_bodies
 from graphshare.ops.kernel import Array, Kernel, KernelError
-from graphshare.ops.registry import kernel_of, signature_of
+from graphshare.ops.registry import find_node_kernel, find_signature
 
 
 class PlanStep(msgspec.Struct, frozen=True, eq=False):
@@ -78,9 +78,9 @@ def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
     for node in nodes:
         if node.is_variable:
             continue
-        kernel = kernel_of(node)
+        kernel = find_node_kernel(node)
         if kernel is None:
-            signature = signature_of(node)
+            signature = find_signature(node)
             reason = signature.no_kernel if signature is not None else ""
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             hint = f"{reason}; {hint}" if reason else hint
@@ -96,22 +96,22 @@ def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
 
 def _explain_refusal(node: Node, refuses: Callable[..., str | None]) -> str | None:
     """Return why a kernel that refuses some attributes cannot run this node, None where it can."""
-    signature = signature_of(node)
+    signature = find_signature(node)
     attrs, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
     if signature is None or faults:  # reported as they are
         return None
     try:
-        return refuses(attrs, bodies_of(node))
+        return refuses(attrs, bind_bodies(node))
     except KernelError as error:
         return str(error)
 
 
-def unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
+def find_unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
     """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
     faults = missing_kernels(nodes)
     for node in nodes:
-        signature = signature_of(node) if not node.is_variable else None
-        if signature is not None and kernel_of(node) is not None:
+        signature = find_signature(node) if not node.is_variable else None
+        if signature is not None and find_node_kernel(node) is not None:
             faults += [Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]]
     return faults
 
@@ -124,7 +124,7 @@ def make_plan(targets: Sequence[Entry]) -> ExecutionPlan:
         RefusedError: a node or target takes an output that is not there; all are listed.
     """
     nodes = post_order(entry.node for entry in targets)
-    faults = unsupported_operators(nodes)
+    faults = find_unsupported_operators(nodes)
     if faults:
         raise UnsupportedError(faults)
     missing = find_missing_outputs(nodes, targets)
@@ -168,7 +168,7 @@ def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wan
 def _step(
     node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Node, int], last: Mapping[Node, set[int]]
 ) -> PlanStep:
-    kernel, signature = kernel_of(node), signature_of(node)
+    kernel, signature = find_node_kernel(node), find_signature(node)
     assert kernel is not None
     count = counts.get(node, 1)
     outputs = tuple(slots.get((node, index), -1) for index in range(count))

@@ -175,8 +175,8 @@ def run(
         return _compute(ready, executor, seed or 0, profile=profile)
 
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
-        given = as_shapes(shapes, source.graph)
-        values, sizes, notes = spread_inputs(source.graph, fed, given, targets=names, held=source.held)
+        input_shapes = as_shapes(shapes, source.graph)
+        values, sizes, notes = spread_inputs(source.graph, fed, input_shapes, targets=names, held=source.held)
         computed = compute(values) if batch is None else _run_batches(source.graph, batch, compute, feeds=values, targets=names)
     computed.notes[:0] = [*describe_images(fed), *notes]
     return computed
@@ -309,13 +309,13 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
     part, _ = runnable_part(graph, heads)
     nodes = post_order(entry.node for entry in part.heads)
     inputs = {node: 0 for node in nodes if node.is_variable and node.name in images}
-    found, all_couplings = follow_batch(nodes, inputs, rank=4)
+    places_at, all_couplings = follow_batch(nodes, inputs, rank=4)
     couplings = [coupling for coupling in all_couplings if not coupling.only_training]
     if couplings:
         hint = "leave `batch` out: all images are one batch then"
         raise RefusedError([Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings])
     names = unique_names([output_name(entry) for entry in heads])
-    places = [found.get((head.node, head.index)) for head in part.heads]
+    places = [places_at.get((head.node, head.index)) for head in part.heads]
     return {name: None if at is None else at.axis for name, at in zip(names, places, strict=True)}
 
 
@@ -348,11 +348,13 @@ def tabulate_outputs(outputs: Mapping[str, Array]) -> Table:
     return Table(("output", "shape", "dtype", "min", "max", "mean"), rows)
 
 
-def profile_of(timings: Iterable[Timing]) -> Profile:
+def make_profile(timings: Iterable[Timing]) -> Profile:
     """Return the timings by node and by operator."""
     nodes = [NodeCost(timing.node.name, timing.node.op, timing.seconds, timing.bytes) for timing in timings]
     groups: dict[str, list[NodeCost]] = {}
     for node in nodes:
         groups.setdefault(node.op, []).append(node)
-    operators = [OperatorCost(op, len(of), sum(n.seconds for n in of), sum(n.bytes for n in of)) for op, of in groups.items()]
+    operators = [
+        OperatorCost(op, len(group), sum(n.seconds for n in group), sum(n.bytes for n in group)) for op, group in groups.items()
+    ]
     return Profile(nodes, sorted(operators, key=lambda cost: -cost.seconds))

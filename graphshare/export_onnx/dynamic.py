@@ -22,7 +22,7 @@ from graphshare.formats.onnx.compose import (
 )
 from graphshare.formats.onnx.messages import Dimensions
 from graphshare.formats.onnx.size_nodes import SizeNodes, make_row
-from graphshare.formats.onnx.stored import find_stored, outputs_of
+from graphshare.formats.onnx.stored import find_stored, list_output_names
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -120,12 +120,12 @@ class _Generalization:
         first = row[0]
         inputs = [_input_names(node, names) for node, names in zip(row, captured, strict=True)]
         if any(_form(n) != _form(first) for n in row):
-            self._refuse(first, "is another node for other sizes")
+            self._refuse(first, "differs for other sizes")
             return scope.connect(first, inputs[0])
         details = [node.details for node in row]
         if any(other.values != details[0].values for other in details):
             self._refuse(first, "has attributes that depend on the sizes")
-        inner = [_captured_names(node, names) for node, names in zip(row, captured, strict=True)]
+        inner = [_name_captures(node, names) for node, names in zip(row, captured, strict=True)]
         bodies = [self._body(bodies, inner) for bodies in zip(*(n.subgraphs for n in row), strict=True)]
         names = [self._input(first, names) for names in zip(*inputs, strict=True)]
         return scope.connect(msgspec.structs.replace(first, subgraphs=tuple(bodies)), names)
@@ -198,7 +198,7 @@ class _Generalization:
         """
         shapes = [[size for size in stated.shape or () if size is not None] for stated in row]
         if len({len(shape) for shape in shapes}) != 1:
-            self.faults.append(Fault(f"{name!r} has another number of axes for other sizes"))
+            self.faults.append(Fault(f"{name!r} has a different number of axes for other sizes"))
             return name, row[0].dtype, shapes[0]
         shape = []
         for axis, sizes in enumerate(zip(*shapes, strict=True)):
@@ -264,7 +264,7 @@ def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
     return names
 
 
-def _captured_names(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
+def _name_captures(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
     """Return the names of the values that the captures of a node's bodies stand for."""
     captures = [variable for body in node.subgraphs for variable in body.captures]
     entries = node.inputs[len(node.inputs) - len(captures) :]
@@ -273,12 +273,12 @@ def _captured_names(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]
 
 def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
     """Return the name of a value; of a capture in a body that of the value around it."""
-    return captured.get(entry.node) or outputs_of(entry.node)[entry.index]
+    return captured.get(entry.node) or list_output_names(entry.node)[entry.index]
 
 
 def _form(node: Node) -> tuple[object, ...]:
     """Return what a node has for all sizes."""
-    return node.op, outputs_of(node), len(_input_names(node, EMPTY)), node.attrs.keys()
+    return node.op, list_output_names(node), len(_input_names(node, EMPTY)), node.attrs.keys()
 
 
 def _list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:

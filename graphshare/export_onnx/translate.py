@@ -111,7 +111,7 @@ class GraphTranslation:
         self.faults: list[Fault] = []
         self.refused: dict[Node, str] = {}
         self.custom: list[str] = []
-        self.used = _used_outputs(inference.nodes, part.heads)
+        self.used = _find_used_outputs(inference.nodes, part.heads)
 
     def translate(self) -> None:
         """Translate all nodes that the heads need, as far as it can be done."""
@@ -160,7 +160,7 @@ class GraphTranslation:
         inputs = [self.value(entry) for entry in node.inputs]
         count = min(total_outputs(node) or 1, len(self.inference.shapes[node]))
         outputs = [self.value(Entry(node, index)) for index in range(count)]
-        if not all(is_known(self._known(entry)[0]) for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))):
+        if not all(is_known(self._find_type(entry)[0]) for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))):
             raise TranslationError("its shapes do not follow from those of the graph's inputs")
         if all(0 in outputs[index].shape for index in self.used[node]):
             return [self.writer.add_constant(np.zeros(output.shape), output.dtype) for output in outputs]
@@ -174,8 +174,9 @@ class GraphTranslation:
             inline=partial(self._inline, node) if node.subgraphs else None,
             inner=inner_operators(node.subgraphs[0]) if node.subgraphs else (),
         )
-        made = translator.translate(translation)
-        return [made] if isinstance(made, str) else list(made)
+        results = translator.translate(translation)
+        # Most operators have one output, and their translations return its name alone.
+        return [results] if isinstance(results, str) else list(results)
 
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:
         """Translate subgraph ``number`` of ``node`` on ``inputs`` for its variables, and return its heads."""
@@ -207,10 +208,10 @@ class GraphTranslation:
         name = self.values.get((entry.node, entry.index), "")
         if entry.node in self.parameters:
             return msgspec.structs.replace(self.parameters[entry.node], name=name)
-        shape, dtype = self._known(entry)
+        shape, dtype = self._find_type(entry)
         return Value(name, tuple(size or 0 for size in shape or ()), dtype or "float32")
 
-    def _known(self, entry: Entry) -> tuple[Shape, str | None]:
+    def _find_type(self, entry: Entry) -> tuple[Shape, str | None]:
         shapes, types = self.inference.shapes[entry.node], self.inference.types[entry.node]
         shape = shapes[entry.index] if entry.index < len(shapes) else None
         return shape, types[entry.index] if entry.index < len(types) else None
@@ -292,7 +293,7 @@ class _Work(GraphTranslation):
         return list(outputs.values()), renamed
 
 
-def _used_outputs(nodes: Sequence[Node], heads: Sequence[Entry]) -> dict[Node, frozenset[int]]:
+def _find_used_outputs(nodes: Sequence[Node], heads: Sequence[Entry]) -> dict[Node, frozenset[int]]:
     """Return the positions of the outputs of each node that other nodes or heads read."""
     used: dict[Node, set[int]] = {node: set() for node in nodes}
     for entry in (*heads, *(entry for node in nodes for entry in node.inputs)):

@@ -164,12 +164,13 @@ class GraphWriter:
 
     def _own_results(self, results: Sequence[Value]) -> list[Value]:
         """Return the outputs of a body, each made by a node of it and once: others get a node of their own."""
-        made = {output for node in self._level.pending for output in node.outputs}
+        produced = {output for node in self._level.pending for output in node.outputs}
         own: list[Value] = []
         for x in results:
-            if x.name not in made:
+            if x.name not in produced:
                 x = msgspec.structs.replace(x, name=self.add_node("Identity", [x.name], 1, {}, "")[0])
-            made.discard(x.name)
+            # A second output of the body with this value needs a name of its own.
+            produced.discard(x.name)
             own.append(x)
         return own
 
@@ -179,14 +180,14 @@ class GraphWriter:
         An output that one of the new nodes makes gets its name in ``wanted``; the last new node gets the node's name.
         """
         level, final = self._level, self._final
-        made = {output for node in level.pending for output in node.outputs if output.startswith(_PROVISIONAL)}
+        produced = {output for node in level.pending for output in node.outputs if output.startswith(_PROVISIONAL)}
         for result, name in zip(results, wanted, strict=False):
-            if result in made and result not in final:
+            if result in produced and result not in final:
                 final[result] = self.names.claim(name)
         for number, node in enumerate(level.pending):
             name = level.name if number == len(level.pending) - 1 else f"{level.name}/{node.op_type}"
             for output in node.outputs:
-                if output in made and output not in final:
+                if output in produced and output not in final:
                     final[output] = self.names.claim(f"{level.name}/{node.op_type}")
             outputs = tuple([final.get(x, x) for x in node.outputs])
             label = node.label or self.node_names.claim(name)

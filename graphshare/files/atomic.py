@@ -142,7 +142,7 @@ class OutputTransaction:
         for number, stream in ((1, "stdout"), (2, "stderr")):
             if key == find_identity(number):
                 hint = "give each its own path"
-                raise RefusedError(Fault(f"is also where {stream} goes", where=target, hint=hint))
+                raise RefusedError(Fault(f"is also the target of {stream}", where=target, hint=hint))
 
     def _remove_leftovers(self, place: str) -> None:
         folder = os.path.dirname(place)
@@ -280,6 +280,7 @@ def _is_same_place(output: _PlacedOutput, place: str) -> bool:
     if output.place == place or output.place.casefold() != place.casefold():
         return output.place == place
     folder, name = os.path.split(output.temporary)
+    # The temporary file exists under swapped case only if the file system ignores case.
     return os.path.lexists(os.path.join(folder, name.swapcase()))
 
 

@@ -137,7 +137,7 @@ def remove_leftovers(place: str, names: Iterable[str]) -> None:
     if fcntl is None:
         return
     folder, name = os.path.split(place)
-    paths = [os.path.join(folder, found) for found in names if found.startswith(_start(name))]
+    paths = [os.path.join(folder, entry) for entry in names if entry.startswith(_start(name))]
     # In this order: new content that is put in place meanwhile is found locked as the target.
     is_live = [_remove_unlocked(path) for path in paths if path.endswith(".tmp")].count(False) > 0
     for path in paths:

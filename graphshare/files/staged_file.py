@@ -66,7 +66,9 @@ _OVERWRITE: ContextVar[bool] = ContextVar("overwrite", default=False)
 
 @contextmanager
 def overwriting(allowed: bool = True) -> Iterator[None]:
-    """Allow (or with ``allowed`` False forbid) transactions in the block to replace what is at a URL; local files are anyway.
+    """Allow (or with ``allowed`` False forbid) transactions in the block to replace existing objects at URLs.
+
+    Local files are always replaced.
 
     Raises: nothing of its own; outside of such a block a transaction raises OutputError for a URL that exists.
     """
@@ -90,7 +92,7 @@ def note_output(target: str, is_complete: bool) -> None:
 
 
 class _Raw(io.FileIO):
-    """A file whose failures speak of the target, not of the temporary file."""
+    """A file whose errors name the target, not the temporary file."""
 
     target = ""
     direct = False

@@ -171,8 +171,9 @@ def _check_workers(client: Client) -> int:
         hint = f"start some: `dask worker {where} --nthreads 1 --nworkers 4`"
         raise SchedulerError(Fault("has no workers", where=where, hint=hint)) from None
     threads = client.nthreads()
-    found = client.run(describe_installation, on_error="return")
-    workers = {name: there if isinstance(there, Installation) else _first_line(there) for name, there in found.items()}
+    # A broken worker must not hide the answers of the others.
+    answers = client.run(describe_installation, on_error="return")
+    workers = {name: there if isinstance(there, Installation) else _first_line(there) for name, there in answers.items()}
     faults = compare_workers(describe_installation(), workers, threads)
     if faults:
         raise SchedulerError(faults)

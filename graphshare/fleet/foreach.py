@@ -157,7 +157,7 @@ def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
     if settings.retry and not settings.manifest:
         faults.append(Fault("`retry` reads which models have failed from a manifest", hint="name it with `manifest=FILE`"))
     if settings.retry and settings.force:
-        faults.append(Fault("`retry` runs what has failed, `force` everything", hint="leave out one of them"))
+        faults.append(Fault("`retry` and `force` cannot be combined", hint="leave out one of them"))
     if settings.shared_filesystem and not settings.scheduler:
         faults.append(
             Fault("`shared_filesystem` is about a cluster", hint="add `scheduler='tcp://HOST:8786'`, or leave it out")
@@ -206,7 +206,7 @@ class _Runner(msgspec.Struct, frozen=True):
             with closing(self._start(iter([task]), 1)) as outcomes:
                 for _, outcome in outcomes:
                     if isinstance(outcome, Killed):
-                        outcome = make_unfinished(task, "failed", f"{outcome.reason}; so it was when run again alone")
+                        outcome = make_unfinished(task, "failed", f"{outcome.reason}; it failed again when run alone")
                     yield self._note(outcome)
 
     def _note(self, result: Result) -> Result:

@@ -19,7 +19,7 @@ from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_root, is_pattern, list_candidates, match_path
 from graphshare.files.paths import is_file, is_folder, list_remote, split
 from graphshare.fleet.records import FleetModel
-from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, STEM_END, stem_of
+from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, STEM_END, find_stem
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
 
 _SUFFIXES = tuple(names.suffix for names in FORMAT_NAMES.values())
@@ -36,13 +36,13 @@ def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[Fle
     faults: list[Fault] = []
     for pattern in map(local_path, patterns):
         try:
-            found = _list_remote(pattern, sieve) if is_url(pattern) else _list_local(pattern, sieve)
+            listing = _list_remote(pattern, sieve) if is_url(pattern) else _list_local(pattern, sieve)
         except InputError as error:
             faults += error.faults
             continue
         known = {model.graph for model in models}
-        models += [model for model in found if model.graph not in known] if known else found
-        if not found:
+        models += [model for model in listing if model.graph not in known] if known else listing
+        if not listing:
             hint = "a pattern matches symbol files, .onnx files, stems or folders; quote it, so that the shell leaves it alone"
             faults.append(Fault("matches no model", where=pattern, hint="; ".join([*sieve.notes(), hint])))
     if faults:
@@ -73,13 +73,13 @@ def _list_local(pattern: str, sieve: Sieve) -> list[FleetModel]:
 
 def _match_graphs(pattern: str) -> set[str]:
     """Return the graph files of a glob: of what it matches those that have the name of a graph."""
-    matches = {path for path in glob.iglob(pattern, recursive=True) if path.endswith(_ends_of(pattern))}
+    matches = {path for path in glob.iglob(pattern, recursive=True) if path.endswith(_find_suffixes(pattern))}
     if _may_be_stem(pattern):
         matches.update(path for suffix in _SUFFIXES for path in glob.iglob(pattern + suffix, recursive=True))
     return {path for path in matches if os.path.isfile(path)}
 
 
-def _ends_of(pattern: str) -> tuple[str, ...]:
+def _find_suffixes(pattern: str) -> tuple[str, ...]:
     """Return how the names of graphs end that a glob matches: any suffix of a graph only if the glob has one itself."""
     return FILE_ENDINGS if pattern.endswith(FILE_ENDINGS) else MODEL_ENDINGS
 
@@ -109,12 +109,12 @@ def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
         start = len(_without_tail(find_root(pattern)))
         wanted = _without_tail(pattern)[start:]
         globs = [wanted, *(wanted + suffix for suffix in _SUFFIXES)] if _may_be_stem(wanted) else [wanted]
-        return _select(list_candidates(pattern), globs, _ends_of(wanted), start)
+        return _select(list_candidates(pattern), globs, _find_suffixes(wanted), start)
     folder, name = split(pattern)
     start = len(_without_tail(folder))
     if name:
         try:
-            files = list_remote(folder, prefix=stem_of(name))
+            files = list_remote(folder, prefix=find_stem(name))
         except InputError:  # a server without a list of its files
             files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []
         for graph in (pattern, *(extend_url(pattern, suffix) for suffix in _SUFFIXES)):

@@ -33,7 +33,7 @@ class FleetModel(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def relative(self) -> str:
-        """The path of the graph below the folder of the pattern; of a URL without its query."""
+        """Return the path of the graph below the folder of the pattern; of a URL without its query."""
         if not is_url(self.graph):
             return self.graph[self.start :]
         head, name, _ = split_url(self.graph)
@@ -112,12 +112,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def verdict(self) -> str:
-        """The report's own verdict; empty where it has none."""
+        """Return the report's own verdict; empty where it has none."""
         return self.summary.verdict or ""
 
     @property
     def reason(self) -> str:
-        """Why it is not done: the error, the report's verdict, or its first findings."""
+        """Return the reason why it is not done: the error, the report's verdict, or its first findings."""
         findings = self.summary.findings
         errors = [finding.message for finding in findings if finding.level is Level.ERROR]
         messages = errors or [finding.message for finding in findings]
@@ -126,7 +126,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def summary(self) -> ReportSummary:
-        """What is known of the report; nothing of one of another form."""
+        """Return the known fields of the report; none if it has a different form."""
         try:
             return msgspec.json.decode(self.report, type=ReportSummary)
         except (ValueError, RecursionError):

@@ -87,7 +87,7 @@ class Slot:
 
 def refuse_import() -> UsageError:
     """Return the error of a script whose import, which is how worker processes start, does not come to its end."""
-    hint = 'put what the script does under `if __name__ == "__main__":`, and run it from a file'
+    hint = 'put the code of the script under `if __name__ == "__main__":`, and run it from a file'
     return UsageError(Fault("worker processes import the script that calls foreach, and it cannot be imported", hint=hint))
 
 

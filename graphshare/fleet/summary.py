@@ -80,7 +80,7 @@ class RunSummary(msgspec.Struct):
 
     @property
     def total(self) -> int:
-        """The number of models."""
+        """Return the number of models."""
         return self.done + self.no + self.failed
 
     @property
@@ -153,14 +153,15 @@ def describe_counts(summary: RunSummary) -> str:
 def _count_bins(summary: RunSummary, spool: Spool) -> list[tuple[str, Figure, list[int]]]:
     """Return the figures that differ between models, each with the counts of its values in bins of equal width."""
     chosen = [(name, figure) for name, figure in summary.figures.items() if figure.max > figure.min][:_MOST_HISTOGRAMS]
-    found = {name: (name, figure, [0] * _BINS) for name, figure in chosen}
+    counted = {name: (name, figure, [0] * _BINS) for name, figure in chosen}
     for result in spool.results():
         for name, value in all_figures(result).items():
-            if name in found:
-                _, figure, bins = found[name]
+            if name in counted:
+                _, figure, bins = counted[name]
                 at = int((value - figure.min) / (figure.max - figure.min) * _BINS)
+                # The largest value lies on the right edge of the last bin.
                 bins[min(at, _BINS - 1)] += 1
-    return list(found.values())
+    return list(counted.values())
 
 
 def _format_histogram(name: str, figure: Figure, bins: list[int]) -> str:

@@ -12,7 +12,7 @@ from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import base_name, ignores_case, join, real_path, split
 from graphshare.fleet.listing import iter_sources
 from graphshare.fleet.records import FleetModel, Task
-from graphshare.formats.model_names import leads_stem, name_of, stem_of
+from graphshare.formats.model_names import find_stem, find_stem_name, leads_stem
 from graphshare.text.urls import is_url, leaves_folder
 
 Content = Literal["graph", "params", "map"]
@@ -46,11 +46,11 @@ class Template(msgspec.Struct, frozen=True):
 
 def make_task(template: Template, model: FleetModel, out: str) -> Task:
     """Return the task of one model; ``out`` is the folder of the outputs."""
-    stem = stem_of(model.graph)
+    stem = find_stem(model.graph)
     subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[template.subject]
     if not leads_stem(model.graph):
         subject = model.graph  # the stem may mean a file beside it
-    values = {"{}": subject, "{stem}": stem, "{name}": name_of(model.graph)}
+    values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.graph)}
     places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
     folders = [option for option, content in template.outputs if content == "folder"]
     at = template.words.index("--") if "--" in template.words else len(template.words)
@@ -89,8 +89,8 @@ def _place(template: Template, content: str, model: FleetModel, out: str) -> str
         return join(out, os.path.join(folder, base_name(model.params))) if model.params else ""
     if content == "map":
         is_export = template.has_exports and not leads_stem(relative)
-        return join(out, (relative if is_export else stem_of(relative)) + "-map.json")
-    return join(out, stem_of(relative) + content)
+        return join(out, (relative if is_export else find_stem(relative)) + "-map.json")
+    return join(out, find_stem(relative) + content)
 
 
 def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
@@ -160,9 +160,9 @@ def _find_doubles(models: Sequence[FleetModel], fold: Callable[[str], str] = str
     seen: set[int] = set()
     doubles: set[int] = set()
     for model in models:
-        key = hash(fold(stem_of(model.relative)))
+        key = hash(fold(find_stem(model.relative)))
         (doubles if key in seen else seen).add(key)
-    return [model for model in models if hash(fold(stem_of(model.relative))) in doubles] if doubles else []
+    return [model for model in models if hash(fold(find_stem(model.relative))) in doubles] if doubles else []
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
@@ -198,7 +198,7 @@ def refuse_template(template: Template, out: str) -> None:
         hint = "add `out=DEST` before --; each model's files get their places in it"
         faults.append(Fault(f"{template.name} writes files, and there is no folder for them", hint=hint))
     if out and not template.outputs:
-        hint = "leave out `out`; a report and `manifest` take what it prints"
+        hint = "leave out `out`; a report and `manifest` record its output"
         faults.append(Fault(f"{template.name} writes no files, so it needs no folder for them", hint=hint))
     if faults:
         raise UsageError(faults)

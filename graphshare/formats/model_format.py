@@ -92,7 +92,7 @@ class StaticType(Protocol):
 
     @property
     def parts(self) -> tuple[str | None, Any]:
-        """The dtype and the shape, each None where it is not known; of a sequence or map the whole type as a text."""
+        """Return the dtype and the shape, each None where it is not known; of a sequence or map the whole type as a text."""
 
     def contradicts(self, other: Any) -> bool:
         """Return whether no value is of both types."""
@@ -117,7 +117,7 @@ class ModelFormat(ABC):
 
     @property
     def names(self) -> FormatNames:
-        """How files of this format are named."""
+        """Return the suffixes of files of this format."""
         return FORMAT_NAMES[self.name]
 
     def supports(self, capability: Capability) -> bool:

@@ -56,12 +56,12 @@ class FormatNames(msgspec.Struct, frozen=True):
 
     @property
     def model_endings(self) -> tuple[str, ...]:
-        """What names in a folder end in that mean a model."""
+        """Return the ends of names in a folder that mean a model."""
         return self.suffix, self.suffix + PACKED
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """What names of any file of the format end in."""
+        """Return the ends of names of all files of the format."""
         return self.extension, self.extension + PACKED
 
 
@@ -74,11 +74,11 @@ MODEL_ENDINGS = tuple(ending for names in FORMAT_NAMES.values() for ending in na
 FILE_ENDINGS = tuple(ending for names in FORMAT_NAMES.values() for ending in names.endings)
 
 
-def stem_of(path: str) -> str:
+def find_stem(path: str) -> str:
     """Return the path of a model's file without what its format adds to a stem; the query of a URL stays behind it."""
     if is_url(path):
         head, name, tail = split_url(path)
-        return f"{head}{stem_of(name)}{tail}"
+        return f"{head}{find_stem(name)}{tail}"
     plain = path.removesuffix(PACKED)
     for names in FORMAT_NAMES.values():
         for end in (names.suffix, names.extension):
@@ -93,9 +93,9 @@ def leads_stem(path: str) -> bool:
     return path.endswith(first.endings)
 
 
-def name_of(path: str) -> str:
+def find_stem_name(path: str) -> str:
     """Return the last name of a model's stem."""
-    return base_name(stem_of(path))
+    return base_name(find_stem(path))
 
 
 def name_of_file(path: str) -> str:

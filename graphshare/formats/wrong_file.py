@@ -367,7 +367,7 @@ def _refuse_packed(sample: bytes, wanted: Wanted, where: str, known: str) -> Fau
         return refuse_kind(_TAR_GZ, wanted, where=where)
     if kind is None:
         start = f"it starts with {describe_start(inner)}" if inner else "it cannot be unpacked"
-        return Fault(f"is compressed with gzip, and what it holds is not {_NAMES[wanted]}: {start}", where=where, hint=known)
+        return Fault(f"is compressed with gzip, and its content is not {_NAMES[wanted]}: {start}", where=where, hint=known)
     name = f"is {kind.name} compressed with gzip"
     if kind.readable and wanted != "graph":
         return Fault(f"{name}, and arrays are read in place", where=where, hint=_gunzip_line(where))

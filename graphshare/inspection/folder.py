@@ -74,7 +74,7 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
     facts = ModelFacts(redact(files.graph), params and redact(params), tuple(files.params))
     try:
         model = load(files.graph, params=params)
-        found = list_facts(model.graph, assign_roles(model.graph, held=model.held))
+        model_facts = list_facts(model.graph, assign_roles(model.graph, held=model.held))
         remarks = notes_on(model.parameter_file, model.graph)
         for path in files.params.values():
             if path != params:
@@ -85,13 +85,13 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
         return msgspec.structs.replace(facts, faults=(Fault("does not fit in memory", where=files.graph),))
     return msgspec.structs.replace(
         facts,
-        generation=found.generation,
-        mxnet_version=found.mxnet_version,
-        nodes=found.nodes,
-        inputs=tuple(found.inputs),
-        outputs=tuple(found.outputs),
-        parameters=len(found.parameters),
-        numbers=_count_numbers(model.parameter_file, found.parameters),
+        generation=model_facts.generation,
+        mxnet_version=model_facts.mxnet_version,
+        nodes=model_facts.nodes,
+        inputs=tuple(model_facts.inputs),
+        outputs=tuple(model_facts.outputs),
+        parameters=len(model_facts.parameters),
+        numbers=_count_numbers(model.parameter_file, model_facts.parameters),
         remarks=tuple(remarks),
     )
 

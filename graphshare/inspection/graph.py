@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.analysis.name_lists import NameLists, implied_variables
-from graphshare.analysis.roles import Role, assign_roles, implied_role
+from graphshare.analysis.name_lists import NameLists, list_implied_variables
+from graphshare.analysis.roles import Role, assign_implied_role, assign_roles
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles, find_roles
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError, locate_refusals
@@ -79,7 +79,7 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
     lists = NameLists(graph)
     ids = {node: i for i, node in enumerate(graph.nodes)}
     uses = consumers(graph.nodes)
-    implied = [(variable.name, implied_role(variable)) for variable in implied_variables(graph)]
+    implied = [(variable.name, assign_implied_role(variable)) for variable in list_implied_variables(graph)]
     variables = [VariableRole(ids[n], n.name, role.kind.value, role.reason, len(uses.get(n, ()))) for n, role in roles.items()]
     variables += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
     named_roles = _pair_with_roles(lists, roles, dict(implied))
@@ -104,7 +104,7 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
 def list_module_names(graph: Graph, *, held: frozenset[str] | None = None) -> ModuleNames:
     """Return the names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs for ``graph``."""
     roles = assign_roles(graph, held=held)
-    implied = {variable.name: implied_role(variable) for variable in implied_variables(graph)}
+    implied = {variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)}
     inputs = [(name, role) for name, role in _pair_with_roles(NameLists(graph), roles, implied) if not role.is_parameter]
 
     def select_names(*, is_label: bool, is_state: bool) -> list[str]:
@@ -136,17 +136,17 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     source = as_checkpoint(model)
     with locate_refusals(source):
         roles = find_roles(source, as_input, as_parameter)
-    found = list_facts(source.graph, roles)
+    facts = list_facts(source.graph, roles)
     if shapes or (shapes is not None and not find_format(source.graph).supports(Capability.COSTS)):
-        return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
+        return msgspec.structs.replace(facts, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
     if shapes is None or not (declared or source.parameter_file is not None):
-        return found  # without any shape there is nothing to infer, and numpy stays out
+        return facts  # without any shape there is nothing to infer, and numpy stays out
     try:
         shaped = _infer_shapes(source, {}, as_names(as_input), as_names(as_parameter), one_sample=True)
     except RefusedError as error:
-        return msgspec.structs.replace(found, contradiction=str(error.faults[0]))
-    return msgspec.structs.replace(found, shaped=shaped)
+        return msgspec.structs.replace(facts, contradiction=str(error.faults[0]))
+    return msgspec.structs.replace(facts, shaped=shaped)
 
 
 def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()) -> Shaped:

@@ -60,7 +60,7 @@ class Pairing(msgspec.Struct, eq=False):
 
     @property
     def variables(self) -> list[tuple[Node, Node]]:
-        """The pairs of variables."""
+        """Return the pairs of variables."""
         return [(a, b) for a, b in self.pairs if a.is_variable and b.is_variable]
 
     def describe(self) -> tuple[str, ...]:

@@ -173,7 +173,7 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
         return iter(())
 
-    def remarks(self) -> Iterator[str]:
+    def list_notes(self) -> Iterator[str]:
         """Yield what a person should know who writes a rewritten graph of this source, in sentences."""
         return iter(())
 
@@ -203,7 +203,7 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         return value[1] if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], int) else None
 
     def variables(self) -> Iterator[Node]:
-        """The variable nodes in file order."""
+        """Return the variable nodes in file order."""
         return (node for node in self.nodes if not node.op)
 
     def make_table(self) -> Table:
@@ -277,7 +277,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         return f"{self.graph._summary()}, {len(self.branches)} branch{'' if len(self.branches) == 1 else 'es'}"
 
     def images(self, source: Graph, node: Node) -> list[tuple[str, Node]]:
-        """The ``(branch, new node)`` pairs that ``node`` of ``source`` became; empty when it was dropped."""
+        """Return the ``(branch, new node)`` pairs that ``node`` of ``source`` became; empty when it was dropped."""
         return [(b.label, b.images[node]) for b in self.branches if b.source is source and node in b.images]
 
     @property

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.progress import batched_progress
+from graphshare.progress import track_batches
 
 Change = Callable[[Node], Node]
 """Returns what replaces a node: itself, or a node that differs from it but still has the inputs of its source."""
@@ -54,7 +54,7 @@ def rebuild(
 
 def _rebuild(nodes: Sequence[Node], change: Change, redirect: Redirect | None, images: dict[Node, Node], task: str) -> None:
     """Add the image of every node to ``images``. Raises KeyError where a node stands before one that it needs."""
-    for node in batched_progress(nodes, task, "nodes") if task else nodes:
+    for node in track_batches(nodes, task, "nodes") if task else nodes:
         image = change(node)
         inputs, deps = image.inputs, image.control_deps
         if inputs:

@@ -13,7 +13,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 
 
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
-    """Every node that ``roots`` need, each once, inputs before consumers: MXNet's own order.
+    """Return every node that ``roots`` need, each once, inputs before consumers: MXNet's own order.
 
     Depth first in the order of the roots; of a node the inputs in order, then its control dependencies. ``stop`` nodes are
     listed but not entered.
@@ -64,22 +64,22 @@ def iter_graphs(graph: Graph) -> Iterator[Graph]:
 
 
 def reachable(graph: Graph) -> list[Node]:
-    """The nodes that the heads need, in MXNet's order."""
+    """Return the nodes that the heads need, in MXNet's order."""
     return post_order(entry.node for entry in graph.heads)
 
 
 def node_ids(graph: Graph) -> dict[Node, int]:
-    """Each node's id: its place in the file."""
+    """Return each node's id: its place in the file."""
     return dict(zip(graph.nodes, range(len(graph.nodes)), strict=True))
 
 
 def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
     """For each node that feeds another: ``(consumer, input position)`` pairs in order."""
-    found: dict[Node, list[tuple[Node, int]]] = {}
+    users: dict[Node, list[tuple[Node, int]]] = {}
     for node in nodes:
         for position, entry in enumerate(node.inputs):
-            found.setdefault(entry.node, []).append((node, position))
-    return found
+            users.setdefault(entry.node, []).append((node, position))
+    return users
 
 
 def is_topological(nodes: Iterable[Node]) -> bool:
@@ -93,7 +93,7 @@ def is_topological(nodes: Iterable[Node]) -> bool:
 
 
 def topological(graph: Graph) -> tuple[Node, ...]:
-    """All nodes, unreachable ones too, inputs before consumers; file order where that already holds."""
+    """Return all nodes, unreachable ones too, inputs before consumers; file order where that already holds."""
     return graph.nodes if is_topological(graph.nodes) else tuple(post_order(graph.nodes))
 
 

@@ -46,7 +46,7 @@ class Use:
         self.first: At = next(at for at in inputs if at is not None)
 
     def value(self, key: str) -> Any:
-        """The typed value of an attribute."""
+        """Return the typed value of an attribute."""
         return self.signature.value(self.signature.current_attributes(self.node.attrs), key)
 
     def input(self, slot: int) -> At | None:
@@ -58,7 +58,7 @@ class Use:
         return len({at.axis for at in self.inputs if at is not None}) > 1
 
     def formals_with_samples(self) -> list[str]:
-        """The formal inputs in which there are samples."""
+        """Return the formal inputs in which there are samples."""
         names = self.signature.formal_inputs(self.node.attrs, subgraphs=self.node.subgraphs)
         return [name for name, at in zip(names, self.inputs, strict=False) if at is not None]
 

@@ -9,7 +9,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order, reachable
 from graphshare.ops.index import FAMILY_OF
 from graphshare.ops.kernel import Attrs, KernelError, Shapes, Types
-from graphshare.ops.registry import canonical, signature_of
+from graphshare.ops.registry import canonical, find_signature
 from graphshare.text.format import format_count
 
 What = Literal["shapes", "types"]
@@ -19,7 +19,7 @@ InferBody = Callable[[Graph, What, Sequence[Any], Sequence[Any]], tuple[Sequence
 
 def inner_operators(graph: Graph) -> tuple[tuple[str, Attrs], ...]:
     """Return the operators of a subgraph by their canonical names, with their attributes, inputs before users."""
-    rows = [(canonical(n.op), signature_of(n), n.attrs) for n in post_order(e.node for e in graph.heads) if not n.is_variable]
+    rows = [(canonical(n.op), find_signature(n), n.attrs) for n in post_order(e.node for e in graph.heads) if not n.is_variable]
     return tuple((op, signature.parse(attrs)[0] if signature is not None else attrs) for op, signature, attrs in rows)
 
 

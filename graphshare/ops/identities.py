@@ -11,7 +11,7 @@ from typing import Any
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.terms import NormalForm, TermTable
 from graphshare.ops.bodies import draws_numbers
-from graphshare.ops.registry import canonical, signature_of, visible_outputs
+from graphshare.ops.registry import canonical, find_signature, visible_outputs
 from graphshare.ops.signature import Signature, is_free_key
 
 _PASSED_ON = frozenset(
@@ -38,7 +38,7 @@ class OperatorForm(NormalForm):
         return self._read(node)
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
-        signature = signature_of(node)
+        signature = find_signature(node)
         op = canonical(node.op)
         values, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
         if signature is None or faults or op == "Custom":  # what is not known may draw numbers

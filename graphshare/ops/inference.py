@@ -19,7 +19,7 @@ from graphshare.ops.bodies import NodeBodies, What, inner_variables
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import impossible_shape
 from graphshare.ops.node_errors import explain_failure, refuse_inputs
-from graphshare.ops.registry import kernel_of, signature_of, visible_outputs
+from graphshare.ops.registry import find_node_kernel, find_signature, visible_outputs
 from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_count, format_shape
@@ -103,12 +103,12 @@ def _start(
         inference.shapes[node] = [None] * count
         inference.types[node] = [None] * count
         if node.is_variable:
-            inference.shapes[node] = [_join_declared(node, _declared_shape(node, np_shape), shapes.get(node))]
+            inference.shapes[node] = [_join_declared(node, _read_declared_shape(node, np_shape), shapes.get(node))]
             inference.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
     return inference
 
 
-def _declared_shape(node: Node, np_shape: bool) -> Shape:
+def _read_declared_shape(node: Node, np_shape: bool) -> Shape:
     """Return ``__shape__`` of a variable; 0 (with np-shape: -1) is an unknown dimension."""
     text = node.attrs.get("__shape__")
     if text is None:
@@ -122,11 +122,11 @@ def _declared_shape(node: Node, np_shape: bool) -> Shape:
     return tuple(None if value in unknown else value for value in values) if values else None
 
 
-def _join_declared(node: Node, declared: Shape, given: Sequence[int | None] | None) -> Shape:
+def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None) -> Shape:
     """Return the shape that a variable declares and the one that is given for it as one."""
-    if declared is None and given is None:
+    if declared is None and stated is None:
         return None
-    shape = None if given is None else tuple(given)
+    shape = None if stated is None else tuple(stated)
     if impossible := impossible_shape([declared, shape]):
         raise RefusedError(Fault(f"has an impossible shape: {impossible}", node=node.name))
     try:
@@ -172,11 +172,11 @@ def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
     semantics = {NP_SHAPE: True} if np_shape else {}
     rules = []
     for node in order:
-        kernel = kernel_of(node) if not node.is_variable else None
+        kernel = find_node_kernel(node) if not node.is_variable else None
         if kernel is not None:
-            signature = signature_of(node)
+            signature = find_signature(node)
             attrs = signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs)
-            bodies = bodies_of(node, np_shape=np_shape) if node.subgraphs else None
+            bodies = bind_bodies(node, np_shape=np_shape) if node.subgraphs else None
             rules.append(_Rule(node, kernel, attrs | semantics, bodies, _find_excess(attrs)))
     return rules
 
@@ -235,7 +235,7 @@ def _find_excess(attrs: Mapping[str, Any]) -> str:
     return ""
 
 
-def bodies_of(node: Node, *, np_shape: bool = False) -> NodeBodies:
+def bind_bodies(node: Node, *, np_shape: bool = False) -> NodeBodies:
     """Return the subgraphs of ``node`` as kernels see them; ``np_shape`` says whether the graph has NumPy shapes."""
     return NodeBodies(node, partial(_infer_body, np_shape))
 

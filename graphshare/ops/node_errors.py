@@ -9,7 +9,7 @@ from graphshare.errors import BugError, Fault, GraphshareError, RefusedError
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import negative_size
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import find_signature
 from graphshare.text.format import format_count, format_shape
 
 _NUMBER_KINDS = ("int", "int64", "uint", "uint64", "float", "double")
@@ -67,7 +67,7 @@ def _contradiction(kernel: Kernel, attrs: Attrs, shapes: Shapes, dtypes: Types) 
 
 def _unusable_attribute(node: Node, attrs: Attrs) -> str | None:
     """Return a sentence about an attribute that was read and cannot be computed with."""
-    signature = signature_of(node)
+    signature = find_signature(node)
     for parameter in (signature.parameters or ()) if signature is not None else ():
         value = attrs.get(parameter.name)
         members = value if isinstance(value, (tuple, list)) else (value,)
@@ -94,7 +94,7 @@ def _format_inputs(node: Node, inputs: Sequence[str]) -> str:
 
 def find_faults(node: Node) -> list[Fault]:
     """Return a fault for each attribute of ``node`` that cannot be read, and for a wrong number of inputs."""
-    signature = signature_of(node)
+    signature = find_signature(node)
     if signature is None:
         return []
     faults = [Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]]
@@ -102,7 +102,7 @@ def find_faults(node: Node) -> list[Fault]:
 
 
 def _count_faults(node: Node) -> Iterable[Fault]:
-    signature = signature_of(node)
+    signature = find_signature(node)
     if signature is None or not signature.inputs_known:
         return
     names = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)

@@ -179,15 +179,15 @@ def translate_terms(function: Callable[..., Term]) -> Translate:
     return lambda t: function(*terms(t)).name
 
 
-def _named(like: Term, name: str) -> Term:
+def _make_term(like: Term, name: str) -> Term:
     return Term(like.t, name, like.dtype)
 
 
 TERMS = Functions(
-    column=lambda x, index: _named(x, x.t.emit("Gather", x.name, x.t.number(index, "int64"), axis=-1)),
-    columns=lambda x, first, last: _named(x, x.t.slice(x.name, [-1], [first], [last])),
-    join=lambda *parts: _named(parts[0], parts[0].t.emit("Concat", *(x.name for x in parts), axis=-1)),
-    constant=lambda numbers, like: _named(like, like.t.constant(numbers, like.dtype)),
+    column=lambda x, index: _make_term(x, x.t.emit("Gather", x.name, x.t.number(index, "int64"), axis=-1)),
+    columns=lambda x, first, last: _make_term(x, x.t.slice(x.name, [-1], [first], [last])),
+    join=lambda *parts: _make_term(parts[0], parts[0].t.emit("Concat", *(x.name for x in parts), axis=-1)),
+    constant=lambda numbers, like: _make_term(like, like.t.constant(numbers, like.dtype)),
     minimum=lambda x, y: x.apply("Min", y),
     maximum=lambda x, y: x.apply("Max", y),
     at_least_0=lambda x: x.apply("Max", 0),

@@ -41,7 +41,7 @@ def lookup(name: str) -> Signature | None:
     return None if family is None else _signatures(family)[name]
 
 
-def signature_of(node: Node) -> Signature | None:
+def find_signature(node: Node) -> Signature | None:
     """Return the signature of a node's operator; None for a variable, an unknown operator, and one of another domain.
 
     ONNX has operators of the same names with other inputs and attributes.
@@ -51,13 +51,13 @@ def signature_of(node: Node) -> Signature | None:
 
 def name_inputs(node: Node) -> tuple[str, ...] | None:
     """Return the formal names of an operator's inputs, which may be more than it has; None where no signature tells them."""
-    signature = signature_of(node)
+    signature = find_signature(node)
     return None if signature is None else signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
     """Return the positions of the inputs that an operator mutates; none for an unknown one."""
-    signature = signature_of(node)
+    signature = find_signature(node)
     return () if signature is None else signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
 
 
@@ -80,22 +80,22 @@ def total_outputs(node: Node) -> int | None:
 
 def find_outputs(node: Node) -> OutputList | None:
     """Return the outputs that an operator has by its signature and attributes; None where it is not known."""
-    signature = signature_of(node) if not node.is_variable else None
+    signature = find_signature(node) if not node.is_variable else None
     return signature.outputs(node.attrs) if signature else None
 
 
-def kernel_of(node: Node) -> Kernel | None:
+def find_node_kernel(node: Node) -> Kernel | None:
     """Return the kernel of a node's operator; None where there is none, and for operators of other domains."""
     return find_kernel(node.op) if node.details.domain == MXNET_DOMAIN else None
 
 
-def known_names() -> Iterable[str]:
+def list_known_names() -> Iterable[str]:
     """Return every name that :func:`lookup` answers: canonical names, foreign ones included, then aliases."""
     return (*FAMILY_OF, *ALIASES)
 
 
 @cache
-def registered_signatures() -> Mapping[str, Signature]:
+def load_registered_signatures() -> Mapping[str, Signature]:
     """Return the signatures of all operators that MXNet 1.9.1 registers, by canonical name. Loads every family."""
     return MappingProxyType({name: row for name, row in _all_signatures() if row.registered})
 
@@ -148,13 +148,13 @@ class Contributions(Generic[Item]):
     def find(self, operator: str) -> Item | None:
         """Return the item of an operator, by any of its names; None when there is none."""
         name = canonical(operator)
-        return self.registered.get(name) or self.installed().get(name) or self._find_in_family(name)
+        return self.registered.get(name) or self.load_installed().get(name) or self._find_in_family(name)
 
     def register(self, item: Item) -> None:
         """Add ``item``, or replace the one for the same operator."""
         self.registered[canonical(item.operator)] = item
 
-    def installed(self) -> dict[str, Item]:
+    def load_installed(self) -> dict[str, Item]:
         """Return what installed packages contribute, by canonical name; looked up once."""
         if self._installed is None:
             from importlib.metadata import entry_points  # start-up: only graphs that are executed need it
@@ -173,7 +173,7 @@ class Contributions(Generic[Item]):
         for family in dict.fromkeys(FAMILY_OF.values()):
             for file in self._files:
                 items |= _read_table(family, file, self._table)
-        return items | self.installed()
+        return items | self.load_installed()
 
     def _find_in_family(self, name: str) -> Item | None:
         """Return the item from the first of the family's files that has one, which alone are loaded."""

@@ -145,7 +145,7 @@ class AttributeFault(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """The fault as a sentence for people."""
+        """Return the fault as a sentence for people."""
         if self.kind == "unknown":
             return f"unknown attribute {self.key!r}; {self.expected}"
         if self.kind == "missing":
@@ -199,7 +199,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def parameters(self) -> tuple[Parameter, ...] | None:
-        """The typed attributes; None for an operator that parses nothing and keeps any key."""
+        """Return the typed attributes; None for an operator that parses nothing and keeps any key."""
         return None if self.attributes is None else read_parameters(self.attributes)
 
     def parameter(self, key: str) -> Parameter | None:
@@ -217,7 +217,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             return None if parameter.default is None else _read(parameter, parameter.default)
 
     def input_names(self, attrs: Attributes, num_inputs: int = 0, *, subgraphs: Sequence[Any] = ()) -> tuple[str, ...] | None:
-        """The formal inputs that these attributes decide; None where the operator registers no names.
+        """Return the formal inputs that these attributes decide; None where the operator registers no names.
 
         ``num_inputs`` is how many the node has; it serves only operators whose inputs nothing else tells (Custom).
         """
@@ -227,7 +227,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return names if self.inputs_known else tuple(f"arg{i}" for i in range(num_inputs))
 
     def formal_inputs(self, attrs: Attributes, *, subgraphs: Sequence[Any] = ()) -> tuple[str, ...]:
-        """The names of the inputs, also of operators that register none (then as their documentation calls them)."""
+        """Return the names of the inputs, also of operators that register none (then as their documentation calls them)."""
         if callable(self.inputs):
             return self.inputs(self, attrs, subgraphs)
         return self._names(self.inputs, attrs)
@@ -238,21 +238,21 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.inputs != "*"
 
     def auxiliary_slots(self, attrs: Attributes, num_inputs: int, *, subgraphs: Sequence[Any] = ()) -> tuple[int, ...]:
-        """The inputs that a run writes into. Slots the node has no input for are left out."""
+        """Return the inputs that a run writes into. Slots the node has no input for are left out."""
         slots = self.mutable
         if callable(slots):
             slots = slots(self, attrs, num_inputs, subgraphs)
         return tuple(slot for slot in slots if slot < num_inputs)
 
     def outputs(self, attrs: Attributes) -> OutputList | None:
-        """How many outputs there are and what they are called; None where no file can tell (Custom)."""
+        """Return the number and the names of outputs; None if they do not follow from the file (Custom)."""
         if callable(self.results):
             return self.results(self, attrs)
         labels = self._names(self.results, attrs)
-        shown = self.visible or len(labels)
+        visible = self.visible or len(labels)
         if self.all_visible_if and self.value(attrs, self.all_visible_if):
-            shown = min(3, len(labels))
-        return OutputList(len(labels), shown, labels)
+            visible = min(3, len(labels))
+        return OutputList(len(labels), visible, labels)
 
     def parse(self, attrs: Attributes) -> tuple[dict[str, Any], list[AttributeFault]]:
         """Return the typed attributes with defaults filled in, and the attributes that MXNet refuses.

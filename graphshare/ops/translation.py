@@ -38,7 +38,7 @@ class Value(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def rank(self) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
         return len(self.shape)
 
 
@@ -89,7 +89,7 @@ class Translation:
 
     @property
     def opset(self) -> int:
-        """The version of ONNX's operator set that is written."""
+        """Return the version of ONNX's operator set that is written."""
         return self._writer.opset
 
     def derive(self, attrs: Attrs, inputs: Sequence[Value], outputs: Sequence[Value]) -> Translation:
@@ -144,9 +144,9 @@ class Translation:
         """Return the name of a constant without axes."""
         return self.constant(np.asarray(value), dtype)
 
-    def cast(self, x: Value | str, to: str, of: str = "") -> str:
-        """Return ``x`` with the dtype ``to``; ``of`` is its own dtype, where ``x`` is a name. Equal dtypes need no node."""
-        have = x.dtype if isinstance(x, Value) else of
+    def cast(self, x: Value | str, to: str, dtype: str = "") -> str:
+        """Return ``x`` with the dtype ``to``; ``dtype`` is its own dtype, where ``x`` is a name. Equal dtypes need no node."""
+        have = x.dtype if isinstance(x, Value) else dtype
         return _name(x) if have == to else self.emit("Cast", x, to=DTYPE_CODES[to])
 
     def widen(self, x: Value) -> Value:

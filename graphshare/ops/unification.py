@@ -43,12 +43,12 @@ def dims_of_rank(shape: Shape, rank: int, what: str = "") -> Dims:
     return shape
 
 
-def size_of(shape: Shape) -> Dim:
+def count_elements(shape: Shape) -> Dim:
     """Return the number of elements, None unless every dimension is known."""
     return None if shape is None or None in shape else prod(d for d in shape if d is not None)
 
 
-def axis_of(axis: int, rank: int) -> int:
+def normalize_axis(axis: int, rank: int) -> int:
     """Return ``axis`` counted from the front.
 
     Raises:

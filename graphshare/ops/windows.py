@@ -30,7 +30,7 @@ class Window(NamedTuple):
         return _extent(self.kernel, self.dilate)
 
 
-def window_of(attrs: Attrs) -> Window:
+def read_window(attrs: Attrs) -> Window:
     """Return the window of the attributes ``kernel``, ``stride``, ``dilate`` and ``pad``.
 
     Raises:

@@ -16,12 +16,12 @@ from graphshare.analysis.batch_axis import Coupling, follow_batch
 from graphshare.analysis.name_lists import (
     find_missing_outputs,
     find_odd_variables,
-    implied_inputs,
-    implied_variables,
     implies_variables,
+    list_implied_inputs,
+    list_implied_variables,
     output_name,
 )
-from graphshare.analysis.roles import Role, implied_role
+from graphshare.analysis.roles import Role, assign_implied_role
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
@@ -70,12 +70,12 @@ def plan_batch(
     used_by_all = match_shared_inputs(roles, share_inputs)
     inputs = _find_inputs(graph, roles, axes, used_by_all)
     _refuse_odd_inputs(graph, inputs)
-    found, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
+    places_at, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
     notes = _note_couplings(couplings, force)
     outputs = {
-        (head.node, head.index): found[head.node, head.index].axis
+        (head.node, head.index): places_at[head.node, head.index].axis
         for head in graph.heads
-        if not head.node.is_variable and (head.node, head.index) in found
+        if not head.node.is_variable and (head.node, head.index) in places_at
     }
     rewrite = batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=drop_original)
     _check_result(rewrite, inputs, outputs)
@@ -101,7 +101,7 @@ def _find_inputs(
     wrong = [node.name for node in roles if node.name in axes and node not in inputs]
     if wrong:
         raise RefusedError([Fault(f"`batch_axes` {name!r} is not an input ({name} is a parameter)") for name in wrong])
-    implied = [found for found in implied_variables(graph) if not implied_role(found).is_parameter]
+    implied = [variable for variable in list_implied_variables(graph) if not assign_implied_role(variable).is_parameter]
     if implied:
         hint = "run `graphshare upgrade` first, or add `gs.upgrade(model)`: it gives them nodes of their own"
         raise RefusedError(
@@ -173,7 +173,7 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
                 entry = entry.node.inputs[0]
             wrong |= entry.node is not branch.images[head.node] or entry.index != head.index
     if wrong:
-        raise SelfCheckError("the branches of the batch are not what they should be; this is a bug of graphshare")
+        raise SelfCheckError("the branches of the batch are wrong; this is a bug of graphshare")
 
 
 def batch(
@@ -223,7 +223,7 @@ class _Batch:
     def check_names(self) -> None:
         """Refuse names that two nodes would have, and heads whose operator implies states by its name."""
         if implies_variables(self._graph):
-            implying = [node for node in self._headed if any(implied_inputs(node))]
+            implying = [node for node in self._headed if any(list_implied_inputs(node))]
             hint = "run `graphshare upgrade` first, or add `gs.upgrade(model)`: it gives the states nodes of their own"
             faults = [
                 Fault("implies states by its name, and a batch changes that name", node=n.name, hint=hint) for n in implying

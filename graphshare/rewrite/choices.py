@@ -67,7 +67,7 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: Mode) -> list[str]:
     """
     unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
     if mode == "tie" and unknown:
-        hint = "say what it is with `as_input` or `as_parameter`, or give the parameter file with `params`"
+        hint = "choose with `as_input` or `as_parameter`, or give the parameter file with `params`"
         raise RefusedError(
             [Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown]
         )

@@ -17,7 +17,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import find_signature
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
@@ -59,18 +59,19 @@ def detect(
     auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
     records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
     relations = _list_relations(nodes)
-    found: list[Candidates] = []
+    candidates: list[Candidates] = []
     done: set[frozenset[Node]] = set()
     has_other_forms = params is not None and find_format(graph).supports(Capability.POOL)
     alike: dict[str, list[list[Node]]] = {}
     for (form, digest, constant), group in _group_by_value(nodes, auxiliary, records, params, has_other_forms).items():
+        # Arrays of one repeated number, such as zeros, are equal by chance.
         if not constant:
             alike.setdefault(digest, []).append(group)
         for part in ([group] if not constant else _group_related(group, relations)) if len(group) > 1 else []:
             done.add(frozenset(part))
-            found.append(_candidates(part, "values", form, len(_group_related(part, relations)) == 1))
+            candidates.append(_candidates(part, "values", form, len(_group_related(part, relations)) == 1))
     if params is not None and has_other_forms:
-        found += _list_other_forms(graph, params, alike.values(), relations)
+        candidates += _list_other_forms(graph, params, alike.values(), relations)
     uses = consumers(graph.nodes)
     forms: dict[tuple[str, bool, str], list[Node]] = {}
     for node in nodes:
@@ -80,8 +81,8 @@ def detect(
     for (form, _, why), group in forms.items():
         for part in _group_related(group, relations):
             if not any(part_of >= frozenset(part) for part_of in done):
-                found.append(_candidates(part, "shape" if why == "shape" else "operator", form, True))
-    return found
+                candidates.append(_candidates(part, "shape" if why == "shape" else "operator", form, True))
+    return candidates
 
 
 def _candidates(nodes: list[Node], why: Likeness, form: str, related: bool) -> Candidates:
@@ -158,7 +159,7 @@ def _describe_form(node: Node, record: Record | None, uses: Mapping[Node, list[t
     if shape and not re.search(r"\b0\b|-|\(\)|None", shape):
         return "shape", f"{shape} {node.attrs.get('__dtype__', '')}".strip()
     for user, slot in uses.get(node, ())[:1]:
-        signature = signature_of(user)
+        signature = find_signature(user)
         attrs = " ".join(f"{key}={value}" for key, value in sorted(user.attrs.items()) if not key.startswith("__"))
         return "operator", f"input {slot} of {signature.name if signature else user.op} {attrs}".strip()
     return "", ""
@@ -175,10 +176,10 @@ def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
     keys: dict[Node, list[str]] = {}
     for node in nodes:
         tails = [node.name[m.end() :] for m, _ in zip(_BOUNDARY.finditer(node.name), range(_MAX_BOUNDARIES), strict=False)]
-        found = [f"={tail}" for tail in tails if tail in names] + [f"={node.name}"]
+        texts = [f"={tail}" for tail in tails if tail in names] + [f"={node.name}"]
         if tails and _BOUNDARY.search(tails[0]):
-            found.append(f"~{tails[0]}")
-        keys[node] = found
+            texts.append(f"~{tails[0]}")
+        keys[node] = texts
     return keys
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import find_odd_variables, implied_variables, resolve_targets
-from graphshare.analysis.roles import Role, implied_role
+from graphshare.analysis.name_lists import find_odd_variables, list_implied_variables, resolve_targets
+from graphshare.analysis.roles import Role, assign_implied_role
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names, find_roles
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
@@ -70,7 +70,7 @@ def plan_duplicate(
         raise RefusedError(odd)
     notes = note_unknown_roles(roles, mode)
     targets = resolve_targets(upto, graph.nodes, option="`upto`") if upto else None
-    surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
+    surplus = held - {node.name for node in roles} - {i.name for i in list_implied_variables(graph)} if held else ()
     shared = dict.fromkeys([*tied, *used_by_all])
     rewrite = add_branches(
         graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
@@ -93,7 +93,7 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         return {}
     heads = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
     decided: dict[Node, Mode] = {n: "copy" if n in heads else mode for n, role in roles.items() if role.is_parameter}
-    implied = {found: mode for found in implied_variables(graph) if implied_role(found).is_parameter}
+    implied = {state: mode for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter}
     faults = []
     for choice in choices:
         how, pattern = choice
@@ -101,8 +101,8 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         matches = compile_pattern(pattern)
         hit = [node for node in roles if matches(node.name)]
         wrong = [node for node in hit if node not in decided]
-        states = [found for found in implied if matches(found.name)]
-        implied.update((found, how) for found in states)
+        states = [state for state in implied if matches(state.name)]
+        implied.update((state, how) for state in states)
         if not hit and not states:
             known = [node.name for node in decided]
             faults.append(Fault(f"{option} matches no variable", hint=suggest(pattern, known, "parameters")))
@@ -112,8 +112,8 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         decided.update((node, how) for node in hit if node in decided)
     hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
     faults += [
-        Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
-        for found, how in implied.items()
+        Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
+        for state, how in implied.items()
         if how == "tie"
     ]
     if faults:
@@ -202,7 +202,7 @@ def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
 
 
 def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
-    """How often one branch mutates each shared variable: the highest version of an entry to it."""
+    """Return how often one branch mutates each shared variable: the highest version of an entry to it."""
     last: dict[Node, int] = {}
     if shared:
         for node in source:
@@ -214,13 +214,13 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 
 def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
     """Records of implied states, which have no node: every branch has one of its own beside the operator that implies it."""
-    implied = list(implied_variables(graph))
+    implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
     return tuple(
-        Rename(prefix, found.name, prefix + found.name if found.node.name else found.name)
+        Rename(prefix, variable.name, prefix + variable.name if variable.node.name else variable.name)
         for prefix in prefixes
-        for found in implied
-        if found.node in copied
+        for variable in implied
+        if variable.node in copied
     )
 
 
@@ -232,19 +232,19 @@ def _check_names(
     drop_original: bool,
     other_names: Collection[str],
 ) -> None:
-    implied = list(implied_variables(graph))
-    unnamed = [found for found in implied if not found.node.name]
+    implied = list(list_implied_variables(graph))
+    unnamed = [variable for variable in implied if not variable.node.name]
     if unnamed:
-        ops = ", ".join(sorted({found.node.op for found in unnamed}))
+        ops = ", ".join(sorted({variable.node.op for variable in unnamed}))
         hint = "run `graphshare upgrade` first: it gives the states nodes of their own"
         raise RefusedError(Fault(f"an operator without a name ({ops}) implies states that every copy would share", hint=hint))
     kept = [node.name for node in (shared if drop_original else graph.nodes)]
     kept += other_names
-    kept += [] if drop_original else [found.name for found in implied]
+    kept += [] if drop_original else [variable.name for variable in implied]
     if not _may_collide(kept, prefixes):
         return
     old = [node.name for node in source if node.name and node not in shared]
-    old += [found.name for found in implied if found.node.name]
+    old += [variable.name for variable in implied if variable.node.name]
     check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
 
 
@@ -326,8 +326,8 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
             raise RefusedError(Fault(message, hint=hint))
         return ["there are no parameters, so nothing is tied"]
     if count and (mode == "copy" or report.copied):
-        return [f"{weights} in functions not copied: all branches call the same functions, which have one of each"]
-    return [f"{weights} in functions tied: all branches call the same functions"] if count else []
+        return [f"{weights} in functions not copied: the branches call the same functions, which have one of each"]
+    return [f"{weights} in functions tied: the branches call the same functions"] if count else []
 
 
 def _check_mode(

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import implied_name, implied_variables
+from graphshare.analysis.name_lists import list_implied_variables, name_implied
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
@@ -28,7 +28,7 @@ from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import EMPTY, Branch, Graph, Node, NodeDetails, Rename, Rewrite
 from graphshare.ir.rebuild import StoredNames, rebuild_graph, rename_node
 from graphshare.rewrite.choices import check_collisions
-from graphshare.rewrite.rules.load import ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import SHARING, Only, Rule, Ruleset
 from graphshare.rewrite.rules.plan import plan_names
 
@@ -135,8 +135,8 @@ def set_names(
     Raises:
         RefusedError: a new name is one that stays, or two nodes with different names would get one; all are listed.
     """
-    implied = [(found, names.get(found.node, found.node.name)) for found in implied_variables(graph)]
-    implied_pairs = [(found.name, implied_name(node_name, found.formal)) for found, node_name in implied]
+    implied = [(variable, names.get(variable.node, variable.node.name)) for variable in list_implied_variables(graph)]
+    implied_pairs = [(variable.name, name_implied(node_name, variable.formal)) for variable, node_name in implied]
     renamed = [(node.name, names[node]) for node in graph.nodes if node in names and names[node] != node.name]
     renamed += [pair for pair in implied_pairs if pair[0] != pair[1]]
     kept = [node.name for node in graph.nodes if names.get(node, node.name) == node.name]
@@ -171,7 +171,7 @@ def rename(
     separator: Text | None = None,
     only: Only | Iterable[Only] = (),
 ) -> Checkpoint:
-    """Give nodes other names, parameters along.
+    """Rename nodes and their parameters.
 
     Either ``strip_prefix`` is removed and ``prefix`` put before; or ``names`` (old to new; or a node to its new name) or the
     file ``map`` give the names, ``inverse`` the other way round; or ``rules`` do (a file, or what :func:`load_rules` gives),
@@ -181,7 +181,7 @@ def rename(
     position.
 
     Raises:
-        UsageError: nothing says how to rename, or two ways exclude each other.
+        UsageError: no rule or option for renaming, or two ways exclude each other.
         InputError: the map or rules file cannot be read, or names nodes that the graph does not have.
         RefusedError: no name would change, a node would lose its whole name, or names collide; all are listed.
     """
@@ -197,7 +197,7 @@ def rename(
         if by_rule:
             more = [Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True) for old, to in match.items()]
             more += _affixes(strip_prefix, prefix, as_names(variable_scopes), as_names(name_scopes))
-            ruleset = ruleset_of(rules, more, separator=separator)
+            ruleset = make_ruleset(rules, more, separator=separator)
             rewrite = rename_by_rules(source.graph, ruleset, only=kinds, held=source.held)
         else:
             rewrite = plan_rename(
@@ -226,7 +226,7 @@ def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> No
     if inverse and not mapped:
         raise UsageError(Fault("`inverse` needs the `map` that a rename wrote with `save(map=...)`"))
     if not (mapped or affixes or by_rule):
-        raise UsageError(Fault("nothing says how to rename", hint=hint))
+        raise UsageError(Fault("no rule or option for renaming", hint=hint))
 
 
 def _new_names(

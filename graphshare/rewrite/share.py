@@ -1,4 +1,4 @@
-"""``share``: parameters of one graph tied by rule, with everything that speaks against it found first.
+"""``share``: parameters of one graph tied by rule, after every reason not to tie them has been found.
 
 With ``--doctor`` variables that merely share a name become one node, or get names of their own.
 """
@@ -20,7 +20,7 @@ from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import name_inputs, signature_of
+from graphshare.ops.registry import find_signature, name_inputs
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import Sharing, Tied, Ties, tie
@@ -135,7 +135,7 @@ def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
 def _differences(
     graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None, reshaped: Collection[Node]
 ) -> tuple[list[Fault], list[str]]:
-    """Why pairs that ``plan`` ties cannot be one, and what a person should know of those that can.
+    """Return reasons not to tie pairs of ``plan``, and notes on those that can be tied.
 
     Those that are ``reshaped`` may have two shapes.
     """
@@ -168,7 +168,7 @@ def _article(kind: Kind) -> str:
 
 
 def _compare_forms(tied: Node, kept: Node, records: Mapping[str, Record], uses: _Uses) -> Iterator[tuple[str, object, object]]:
-    """Each of shape and type in which two variables surely differ: by the parameter file, by their own or operators' word."""
+    """Return the facts (shape, dtype) that surely differ: in the parameter file, the attributes or the operators."""
     ours, theirs = records.get(tied.name), records.get(kept.name)
     a, b = _shape(tied, ours), _shape(kept, theirs)
     if a is not None and b is not None and not _compatible(a, b):
@@ -207,7 +207,7 @@ def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, ob
     """Sizes that the first operators of two variables give to the same formal input, where those differ."""
     for user, slot in uses.get(tied, ())[:1]:
         for other, place in uses.get(kept, ())[:1]:
-            signature, twin = signature_of(user), signature_of(other)
+            signature, twin = find_signature(user), find_signature(other)
             if signature is None or signature is not twin or slot != place:
                 continue
             formal = _formal(user, slot)
@@ -223,7 +223,7 @@ def _formal(user: Node, slot: int) -> str:
 
 
 def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
-    """The optimiser's and the initialiser's hints in which two variables differ."""
+    """Yield the optimiser's and the initialiser's hints in which two variables differ."""
     for hint in _HINTS:
         ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
         if ours != theirs:
@@ -231,20 +231,20 @@ def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]
 
 
 def _hint(node: Node, hint: str, uses: _Uses) -> str:
-    """A variable's own attribute, or what files before 0.9 say of it at its operator (``weight_lr_mult``)."""
+    """Return a variable's own attribute, or that of its operator in files before 0.9 (``weight_lr_mult``)."""
     own = node.attrs.get(f"__{hint}__", node.attrs.get(hint, ""))
     if own or hint == "init":
         return own
     for user, slot in uses.get(node, ()):
         if any(key.endswith(f"_{hint}") for key in user.attrs):
-            said = user.attrs.get(f"{_formal(user, slot)}_{hint}")
-            if said:
-                return said
+            stated = user.attrs.get(f"{_formal(user, slot)}_{hint}")
+            if stated:
+                return stated
     return ""
 
 
 def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]]) -> Iterator[str]:
-    """A warning for each pair whose records differ in their bytes."""
+    """Yield a warning for each pair whose records differ in their bytes."""
     with ArrayReader(params) as left, ArrayReader(params) as right:
         for tied, kept, ours, theirs in pairs:
             if not have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
@@ -252,9 +252,9 @@ def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]
 
 
 def _forgotten_partners(graph: Graph, ties: Mapping[Node, Node], roles: Mapping[Node, Role]) -> list[str]:
-    """Parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is."""
+    """Return parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is."""
     uses = consumers(graph.nodes) if ties else {}
-    found: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for tied, kept in ties.items():
         group = ties.get(kept, kept)
         for user, slot in uses.get(tied, ()):
@@ -268,17 +268,17 @@ def _forgotten_partners(graph: Graph, ties: Mapping[Node, Node], roles: Mapping[
                     text = (
                         f"{tied.name!r} is tied to {kept.name!r}, but {a.node.name!r} and {b.node.name!r} beside them are not"
                     )
-                    found.setdefault(text)
-    return list(found)
+                    notes.setdefault(text)
+    return list(notes)
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:
     """Return the names of more than one variable; MXNet's Module refuses such a graph. Unnamed variables do not count."""
-    found: dict[str, list[Node]] = {}
+    by_name: dict[str, list[Node]] = {}
     for node in graph.variables():
         if node.name:
-            found.setdefault(node.name, []).append(node)
-    return {name: nodes for name, nodes in found.items() if len(nodes) > 1}
+            by_name.setdefault(node.name, []).append(node)
+    return {name: nodes for name, nodes in by_name.items() if len(nodes) > 1}
 
 
 def plan_doctor(
@@ -302,9 +302,9 @@ def plan_doctor(
         raise RefusedError(Fault("no two variables have one name, so there is nothing to repair"))
     if how == "tie":
         ties = {node: nodes[0] for nodes in repeated.values() for node in nodes[1:]}
-        made = share_by_plan(graph, Plan({}, ties, {}), roles, params)
+        sharing = share_by_plan(graph, Plan({}, ties, {}), roles, params)
         report = [Tied(node.name, node.name, "--doctor tie") for node in ties]
-        return replace(made, ties=Ties(report, [], [], made.ties.separate))
+        return replace(sharing, ties=Ties(report, [], [], sharing.ties.separate))
     names = _number_names(graph, repeated)
     rewrite = tie(graph, {}, names)
     check_isomorphic(rewrite)

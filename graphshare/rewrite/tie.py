@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_name, implied_variables
+from graphshare.analysis.name_lists import list_implied_variables, name_implied
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -91,9 +91,9 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     by_place = {node: images[node] for node in graph.nodes}
     result = Graph(nodes, heads, graph.attrs, source, graph.extra)
     renames = [
-        Rename("", found.name, implied_name(names[found.node], found.formal))
-        for found in implied_variables(graph)
-        if found.node in names
+        Rename("", variable.name, name_implied(names[variable.node], variable.formal))
+        for variable in list_implied_variables(graph)
+        if variable.node in names
     ]
     return Rewrite(result, (Branch("", graph, by_place),), tuple(renames))
 
@@ -173,10 +173,11 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         for slot, entry in enumerate(node.inputs):
             if entry.node in users:
                 users[entry.node].setdefault(node, slot)
-    taken = {node.name for node in graph.nodes} | {found.name for found in implied_variables(graph)}
+    taken = {node.name for node in graph.nodes} | {slots.name for slots in list_implied_variables(graph)}
     copies: dict[Node, dict[Node, Node]] = {}
-    for variable, found in users.items():
-        rest = list(found.items())[1:]
+    for variable, slots in users.items():
+        # The first user keeps the variable itself.
+        rest = list(slots.items())[1:]
         copies[variable] = {user: _copy_for(variable, user, slot, taken) for user, slot in rest}
 
     images = rebuild(topological(graph), redirect=lambda entry, user: _enter_copy(entry, copies.get(entry.node, {}).get(user)))
@@ -186,15 +187,15 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         nodes.extend(copies.get(node, {}).values())
     result = Graph(tuple(nodes), relink_all(graph.heads, images), graph.attrs, graph.source.after_rewrite(images), graph.extra)
     branches = [Branch("", graph, {node: images[node] for node in graph.nodes})]
-    for number in range(max((len(found) for found in copies.values()), default=0)):
-        held = {variable: list(found.values())[number] for variable, found in copies.items() if len(found) > number}
+    for number in range(max((len(slots) for slots in copies.values()), default=0)):
+        held = {variable: list(slots.values())[number] for variable, slots in copies.items() if len(slots) > number}
         branches.append(Branch(f"copy {number + 1}", graph, held))
     return Rewrite(result, tuple(branches))
 
 
 def _copy_for(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
     formals = name_inputs(user)
-    name = implied_name(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
+    name = name_implied(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
     number = 0
     while not name or name in taken:
         number += 1

@@ -26,7 +26,7 @@ from graphshare.formats.onnx.free_axes import (
 )
 from graphshare.formats.onnx.integer_inputs import read_numbers
 from graphshare.formats.onnx.size_nodes import SizeNodes
-from graphshare.formats.onnx.stored import TakenNames, outputs_of, source_of
+from graphshare.formats.onnx.stored import TakenNames, get_source, list_output_names
 from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink_all
@@ -152,7 +152,7 @@ class _Unfixing:
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         """Find the shapes and dtypes of all values at the sizes of the file."""
         shapes = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
-        entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(outputs_of(node)) if name]
+        entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
         types = find_format(self.graph).find_types(self.graph, entries, shapes=opened, independent=True)
         for place, (dtype, shape) in ((place, kind.parts) for place, kind in types.items()):
@@ -190,15 +190,15 @@ class _Unfixing:
         self.axes[node, index] = axes
         for number, axis in enumerate(axes):
             if len(axis) == 1 and isinstance(axis[0], str):
-                self.origins.setdefault(axis[0], (outputs_of(node)[index], number))
+                self.origins.setdefault(axis[0], (list_output_names(node)[index], number))
 
     def _find_places(self, node: Node, inputs: Sequence[Axes | None]) -> tuple[Sequence[Axes | None], Coupling | None]:
         """Return the axes of a node's outputs, for :func:`follow`."""
         places = [None if entry is None else (entry.node, entry.index) for entry in list_operands(node)]
-        shapes = [self.shapes.get((node, index)) for index in range(len(outputs_of(node)))]
+        shapes = [self.shapes.get((node, index)) for index in range(len(list_output_names(node)))]
         call = Call(
             node,
-            source_of(self.graph).opsets.get("", 1),
+            get_source(self.graph).opsets.get("", 1),
             self.table,
             [None if place is None else self._find_axes(place) for place in places],
             [place in self.axes for place in places],
@@ -243,7 +243,7 @@ class _Unfixing:
 
     def _rebuild(self) -> tuple[Graph, dict[Node, Node]]:
         """Return the graph with all edits, and the images of its nodes."""
-        taken = TakenNames(name for node in self.nodes for name in (node.name, node.details.label, *outputs_of(node)))
+        taken = TakenNames(name for node in self.nodes for name in (node.name, node.details.label, *list_output_names(node)))
         computed = SizeNodes(ValueScope(), self.origins, taken.take)
         images: dict[Node, Node] = {}
         nodes: list[Node] = []
@@ -263,7 +263,7 @@ class _Unfixing:
     def _restate(self, node: Node) -> Node:
         """Return a node whose stated types have free sizes: by the user's name, and open where they follow from others."""
         shapes = {}
-        for index in range(len(outputs_of(node))):
+        for index in range(len(list_output_names(node))):
             axes = self.axes.get((node, index), ())
             if any(map(is_free, axes)):
                 named = [axis[0] if len(axis) == 1 and axis[0] in self.names else None for axis in axes]
@@ -281,7 +281,7 @@ def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
             factors.setdefault(name, [0] * len(rest))[place] = multiply_numbers(axis)
     label = f"{node.details.label or node.name}/sizes"
     row = computed.compute(label, rest, factors) if factors else computed.add_constant(label, rest, edit.dtype)
-    own = outputs_of(entry.node)[entry.index]
+    own = list_output_names(entry.node)[entry.index]
     return computed.emit("Expand", (own, row), f"{own}/expanded") if edit.expands else row
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import IMPLIED_BEFORE, implied_inputs
+from graphshare.analysis.name_lists import IMPLIED_BEFORE, list_implied_inputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
 from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite
@@ -53,7 +53,7 @@ class Draft:
         return Node(self.op, self.name, attrs, inputs, control_deps=deps, subgraphs=self.subgraphs)
 
 
-def _drafts_of(graph: Graph) -> dict[Node, Draft]:
+def _make_drafts(graph: Graph) -> dict[Node, Draft]:
     """Return a draft for every node that the heads need, in MXNet's order."""
     drafts: dict[Node, Draft] = {}
     for node in reachable(graph):
@@ -73,7 +73,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
         RefusedError: MXNet would not load the file, or this package does not know an operator well enough to tell; every such
             node is listed.
     """
-    drafts = _drafts_of(graph)
+    drafts = _make_drafts(graph)
     order = list(drafts.values())
     faults = [fault for draft in order for fault in _unknown(draft)]
     if faults:
@@ -111,7 +111,7 @@ def _unknown(draft: Draft) -> Iterable[Fault]:
 
 def list_refused_keys(graph: Graph) -> dict[Node, list[str]]:
     """Return, by operator, the hidden keys that MXNet refuses in an older file: step A finds no variable for them."""
-    order = list(_drafts_of(graph).values())
+    order = list(_make_drafts(graph).values())
     for draft in order:
         draft.op = canonical(draft.op)
     hidden = _take_hidden(order)
@@ -158,7 +158,7 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
                 draft.attrs[key] = value
                 if _is_parsed_again(draft):
                     hint = "MXNet refuses the file for it"
-                    faults.append(Fault(f"attribute {key!r} is none of {draft.op}'s", node=draft.name, hint=hint))
+                    faults.append(Fault(f"attribute {key!r} does not belong to {draft.op}", node=draft.name, hint=hint))
     return faults
 
 
@@ -169,7 +169,7 @@ def _is_parsed_again(draft: Draft) -> bool:
 
 
 def _owner(draft: Draft, formal: str) -> Draft | None:
-    """The variable at input ``formal`` of an operator that names its inputs."""
+    """Return the variable at input ``formal`` of an operator that names its inputs."""
     signature = lookup(draft.op)
     names = signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs) if signature else None
     if names is None or formal not in names or names.index(formal) >= len(draft.inputs):
@@ -188,7 +188,7 @@ def _unparsable(draft: Draft) -> Iterable[Fault]:
 def _add_implied(draft: Draft) -> None:
     """Step C: missing inputs become variables named after the operator, each with a copy of its attributes."""
     if not draft.is_variable:
-        for implied in list(implied_inputs(draft.to_node())):
+        for implied in list(list_implied_inputs(draft.to_node())):
             draft.inputs.append((Draft(Node("", implied.name, draft.attrs)), 0, 0))
 
 
@@ -255,7 +255,7 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
 
 def _upgrade_subgraph(graph: Graph) -> Graph:
     """Return a subgraph with canonical names and counts; no step of the table runs on it, and MXNet drops its attributes."""
-    drafts = _drafts_of(graph)
+    drafts = _make_drafts(graph)
     for draft in drafts.values():
         draft.op = canonical(draft.op)
         _rename_attributes(draft)

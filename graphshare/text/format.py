@@ -58,7 +58,7 @@ _PLURALS = {"index": "indices", "matrix": "matrices", "axis": "axes", "tie": "ti
 
 def pluralize(noun: str) -> str:
     """Return the plural of a noun, which may have adjectives before it and an attribute behind ``of``: ``pairs of nodes``."""
-    head, of, attribute = noun.partition(" of ")
+    head, preposition, attribute = noun.partition(" of ")
     adjectives, space, word = head.rpartition(" ")
     if word in _PLURALS:
         plural = _PLURALS[word]
@@ -66,7 +66,7 @@ def pluralize(noun: str) -> str:
         plural = f"{word[:-1]}ies"
     else:
         plural = word + ("es" if word.endswith(("s", "x", "ch", "sh")) else "s")
-    return f"{adjectives}{space}{plural}{of}{attribute}"
+    return f"{adjectives}{space}{plural}{preposition}{attribute}"
 
 
 def singularize(plural: str) -> str:

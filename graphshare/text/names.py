@@ -56,11 +56,12 @@ def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Call
         return same[:limit]
     near = [text for text in known if part in text.casefold()] if len(part) >= _SHORTEST_PART else []
     near.sort(key=lambda text: (not text.casefold().startswith(part), len(text)))
+    # Each comparison takes time, and a graph may have 100,000 names.
     near += get_close_matches(name, list(islice(known, _COMPARED)), n=_PER_THING * limit)
-    found: dict[object, str] = {}
+    distinct: dict[object, str] = {}
     for text in near:
-        found.setdefault(key(text), text)
-    return list(found.values())[:limit]
+        distinct.setdefault(key(text), text)
+    return list(distinct.values())[:limit]
 
 
 def suggest(name: str, known: Collection[str], what: str) -> str:

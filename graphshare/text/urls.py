@@ -98,5 +98,5 @@ def local_path(path: str) -> str:
     parts = urlsplit(path)
     if parts.netloc not in ("", "localhost"):
         return path
-    found = unquote(parts.path)
-    return found[1:] if re.match(r"/[A-Za-z]:/", found) else found  # a drive of Windows
+    decoded = unquote(parts.path)
+    return decoded[1:] if re.match(r"/[A-Za-z]:/", decoded) else decoded  # a drive of Windows

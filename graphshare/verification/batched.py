@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from graphshare.analysis.branches import HeadPairs, NodePair, Twins
+from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.plan import UnsupportedError, unsupported_operators
+from graphshare.execute.plan import UnsupportedError, find_unsupported_operators
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.prepare import Assignment, assign_values
 from graphshare.ir.compare import compare_structure
@@ -61,7 +61,7 @@ def verify_batched(batch: Batched, side: Checkpoint, options: VerifyOptions, not
     roles = assign_roles(side.graph, held=list_parameter_names(side.parameter_file), as_input=as_input)
     tied = [ParameterResult(n.name, n.name, "tied") for n in graphs[0].variables() if roles[n].is_parameter]
     parameters = Stage("parameters", "holds", f"{len(tied)} tied, 0 equal byte for byte")
-    faults = unsupported_operators(reachable(batch.graph))
+    faults = find_unsupported_operators(reachable(batch.graph))
     if faults and not options.allow_unsupported:
         raise UnsupportedError(faults)
     skipped = Stage("values", "skipped", "not run", tuple(sorted(fault.message for fault in faults)))
@@ -142,7 +142,7 @@ class _Runs:
         self._sizes = {node: options.shapes[node.name] for node in owned if node.name in options.shapes}
         self._params = side.parameter_file
         self._twins = {node: first for nodes in self._inputs for node, first in zip(nodes, self._inputs[0], strict=True)}
-        options = options.spread(Twins(self._pair_inputs()))
+        options = options.spread(Counterparts(self._pair_inputs()))
         self._shapes = options.shapes
         self._feeds = feeds = [{n: options.feeds[n.name] for n in nodes if n.name in options.feeds} for nodes in self._inputs]
         count = len(batch.graph.heads) // len(graphs)

@@ -16,7 +16,7 @@ from graphshare.ir.rebuild import keep, rebuild, relink
 from graphshare.ir.terms import GraphTerms, Place
 from graphshare.ir.walk import Body, list_bodies, list_operands, own_inputs, post_order
 from graphshare.ops.kernel import Array
-from graphshare.verification.region_plan import Cone, Pair, RegionPlan, Side, name_dtype, place_of
+from graphshare.verification.region_plan import Cone, Pair, RegionPlan, Side, get_place, name_dtype
 
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
@@ -62,8 +62,8 @@ def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint,
     images: dict[Node, Node] = {}
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry:
-        while place_of(entry) in links:
-            entry = links[place_of(entry)]
+        while get_place(entry) in links:
+            entry = links[get_place(entry)]
         return relink(entry, images)
 
     rebuild(order, keep, redirect=redirect, images=images)
@@ -99,7 +99,7 @@ def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) ->
     """Return which output of an operator a value is, also behind operators that change nothing."""
     if end.node is node:
         return end.index
-    term = plan.uncut.get(place_of(end), terms.of(end))
+    term = plan.uncut.get(get_place(end), terms.of(end))
     places = [(node, index) for index in range(node.num_outputs or 0)]
     return next((place[1] for place in places if plan.uncut.get(place, terms.terms[place]) == term), None)
 
@@ -158,14 +158,14 @@ def _open_body(
         dtype, shape = side.find_parts(entry)
         links[variable, 0] = Entry(format_.make_input(name, dtype or name_dtype(value), shape))
     arguments = [name for name in feeds if name.startswith("argument ")]
-    given = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
-    if len(given) != len(arguments):
+    body_inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
+    if len(body_inputs) != len(arguments):
         return None
-    for node, name in zip(sorted(given, key=lambda node: node.details.values["position"]), arguments, strict=True):
+    for node, name in zip(sorted(body_inputs, key=lambda node: node.details.values["position"]), arguments, strict=True):
         shape = () if name in scalars else None
         links[node, 0] = Entry(format_.make_input(name, name_dtype(feeds[name]), shape))
-    own = [node for node in post_order(head.node for head in body.graph.heads) if place_of(Entry(node)) not in links]
-    images = rebuild(own, keep, redirect=lambda entry, _: links.get(place_of(entry)), images=outer)
-    heads = tuple(links.get(place_of(head)) or relink(head, images) for head in body.graph.heads)
+    own = [node for node in post_order(head.node for head in body.graph.heads) if get_place(Entry(node)) not in links]
+    images = rebuild(own, keep, redirect=lambda entry, _: links.get(get_place(entry)), images=outer)
+    heads = tuple(links.get(get_place(head)) or relink(head, images) for head in body.graph.heads)
     nodes = tuple(post_order(head.node for head in heads))
     return msgspec.structs.replace(side.model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra))

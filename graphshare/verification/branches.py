@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs, NodePair, Twins
-from graphshare.analysis.name_lists import implied_variables, output_name
+from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
+from graphshare.analysis.name_lists import list_implied_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
 from graphshare.execute.engines.registry import ONNXRUNTIME
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.plan import UnsupportedError, unsupported_operators
+from graphshare.execute.plan import UnsupportedError, find_unsupported_operators
 from graphshare.execute.prepare.declared_inputs import draw_values, unify_sizes
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import describe_upgrade, upgrade_part
@@ -67,7 +67,7 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: Verify
     """
     needed = {node.name for part in parts for node in part.variables()}
     known = {node.name for graph in graphs for node in graph.variables()}
-    known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
+    known |= {implied.name for graph in graphs for implied in list_implied_variables(graph)} | needed
     named = (("`feeds`", options.feeds), ("`shapes`", options.shapes), ("`as_input`", options.as_input))
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
@@ -99,7 +99,7 @@ def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint
         if exact is not None:
             return exact
         notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
-    twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
+    twins = Counterparts((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = SidePair(left, right, twins.expand(options.as_input))
     if left is not right:
         for pair, pairing in zip(heads, pairings, strict=True):
@@ -173,8 +173,8 @@ def _upgrade_pairs(
 def upgrade_side(side: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Checkpoint, dict[Entry, Entry]]:
     """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
     part, _, implied = upgrade_part(side.graph, wanted)
-    if any(implied_variables(part)):  # an operator without a kernel kept it as it is
-        implied = sum(1 for _ in implied_variables(part))
+    if any(list_implied_variables(part)):  # an operator without a kernel kept it as it is
+        implied = sum(1 for _ in list_implied_variables(part))
         part = upgrade(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
     return msgspec.structs.replace(side, graph=part), dict(zip(wanted, part.heads, strict=True))
@@ -184,7 +184,7 @@ def _verify_branch(
     pair: HeadPairs,
     pairing: Pairing,
     sides: SidePair,
-    twins: Twins,
+    twins: Counterparts,
     options: VerifyOptions,
     executors: Mapping[str, Executor],
     notes: dict[str, None],
@@ -262,7 +262,7 @@ def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool, 
             hint = f"{EXTRA.format('it')}; --allow-unsupported accepts structure and parameters alone"
             raise UsageError(Fault(_NO_RUNTIME, hint=hint))
         return [] if has_runtime() else [f"{_NO_RUNTIME}: {EXTRA.format('it')}"]
-    faults = unsupported_operators([a for a, _ in pairing.pairs])
+    faults = find_unsupported_operators([a for a, _ in pairing.pairs])
     if faults and not options.allow_unsupported:
         raise UnsupportedError(faults)
     return sorted({fault.message for fault in faults})
@@ -305,8 +305,9 @@ def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dic
     for number in range(options.rounds):
         for setup in inputs.setups:
             feeds = {node.name: array for node, array in setup.feeds.items()}
-            given = {node.name: shape for node, shape in setup.shapes.items()}
-            shapes = unify_sizes(sides.graphs, twins, given, titles)
+            input_shapes = {node.name: shape for node, shape in setup.shapes.items()}
+            shapes = unify_sizes(sides.graphs, twins, input_shapes, titles)
+            # Every round draws new inputs, and the same seed draws the same rounds again.
             drawn = draw_values(left, feeds, shapes, options.seed + number)
             if not number:
                 add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)

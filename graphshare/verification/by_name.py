@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from graphshare.analysis.branches import find_twins
-from graphshare.analysis.name_lists import implied_variables, internals, output_name, resolve_targets
+from graphshare.analysis.name_lists import internals, list_implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
@@ -423,7 +423,7 @@ def _keep_names(options: VerifyOptions, names: Collection[str]) -> VerifyOptions
 
 
 def _list_variables(graph: Graph) -> set[str]:
-    return {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
+    return {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
 
 
 def _prepare(

@@ -21,7 +21,7 @@ from graphshare.formats.onnx.compose import make_operator
 from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array
-from graphshare.resources import chosen_memory
+from graphshare.resources import find_memory_limit
 from graphshare.rewrite.unfix import UnfixedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, Tolerance, compare_values, find_largest, tolerate_export
@@ -70,7 +70,7 @@ def measure_shapes(
         needed = {name: tuple(shape) for name, shape in shapes.items() if name in part.session.inputs}
         rows = part.run(draw_values(part, {}, needed, 0).values)
     except GraphshareError as error:
-        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
+        if isinstance(error, MemoryLimitError) and find_memory_limit() is not None:
             raise
         return {}
     return {(entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)}
@@ -104,14 +104,15 @@ class _Trial:
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
         is_optimized = self._prove_fixed(drawn[0], runs[0])
+        # The batch comes before other sizes: its runs are compared sample by sample with those of the original.
         batches = self._prove_batch(drawn, runs)
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
         *trials, odd = list_trials(free, self.base)[len(free) == 1 :] if free else [{}]
         tried = [sizes for sizes in trials if self._prove_sizes(sizes)]
         with suppress(_NotComputedError):  # the network itself need not take odd sizes
             tried += [odd] if free and self._prove_sizes(odd) else []
-        of = self.max_abs, self.of_largest
-        return SizesProof(len(self.names), batches, tuple(tried), *of, is_optimized, self.tells_apart)
+        errors = self.max_abs, self.of_largest
+        return SizesProof(len(self.names), batches, tuple(tried), *errors, is_optimized, self.tells_apart)
 
     def _draw(self, part: SessionPart, sizes: Mapping[str, int], count: int) -> list[dict[str, Array]]:
         """Return ``count`` sets of inputs, with free ``sizes``, or at those of the file. Only samples differ between them."""
@@ -172,6 +173,7 @@ class _Trial:
         sizes = sorted({1, 2, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
         for size in sizes:
             whole = self._run_rows(drawn, range(size), wanted)
+        # All samples but one are exchanged, and that one must not change: it may depend on an earlier or a later one.
         for kept in (0, count - 1):
             moved = self._run_rows(drawn, [row if row == kept else (row + 1) % count for row in range(count)], wanted)
             for name, a, b in zip(self.names, moved, whole, strict=True):

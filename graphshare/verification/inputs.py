@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import msgspec
 import numpy as np
 
-from graphshare.analysis.branches import HeadPairs, NodePair, Twins
+from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
@@ -80,7 +80,7 @@ class VerifyOptions(msgspec.Struct, frozen=True):
             name: create_executor(name, strict=self.strict_engine, forwards=self.rounds, alone=False) for name in self.engines
         }
 
-    def spread(self, twins: Twins, own: Collection[str] = ()) -> VerifyOptions:
+    def spread(self, twins: Counterparts, own: Collection[str] = ()) -> VerifyOptions:
         """Return options whose feeds and shapes hold for twins that have none; variables in ``own`` have a value elsewhere."""
         feeds, shapes = twins.spread(self.feeds, self.shapes, own)
         return msgspec.structs.replace(self, feeds=feeds, shapes=shapes)
@@ -120,7 +120,7 @@ class BranchInputs:
         variables: Sequence[NodePair],
         parameters: Sequence[ParameterPair],
         sides: SidePair,
-        twins: Twins,
+        twins: Counterparts,
         options: VerifyOptions,
     ) -> None:
         self.pair, self.sides, self.options = pair, sides, options
@@ -216,7 +216,7 @@ class BranchInputs:
             raise RefusedError(faults)
 
 
-def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Twins, options: VerifyOptions) -> list[Setup]:
+def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Counterparts, options: VerifyOptions) -> list[Setup]:
     """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
     options = options.spread(twins)
     setups = []
@@ -235,7 +235,7 @@ def _is_same(a: Array | None, b: Array | None) -> bool:
     return a is b or (a is not None and b is not None and a.dtype == b.dtype and np.array_equal(a, b))
 
 
-def _format_sizes(setup: Setup, twins: Twins) -> str:
+def _format_sizes(setup: Setup, twins: Counterparts) -> str:
     """Return the sizes that were given for a branch, by the names of its own variables."""
     shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items()}}
     label = setup.branch or ""

@@ -12,7 +12,7 @@ from graphshare.execute.engines.onnx_session import EXTRA
 from graphshare.files.leftovers import remove
 
 
-def require_judges() -> None:
+def require_onnx() -> None:
     """Raise UsageError where onnx or onnxruntime, which a proof needs, is not installed."""
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
@@ -41,7 +41,7 @@ def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
         node = _find_node(place[1], nodes) if place is not None and complaint is not None else None
         if node is None:
             raise BugError(f"ONNX's checker refuses the model: {error}") from error
-        hint = "give the data another dtype, or export only what comes before it"
+        hint = "convert the data to another dtype, or export only the operators before it"
         raise RefusedError(Fault(f"it cannot be exported with these dtypes: {error}", node=node, hint=hint)) from error
 
 

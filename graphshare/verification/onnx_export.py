@@ -25,7 +25,7 @@ from graphshare.execute.prepare.prepare import Prepared, prepare
 from graphshare.execute.prepare.shape_report import StaticPart
 from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.onnx.staging import ModelBytes
-from graphshare.formats.onnx.stored import outputs_of
+from graphshare.formats.onnx.stored import list_output_names
 from graphshare.formats.onnx.types import input_types
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
@@ -56,7 +56,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> tuple[OutputComparison, ...]:
-        """The outputs of the model at each size."""
+        """Return the outputs of the model at each size."""
         return tuple(output for values in self.model.rounds for output in values.outputs)
 
     @property
@@ -213,7 +213,7 @@ class _StagedSession(OpenModel):
     def _list_inner(self) -> list[tuple[Entry, Entry]]:
         """Return the outputs of operators that the model has as values, each once, in topological order of the graph."""
         model, inference = self._staged.graph, self._static.inference
-        computed = {name: Entry(node, i) for node in model.nodes if node.op for i, name in enumerate(outputs_of(node))}
+        computed = {name: Entry(node, i) for node in model.nodes if node.op for i, name in enumerate(list_output_names(node))}
         order = {node: number for number, node in enumerate(inference.nodes)}
         inner = []
         for node, index in sorted((place for place in self._names if place[0] in order), key=lambda p: (order[p[0]], p[1])):

@@ -14,7 +14,7 @@ from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import Read
 from graphshare.verification.compare import Tolerate, compare_values
-from graphshare.verification.region_plan import Cone, RegionPlan, Side, open_part, place_of
+from graphshare.verification.region_plan import Cone, RegionPlan, Side, get_place, open_part
 
 _LARGE = 1000
 _DECADES = 30.0
@@ -58,7 +58,7 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     own = dict(lefts.values())
     wanted = {term: own.get(term) or plan.sources.get(term) for term, _ in rights.values()}
     sources = {term: entry for term, entry in wanted.items() if entry is not None}
-    cuts = {place_of(entry): term for term, entry in sources.items()}
+    cuts = {get_place(entry): term for term, entry in sources.items()}
     for node in _list_needed(cone, cuts):
         if not node.op and not node.details.holds_value:
             cuts[node, 0] = plan.left.terms[node, 0]
@@ -103,7 +103,7 @@ def _list_needed(cone: Cone, starts: Collection[Place]) -> list[Node]:
     pending = [a for a, _ in cone.ends]
     while pending:
         entry = pending.pop()
-        if place_of(entry) not in starts and entry.node not in needed:
+        if get_place(entry) not in starts and entry.node not in needed:
             needed[entry.node] = None
             pending += entry.node.inputs
     return list(needed)

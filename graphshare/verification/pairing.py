@@ -73,7 +73,7 @@ def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
             continue
         node = finder.find(entry.target)
         if node is None and not 0 <= entry.target.id < len(graph.nodes):
-            raise InputError(Fault(f"speaks of node {entry.target.id}, which the graph does not have", where=path))
+            raise InputError(Fault(f"refers to node {entry.target.id}, which the graph does not have", where=path))
         images.setdefault(entry.branch, {})[entry.graph, entry.source.id] = node or graph.nodes[entry.target.id]
     labels = list(images)
     if len(labels) < 2:

@@ -37,7 +37,7 @@ from graphshare.resources import end_time_limit
 from graphshare.text.format import format_count, format_dims
 from graphshare.verification.compare import compare_values
 from graphshare.verification.inputs import VerifyOptions
-from graphshare.verification.region_plan import Pair, compute_part, cut_part, place_of
+from graphshare.verification.region_plan import Pair, compute_part, cut_part, get_place
 from graphshare.verification.regions import Departure, Operator, tolerate_region
 from graphshare.verification.report import Reduction, Report
 
@@ -62,7 +62,7 @@ class Parts(Struct, frozen=True, eq=False):
         nodes, pending = set[Node](), [self.end[side]]
         while pending:
             entry = pending.pop()
-            if place_of(entry) not in self.starts[side] and entry.node not in nodes:
+            if get_place(entry) not in self.starts[side] and entry.node not in nodes:
                 nodes.add(entry.node)
                 pending += entry.node.inputs
         return [node for node in post_order([self.end[side].node]) if node in nodes and node.op]
@@ -70,15 +70,15 @@ class Parts(Struct, frozen=True, eq=False):
     def find_values(self, side: int) -> dict[Place, Array]:
         """Return what a side starts from, by place, in the dtypes that it has there."""
         nodes = self.list_nodes(side)
-        reached = {place_of(e) for node in nodes for e in node.inputs} | {place_of(self.end[side])}
+        reached = {get_place(e) for node in nodes for e in node.inputs} | {get_place(self.end[side])}
         values = {place: self.values[name] for place, name in self.starts[side].items() if place in reached}
         return {p: x.astype(self.dtypes[p]) if side and p in self.dtypes else x for p, x in values.items()}
 
     def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
         """Return the parts in which ``b`` on the right is ``a`` of the left, and both start there."""
         name = unique_names([*self.values, output_name(a)])[-1]
-        starts = {**self.starts[0], place_of(a): name}, {**self.starts[1], place_of(b): name}
-        return Parts(self.end, starts, {**self.values, name: value}, {**self.dtypes, place_of(b): dtype})
+        starts = {**self.starts[0], get_place(a): name}, {**self.starts[1], get_place(b): name}
+        return Parts(self.end, starts, {**self.values, name: value}, {**self.dtypes, get_place(b): dtype})
 
     def free_names(self) -> Parts:
         """Return the parts in which no start has the name of an operator that stays."""
@@ -111,16 +111,16 @@ class Reducer:
         planner, plan, cone, feeds = self._departure.planner, self._departure.plan, self._departure.cone, self._departure.feeds
         own = set(cone.left)
         edges = [e for node in cone.left for e in node.inputs if e.node not in own]
-        lefts = {place_of(e): plan.sources.get(plan.left.of(e), e) for e in edges if plan.left.key(e)[0] != "constant"}
+        lefts = {get_place(e): plan.sources.get(plan.left.of(e), e) for e in edges if plan.left.key(e)[0] != "constant"}
         rights = {place: source for place, (_, source) in plan.list_sources(cone).items()}
-        sources = list({place_of(e): e for e in (*lefts.values(), *rights.values()) if e.node.op}.values())
-        names = dict(zip(map(place_of, sources), unique_names(list(map(output_name, sources))), strict=True))
+        sources = list({get_place(e): e for e in (*lefts.values(), *rights.values()) if e.node.op}.values())
+        names = dict(zip(map(get_place, sources), unique_names(list(map(output_name, sources))), strict=True))
         inputs = {(node, 0): feeds[node.name] for node in planner.sides[0].nodes if not node.op and node.name in feeds}
         values = dict(zip(names.values(), compute_part(self.models[0], sources, inputs) if sources else (), strict=True))
         variables = {(e.node, 0): planner.name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op}
         starts = (
-            {place: names.get(place_of(e), e.node.name) for place, e in lefts.items() if e.node.op or place in inputs},
-            {**{place: names.get(place_of(e), e.node.name) for place, e in rights.items()}, **variables},
+            {place: names.get(get_place(e), e.node.name) for place, e in lefts.items() if e.node.op or place in inputs},
+            {**{place: names.get(get_place(e), e.node.name) for place, e in rights.items()}, **variables},
         )
         values |= {name: feeds[name] for side in starts for name in side.values() if name not in values and name in feeds}
         starts = starts[0], {place: name for place, name in starts[1].items() if name in values}
@@ -154,17 +154,17 @@ class Reducer:
 
     def _compute_inner(self, parts: Parts, side: int, nodes: Sequence[Node]) -> dict[Place, tuple[Entry, Any]]:
         """Return the arrays that operators compute before the end, by place."""
-        entries = {place_of(e): e for node in nodes for e in visible_outputs(node)}
-        left_out = {place_of(parts.end[side]), *parts.starts[side]}
+        entries = {get_place(e): e for node in nodes for e in visible_outputs(node)}
+        left_out = {get_place(parts.end[side]), *parts.starts[side]}
         entries = {place: e for place, e in entries.items() if place not in left_out}
         values = zip(entries.values(), self._compute(parts, side, list(entries.values())), strict=True)
-        return {place_of(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
+        return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
 
     def _find_operands(self, parts: Parts, inner: Sequence[_Inner]) -> Parts | None:
         """Return the parts that end at the only operands that differ of last operators that do the same; None for others."""
         a, b = parts.end
         own = [
-            [inner[side][place_of(e)] for e in end.node.inputs if place_of(e) in inner[side]]
+            [inner[side][get_place(e)] for e in end.node.inputs if get_place(e) in inner[side]]
             for side, end in enumerate(parts.end)
         ]
         rest = [

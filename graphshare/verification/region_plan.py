@@ -50,7 +50,7 @@ Pair = tuple[Entry, Entry]
 Values = Mapping[Place, Array]
 
 
-def place_of(entry: Entry) -> Place:
+def get_place(entry: Entry) -> Place:
     """Return the place of an entry, which is equal for entries of one value."""
     return entry.node, entry.index
 
@@ -160,8 +160,8 @@ class Side:
         self.model = model
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
-        read = {place_of(e) for e in (*heads, *(e for node in self.nodes for e in node.inputs))}
-        outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if place_of(e) in read]
+        read = {get_place(e) for e in (*heads, *(e for node in self.nodes for e in node.inputs))}
+        outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if get_place(e) in read]
         counts = Counter(map(output_name, outputs))
         self.names = {name: e for e in outputs if counts[name := output_name(e)] == 1}
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
@@ -178,14 +178,14 @@ class Side:
         types = format_.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
-        found, sizes = format_.find_computable(part, types)
+        computable, sizes = format_.find_computable(part, types)
         fed = {place: np.array(value, np.int64) for place, value in sizes.items()}
-        wanted = [entry for entry in found if self._count_bytes(entry) <= _COMPUTED_BYTES]
+        wanted = [entry for entry in computable if self._count_bytes(entry) <= _COMPUTED_BYTES]
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []
         except GraphshareError:
             values, wanted = [], []
-        known = {**fed, **dict(zip(map(place_of, wanted), values, strict=True))}
+        known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
         arrays = {
             place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
         }
@@ -194,7 +194,7 @@ class Side:
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:
         """Return the dtype and the shape of a value, each None where it is not known."""
-        kind = self.facts.types.get(place_of(entry))
+        kind = self.facts.types.get(get_place(entry))
         return (None, None) if kind is None else kind.parts
 
     def _count_bytes(self, entry: Entry) -> int:
@@ -252,7 +252,7 @@ class RegionPlan(msgspec.Struct, eq=False):
         Constants are not among them: either side has its own.
         """
         starts = (e for node in cone.right for e in node.inputs if e.node.op and self.right.key(e)[0] != "constant")
-        return {place_of(e): (e, self.sources[self.right.of(e)]) for e in starts if self.right.of(e) in self.sources}
+        return {get_place(e): (e, self.sources[self.right.of(e)]) for e in starts if self.right.of(e) in self.sources}
 
     def list_starts(self, cone: Cone) -> tuple[dict[Place, tuple[int, Entry]], dict[Place, tuple[int, Entry]]]:
         """Return what each side of a region starts from, inputs of the models among it, by place: its term, and the value."""
@@ -260,7 +260,7 @@ class RegionPlan(msgspec.Struct, eq=False):
         for terms, nodes in ((self.left, cone.left), (self.right, cone.right)):
             read = [e for node in nodes for e in node.inputs if terms.key(e)[0] != "constant"]
             own = [e for e in read if terms.of(e) in self.sources or not e.node.op]
-            starts.append({place_of(e): (self.find_term(terms, e), e) for e in own})
+            starts.append({get_place(e): (self.find_term(terms, e), e) for e in own})
         return starts[0], starts[1]
 
     def find_term(self, terms: GraphTerms, entry: Entry) -> int:
@@ -294,7 +294,7 @@ class Planner:
 
     def is_head(self, end: Pair) -> bool:
         """Whether two values are outputs of the models that belong together."""
-        return tuple(map(place_of, end)) in {tuple(map(place_of, head)) for head in self.heads}
+        return tuple(map(get_place, end)) in {tuple(map(get_place, head)) for head in self.heads}
 
     def list_near(self, end: Entry, cone: Cone, steps: int) -> list[Entry]:
         """Return the left values that need ``end`` by few steps, nearest first, and those before it in a region, last first."""
@@ -302,7 +302,7 @@ class Planner:
         pending = [end.node]
         for _ in range(steps):
             pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers.get(each, ())))
-            after.update({place_of(e): e for node in pending for e in islice(visible_outputs(node), 1)})
+            after.update({get_place(e): e for node in pending for e in islice(visible_outputs(node), 1)})
         before = [e for node in reversed(cone.left) if node is not end.node for e in islice(visible_outputs(node), 1)]
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
@@ -335,19 +335,19 @@ class Planner:
                 if node in side.order:
                     terms.add(node)
             for a, b in pairs.get(node, ()):
-                if place_of(a) not in left.terms or place_of(b) not in right.terms:
+                if get_place(a) not in left.terms or get_place(b) not in right.terms:
                     continue
-                if place_of(a) in self.changes.proved:
-                    left.terms[place_of(a)] = right.terms[place_of(b)] = table.number("proved", len(table.keys))
+                if get_place(a) in self.changes.proved:
+                    left.terms[get_place(a)] = right.terms[get_place(b)] = table.number("proved", len(table.keys))
                 elif left.of(a) != right.of(b):
-                    ends[place_of(a), place_of(b)] = a, b
-                    uncut.update({place_of(a): left.of(a), place_of(b): right.of(b)})
-                    cut = left.terms[place_of(a)] = table.number("cut", len(ends))
+                    ends[get_place(a), get_place(b)] = a, b
+                    uncut.update({get_place(a): left.of(a), get_place(b): right.of(b)})
+                    cut = left.terms[get_place(a)] = table.number("cut", len(ends))
                     dtype = self._find_other_dtype(a, b)
-                    right.terms[place_of(b)] = cut if dtype is None else table.number("as", cut, dtype)
+                    right.terms[get_place(b)] = cut if dtype is None else table.number("as", cut, dtype)
         for a, b in self.heads:
             if left.of(a) != right.of(b):
-                ends.setdefault((place_of(a), place_of(b)), (a, b))
+                ends.setdefault((get_place(a), get_place(b)), (a, b))
         return self._divide(left, right, ends.values(), uncut)
 
     def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair], uncut: dict[Place, int]) -> RegionPlan:
@@ -392,19 +392,20 @@ class Planner:
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
         is_known = None not in dtypes or (self._is_mixed and dtypes[1] in FLOATS)
         known = dtypes[1] if is_known and dtypes[0] != dtypes[1] else None
-        return self.changes.dtypes.get(place_of(a), known)
+        return self.changes.dtypes.get(get_place(a), known)
 
     def _pair_names(self) -> list[Pair]:
         """Return the values that both sides have under one name, and whose shapes do not contradict each other."""
         left, right = self.sides
         known = {**self.changes.moved, **self.changes.proved}
-        moved = {place_of(entry) for entry in known.values()}
+        moved = {get_place(entry) for entry in known.values()}
         pairs = []
         for name, a in left.names.items():
-            own = known.get(place_of(a))
+            own = known.get(get_place(a))
             b = own or right.names.get(name)
-            is_free = own is not None or (place_of(a) not in self.changes.banned and b is not None and place_of(b) not in moved)
-            if b is None or not is_free or place_of(a) in self.changes.closed:
+            is_open = get_place(a) not in self.changes.banned
+            is_free = own is not None or (is_open and b is not None and get_place(b) not in moved)
+            if b is None or not is_free or get_place(a) in self.changes.closed:
                 continue
             (dtype, shape), (other, sizes) = left.find_parts(a), right.find_parts(b)
             is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
@@ -432,7 +433,7 @@ class Planner:
             except CycleError as error:
                 stuck = set(error.args[1])
                 wrong = max((pair for pair in pairs if not stuck.isdisjoint(e.node for e in pair)), key=self._measure_shift)
-                self.changes.banned.add(place_of(wrong[0]))
+                self.changes.banned.add(get_place(wrong[0]))
                 pairs = [pair for pair in pairs if pair is not wrong]
 
     def _measure_shift(self, pair: Pair) -> float:

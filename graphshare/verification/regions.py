@@ -38,7 +38,7 @@ from graphshare.verification.region_plan import (
     Planner,
     RegionPlan,
     compute_part,
-    place_of,
+    get_place,
 )
 
 _STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
@@ -234,10 +234,10 @@ class _Walk:
         makers: dict[Node, int] = {}
         for number, cone in enumerate(cones):
             pending = [e for e in (*(a for a, _ in cone.ends), *(e for _, e in plan.list_sources(cone).values())) if e.node.op]
-            targets.append({place_of(entry): entry for entry in pending})
+            targets.append({get_place(entry): entry for entry in pending})
             while pending:
                 entry = pending.pop()
-                place, maker = place_of(entry), makers.get(entry.node, number)
+                place, maker = get_place(entry), makers.get(entry.node, number)
                 uses[place] = number
                 if place in self._values or maker < number:
                     targets[number].pop(place, None)
@@ -256,7 +256,7 @@ class _Walk:
             RefusedError: it fails.
         """
         sources = plan.list_sources(cone)
-        closed = self._compute_left(targets) & {place_of(source) for _, source in sources.values()}
+        closed = self._compute_left(targets) & {get_place(source) for _, source in sources.values()}
         if closed:
             return PlanChanges(closed=closed)
         starts = (*(source for _, source in sources.values()), *(a for a, _ in cone.ends))
@@ -298,13 +298,13 @@ class _Walk:
         is_array = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
         dtypes = {str(wanted.dtype), str(value.dtype)} if is_array else set()
         if len(dtypes) == 2 and dtypes <= FLOATS and plan.right.key(b)[0] == "cut":
-            return PlanChanges(dtypes={place_of(a): str(value.dtype)})
+            return PlanChanges(dtypes={get_place(a): str(value.dtype)})
         tolerance = self._tolerate(wanted, value)
         comparison = compare_values(value, wanted, tolerance)
         if is_array and not comparison and not self._planner.is_head(end):
             moved = self._find_moved(a, cone, value)
             if moved is not None or _are_unlike_sizes(wanted, value):
-                return PlanChanges(banned={place_of(a)}, moved={} if moved is None else {moved: b})
+                return PlanChanges(banned={get_place(a)}, moved={} if moved is None else {moved: b})
         of_largest = None
         if isinstance(wanted, np.ndarray) and comparison.max_abs < float("inf"):
             of_largest = comparison.max_abs / (find_largest(wanted) or 1.0) if comparison.max_abs else 0.0
@@ -359,7 +359,7 @@ class _Walk:
         return {place for place, value in zip(wanted, values, strict=True) if not isinstance(value, np.ndarray)}
 
     def _read(self, entry: Entry) -> Any:
-        return (self._values if entry.node.op else self._inputs).get(place_of(entry))
+        return (self._values if entry.node.op else self._inputs).get(get_place(entry))
 
     def _find_moved(self, end: Entry, cone: Cone, value: Any) -> Place | None:
         """Return the left value near ``end`` that a right one is which has its name; None where none is.
@@ -375,7 +375,7 @@ class _Walk:
         for entry, wanted in zip(near, values, strict=True):
             is_like = isinstance(wanted, np.ndarray) and wanted.shape == value.shape and wanted.dtype == value.dtype
             if is_like and np.any(wanted) and compare_values(value, wanted, self._tolerate(wanted, value)):
-                return place_of(entry)
+                return get_place(entry)
         return None
 
 
@@ -385,7 +385,7 @@ def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
 
 
 def _key(end: Pair) -> tuple[Place, Place]:
-    return place_of(end[0]), place_of(end[1])
+    return get_place(end[0]), get_place(end[1])
 
 
 def _make_region(

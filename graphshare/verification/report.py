@@ -41,7 +41,7 @@ _RULES = {
         ("changes", "What differs between the models changed no value"),
         ("layers", "Inner outputs depart"),
         ("engines", "Engines give different outputs"),
-        ("training", "A step of training takes the branches apart"),
+        ("training", "Branches diverge after one training step"),
         ("verdict", "The branches are not proved to be equal"),
     )
 }
@@ -130,7 +130,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
                 return f"NOT PROVED: the values are equal, and {count} could not be judged"
             if {name for name, _ in failed} == {"changes"}:
                 return "NOT PROVED: the values are equal, and what differs between the models changed none of them"
-            return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
+            return f"NOT EQUAL: {', '.join(f'{name} of_dtype {branch}' for name, branch in failed)}"
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
         identical = all(o.comparison.identical for o in outputs)
@@ -139,8 +139,8 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         if "values" in skipped or not outputs:
             return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
         tolerance = self.branches[0].tolerance
-        of = f" of {tolerance.dtype}" if isinstance(tolerance, DtypeTolerance) else ""
-        how = "bit for bit" if identical else f"within the tolerance{of}"
+        of_dtype = f" of {tolerance.dtype}" if isinstance(tolerance, DtypeTolerance) else ""
+        how = "bit for bit" if identical else f"within the tolerance{of_dtype}"
         stages = [stage for branch in self.branches for stage in branch.stages]
         places = [place for s in stages if (s.name, s.verdict) == ("structure", "skipped") for place in s.details]
         differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
@@ -298,13 +298,13 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
     """Return the stage of engine against engine, over all rounds."""
-    apart = [(of, output) for of in compared for output in of.outputs if not output.comparison]
-    details = [f"{o.output} in {of.engine} and {of.reference}: {_difference(o.comparison)}" for of, o in apart]
-    names = " and ".join(dict.fromkeys(name for of in compared for name in (of.reference, of.engine)))
+    apart = [(engines, output) for engines in compared for output in engines.outputs if not output.comparison]
+    details = [f"{o.output} in {engines.engine} and {engines.reference}: {_difference(o.comparison)}" for engines, o in apart]
+    names = " and ".join(dict.fromkeys(name for engines in compared for name in (engines.reference, engines.engine)))
     if not details:
-        return Stage("engines", "holds", f"{names}: {_summarize((of.outputs for of in compared), 'output')}")
+        return Stage("engines", "holds", f"{names}: {_summarize((engines.outputs for engines in compared), 'output')}")
     summary = f"{names}: {format_count(len(details), 'difference')} in {_count_outputs(compared)}"
-    first = next((of.first for of in compared if of.first is not None), None)
+    first = next((engines.first for engines in compared if engines.first is not None), None)
     if first is not None:
         details.append(f"first at {first.op} {first.node!r}, output {first.output}: {_difference(first.comparison)}")
     return Stage("engines", "fails", summary, tuple(details))
@@ -408,8 +408,8 @@ def list_failures(report: Report) -> list[Fault]:
     ] or [Fault(report.verdict)]
 
 
-def report_of(report: Report, where: str) -> FindingsReport:
-    """The report of the proof for the graph file ``where``, the verdict last."""
+def make_report(report: Report, where: str) -> FindingsReport:
+    """Return the report of the proof for the graph file ``where``, the verdict last."""
     findings = [
         _finding(stage.name, f"{stage.name} of {branch.branch}: {stage.summary}", stage.details, where)
         for branch in report.branches

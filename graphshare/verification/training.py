@@ -76,7 +76,7 @@ class Training(msgspec.Struct, frozen=True):
 
     @property
     def drifting(self) -> tuple[TrainedPair, ...]:
-        """The pairs of parameters that will drift."""
+        """Return the pairs of parameters that will drift."""
         return tuple(pair for pair in self.pairs if pair.fate == "drifts" and not pair.auxiliary)
 
 
@@ -190,7 +190,7 @@ def _pair(a: Node, b: Node, auxiliary: bool, equal: Trainer, different: Trainer,
 
 
 def _apart(a: Array, b: Array) -> float:
-    """The largest difference; infinite where one is not a number and the other is."""
+    """Return the largest difference; infinite where one is not a number and the other is."""
     if a is b or np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
         return 0.0
     distance = np.abs(a.astype(np.float64) - b.astype(np.float64))

@@ -180,7 +180,7 @@ def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_re
     if options.expect_tied and not options.train_step:
         faults.append(Fault("`expect_tied` needs `train_step`"))
     if by_record and by_file:
-        faults.append(Fault("`recorded` and `against` are two things to compare with"))
+        faults.append(Fault("`recorded` and `against` cannot be combined"))
     if by_record and by_branch:
         faults.append(Fault("`recorded` compares a graph with its outputs; `prefixes` and `map` are for branches"))
     if by_record and is_repeated:

@@ -14,7 +14,7 @@ from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.staging import encode_for_session
 from graphshare.ir.graph import Entry, Graph
-from graphshare.resources import chosen_memory
+from graphshare.resources import find_memory_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, Tolerance, compare_runs, compare_values, tolerate_export
@@ -58,7 +58,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
         drawn = draw_values(source, {}, {}, seed=0)
         wanted = source.run(drawn.values) if drawn.outputs is None else drawn.outputs
     except GraphshareError as error:
-        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
+        if isinstance(error, MemoryLimitError) and find_memory_limit() is not None:
             raise
         return f"not computed: {error.faults[0].message}"
     hint = "nothing was written; please report it"
@@ -99,7 +99,7 @@ def prove_folding(
         runners = SessionRunner(before, drawn.values, drawn.outputs), SessionRunner(after, drawn.values)
         values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
     except GraphshareError as error:
-        if isinstance(error, MemoryLimitError) and chosen_memory() is not None:
+        if isinstance(error, MemoryLimitError) and find_memory_limit() is not None:
             raise
         reason = error.faults[0].message
         return replace(folded, notes=(*folded.notes, f"not proved, as onnxruntime did not compute the models: {reason}"))

@@ -217,9 +217,9 @@ def test_what_the_parameter_file_lacks_or_has_too_much_is_said(folder: Path) -> 
     run = done(graphshare(*arguments, "-o", "x.json", "--params-out", "x.params", cwd=folder))
     said = run.stderr.decode()
     assert "warning: odd.params: does not hold what the graph makes a parameter: bn_beta, fc2_weight" in said
-    assert "holds what the graph makes an input; it is taken for a parameter: data" in said
-    assert "under arg: or aux: what the graph makes the other: arg:bn_moving_mean" in said
-    assert "what no variable of the graph is called: arg:other" in said
+    assert "contains values for a graph input; treated as a parameter: data" in said
+    assert "has the wrong prefix (arg: or aux:): arg:bn_moving_mean" in said
+    assert "contains arrays that no variable uses: arg:other" in said
     assert keys_of(folder / "x.params").count("arg:other") == 1
     assert "arg:b-data" in keys_of(folder / "x.params")
     said = refused(graphshare(*arguments, "--strict", "-o", "y.json", "--params-out", "y.params", cwd=folder))
@@ -558,7 +558,7 @@ def test_a_target_may_be_a_pattern(pattern: str, outputs: list[str], tmp_path: P
     done(graphshare("extract", ROOT / "fixtures" / "lenet", "--target", pattern, "-o", "part", cwd=tmp_path))
     found = json.loads(done(graphshare("inspect", "part", "--format", "json", cwd=tmp_path)).stdout)
     assert found["outputs"] == outputs
-    run = done(graphshare("run", ROOT / "fixtures" / "lenet", "--random", "0", "--shape", "data=1,1,28,28", "--target", pattern,
+    run = done(graphshare("run", ROOT / "fixtures" / "lenet", "--seed", "0", "--shape", "data=1,1,28,28", "--target", pattern,
                           "--format", "json"))  # fmt: skip
     assert [output["name"] for output in json.loads(run.stdout)["outputs"]] == outputs
 
@@ -606,14 +606,14 @@ def test_targets_and_cuts(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("run", "lenet", "--random", "1", "--random", "2"), "--random is given twice: as '1' and as '2'"),
+        (("run", "lenet", "--seed", "1", "--seed", "2"), "--seed is given twice: as '1' and as '2'"),
         (("--color", "auto", "--color", "never", "check", "lenet"), "--color is given twice: as 'auto' and as 'never'"),
         (("rename", "lenet", "--prefix", "a-", "--prefix", "b-"), "--prefix is given twice: as 'a-' and as 'b-'"),
         (("duplicate", "lenet", "-p", "a", "-o", "a", "--out", "b"), "--out is given twice: as 'a' and as 'b'"),
         (("params", "list", "lenet", "--format", "text", "--format", "json"), "--format is given twice"),
-        (("run", "lenet", "--random", "1", "--rgb", "--bgr"), "--rgb and --bgr exclude each other"),
+        (("run", "lenet", "--seed", "1", "--rgb", "--bgr"), "--rgb and --bgr exclude each other"),
         (("foreach", "lenet", "--jobs", "1", "--jobs", "2", "--", "check", "{}"), "--jobs is given twice"),
-        (("foreach", "lenet", "--", "run", "{}", "--random", "1", "--random", "2"), "--random is given twice"),
+        (("foreach", "lenet", "--", "run", "{}", "--seed", "1", "--seed", "2"), "--seed is given twice"),
     ],
 )
 def test_an_option_of_one_value_has_no_second_one(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -632,6 +632,6 @@ def test_a_misspelt_command_is_answered_with_the_line_to_type(words: tuple[str, 
 
 
 def test_an_option_may_repeat_its_value_and_lists_take_several() -> None:
-    done(in_process("run", "lenet", "--random", "1", "--random", "1", "--shape", "data=1,1,28,28", cwd=ROOT / "fixtures"))
+    done(in_process("run", "lenet", "--seed", "1", "--seed", "1", "--shape", "data=1,1,28,28", cwd=ROOT / "fixtures"))
     plan = ("duplicate", "lenet", "-p", "a-", "-p", "b-", "--strict", "--strict", "--dry-run")
     assert b"a-conv1" in done(in_process(*plan, cwd=ROOT / "fixtures")).stdout

@@ -232,7 +232,7 @@ def test_all_heads_connected_leaves_nothing(tmp_path: Path) -> None:
         (["trunk", "head", "--prefix", "a-", "--prefix", "a-"], ["prefix 'a-' is given twice"]),
         (["-", "-"], ["stdin can be read only once"]),
         (["trunk", "head", "--connect", "pool2"], ["'pool2' is not a pair of names"]),
-        (["trunk", "head", "-o", "x.json"], ["nothing says where to write"]),
+        (["trunk", "head", "-o", "x.json"], ["so they need an output"]),
         (["trunk", "nowhere"], ["does not exist"]),
         (["trunk", "head", "-o", "x", "--strict", "--params", "", "--params", "trunk-0000.params"], ["holds no parameter"]),
     ],
@@ -315,9 +315,9 @@ def test_what_no_variable_claims_is_left_out_and_said(parts: Path) -> None:
     command = ("group", "trunk", "head", *params, "--connect", "pool2_output=pool2_output", "-o", "whole")
     said = done(graphshare(*command, cwd=parts)).stderr.decode()
     assert "warning: " in said
-    assert "holds what no variable of the graph is called" in said
+    assert "contains arrays that no variable uses" in said
     assert len(set(keys_of(parts / "whole-0000.params"))) == 16
-    refused(graphshare(*command, "--strict", cwd=parts), "holds what no variable of the graph is called")
+    refused(graphshare(*command, "--strict", cwd=parts), "contains arrays that no variable uses")
 
 
 def test_through_pipes_and_as_a_plan(parts: Path) -> None:

@@ -14,7 +14,7 @@ from graphshare.cli.main import COMMANDS, CONTEXT, cli
 from tests.processes import ROOT, done, graphshare
 
 LENET = ROOT / "fixtures" / "lenet"
-PREFIXED = ["duplicate", "rename", "group", "verify", "diff", "draw", "params diff"]
+PREFIXED = ["duplicate", "rename", "group", "verify", "diff", "draw"]
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -68,7 +68,7 @@ def test_quiet_leaves_warnings_errors_and_results(tmp_path: Path) -> None:
     run = done(graphshare("duplicate", LENET, "-p", "b-", "-o", "two", "-q", cwd=tmp_path))
     assert run.stderr == b""
     assert (tmp_path / "two-0000.params").exists()
-    line = ["run", LENET, "--random", "0", "--shape", "data=1,1,28,28"]
+    line = ["run", LENET, "--seed", "0", "--shape", "data=1,1,28,28"]
     loud, quiet = done(graphshare(*line)), done(graphshare(*line, "--quiet"))
     assert b"computed in" in loud.stderr
     assert quiet.stderr == b""

@@ -148,7 +148,7 @@ def test_without_pillow_the_error_names_the_extra(digits: Path, tmp_path: Path) 
     path = f"{tmp_path}:{ROOT}:{':'.join(sys.path)}"
     run = graphshare(*TRAINED, "--feed", "data=unseen/0.png", "--preset", "mnist", cwd=digits, PYTHONPATH=path)
     refused(run, "unseen/0.png: is an image", "pip install Pillow", ".npy")
-    done(graphshare("run", f"{LENET}", "--random", "1", "--shape", "data=1,1,28,28", cwd=digits, PYTHONPATH=path))
+    done(graphshare("run", f"{LENET}", "--seed", "1", "--shape", "data=1,1,28,28", cwd=digits, PYTHONPATH=path))
 
 
 def test_no_image_and_no_labels_are_overwritten(digits: Path) -> None:

@@ -137,7 +137,7 @@ save.check_written = check_written
 
 def test_a_failure_after_the_files_says_that_they_were_written(folder: Path) -> None:
     lenet = str(ROOT / "fixtures" / "lenet")
-    words = ["run", lenet, "--random", "0", "--shape", "data=1,1,28,28", "-o", "out.npz", "--format", "json"]
+    words = ["run", lenet, "--seed", "0", "--shape", "data=1,1,28,28", "-o", "out.npz", "--format", "json"]
     with open("/dev/full", "wb") as full:
         run = subprocess.run(
             [*COMMAND, *words], cwd=folder, stdout=full, stderr=subprocess.PIPE, env=environment(), check=False
@@ -165,7 +165,7 @@ def test_only_descriptors_open_at_the_start_are_outputs(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("-o out.json --map-out /dev/stdout > out.json", "out.json: is also where stdout goes"),
+        ("-o out.json --map-out /dev/stdout > out.json", "out.json: is also the target of stdout"),
         ("-o - --map-out /dev/stdout | cat", "/dev/stdout: is named for two outputs"),
         ("-o /dev/fd/3 --map-out /dev/fd/4 3> x 4>&3", "/dev/fd/4: is named for two outputs"),
         ("-o /dev/fd/3 --map-out x 3> x", "x: is named for two outputs"),

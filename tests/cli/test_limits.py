@@ -86,7 +86,7 @@ HUGE: dict[str, tuple[list[Record], str, list[str]]] = {
 def test_run_refuses_what_does_not_fit_before_it_takes_memory(tmp_path: Path, case: str) -> None:
     nodes, node, options = HUGE[case]
     write_json(tmp_path / "g.json", document(nodes, [len(nodes) - 1]))
-    done = run_bounded("run", "g.json", "--random", "0", "--random-params", "0", *options, cwd=tmp_path)
+    done = run_bounded("run", "g.json", "--seed", "0", "--random-params", "0", *options, cwd=tmp_path)
     refused(done, f'(node "{node}', " take ", "GB are available", "--max-memory SIZE")
 
 
@@ -107,9 +107,9 @@ def test_check_and_inspect_take_no_memory_by_attributes(tmp_path: Path, case: st
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(["run", "--random", "0"], marks=pytest.mark.large),
+        pytest.param(["run", "--seed", "0"], marks=pytest.mark.large),
         ["verify", "--against", "h.json"],
-        pytest.param(["run", "--random", "0", "--all"], marks=pytest.mark.large),
+        pytest.param(["run", "--seed", "0", "--all"], marks=pytest.mark.large),
     ],
 )
 def test_the_limit_of_the_user_is_kept(tmp_path: Path, command: list[str]) -> None:
@@ -189,7 +189,7 @@ def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
         nodes.append(operator("dot", f"d{i}", [i, 0]))
     write_json(tmp_path / "g.json", document(nodes, [2000]))
     arguments = ["--shape", "x=1500,1500", "--time-limit", "1"]
-    said = refused(run_bounded("run", "g.json", "--random", "0", "-o", "out.npz", *arguments, cwd=tmp_path))
+    said = refused(run_bounded("run", "g.json", "--seed", "0", "-o", "out.npz", *arguments, cwd=tmp_path))
     assert "the time limit of 1 s has passed; nothing was written" in said
     said = refused(run_bounded("verify", "g.json", "--against", "g.json", *arguments, cwd=tmp_path))
     assert "--time-limit S" in said
@@ -202,7 +202,7 @@ def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
 def test_native_code_that_does_not_return_ends_too(tmp_path: Path) -> None:
     """One product of matrices takes longer than the limit; the signal waits for it."""
     write_json(tmp_path / "g.json", document([variable("x"), operator("dot", "d", [0, 0])], [1]))
-    arguments = ["--random", "0", "--shape", "x=9000,9000", "--time-limit", "3"]
+    arguments = ["--seed", "0", "--shape", "x=9000,9000", "--time-limit", "3"]
     refused(run_bounded("run", "g.json", *arguments, cwd=tmp_path), "the time limit of 3 s")
 
 
@@ -219,7 +219,7 @@ COUNTS = {
 @pytest.mark.parametrize("command", ["check", "inspect", "run", "verify"])
 def test_counts_of_outputs_make_no_lists(tmp_path: Path, op: str, command: str) -> None:
     write_json(tmp_path / "g.json", document([variable("x"), operator(op, "many", [0], attrs=COUNTS[op])], [1]))
-    options = {"run": ["--random", "0"], "verify": ["--against", "g.json"]}.get(command, [])
+    options = {"run": ["--seed", "0"], "verify": ["--against", "g.json"]}.get(command, [])
     done = run_bounded(command, "g.json", "--shape", "x=4,6", *options, cwd=tmp_path, timeout=10)
     said = (done.stdout + done.stderr).decode()
     assert done.returncode in ((1, 2) if command != "check" else (1,)), said
@@ -232,7 +232,7 @@ def test_a_window_far_larger_than_the_image_takes_the_taps_that_lie_in_it(tmp_pa
     size = 1 << 30
     attrs = {"kernel": f"({2 * size}, {2 * size})", "pad": f"({size}, {size})", "pool_type": "max"}
     write_json(tmp_path / "g.json", document([variable("x"), operator("Pooling", "p", [0], attrs=attrs)], [1]))
-    done = run_bounded("run", "g.json", "--random", "0", "--shape", "x=1,1,4,4", "-o", "out.npz", cwd=tmp_path, timeout=20)
+    done = run_bounded("run", "g.json", "--seed", "0", "--shape", "x=1,1,4,4", "-o", "out.npz", cwd=tmp_path, timeout=20)
     assert done.returncode == 0, done.stderr.decode()
     x = gs.run(tmp_path / "g.json", seed=0, shapes={"x": (1, 1, 4, 4)}, targets="x").outputs["x"]
     assert (np.load(tmp_path / "out.npz")["p_output"] == x.max()).all()
@@ -287,7 +287,7 @@ def test_values_drawn_in_blocks_are_those_drawn_at_once(name: str, dtype: str) -
 def test_values_are_drawn_in_the_memory_that_they_take(tmp_path: Path) -> None:
     """The address space has room for the values in float32, and not in float64 beside them."""
     write_json(tmp_path / "g.json", document([variable("x"), operator("mean", "m", [0], attrs={"axis": "()"})], [1]))
-    done = run_bounded("run", "g.json", "--random", "0", "--shape", "x=1000,200000", cwd=tmp_path, space=1900 << 20)
+    done = run_bounded("run", "g.json", "--seed", "0", "--shape", "x=1000,200000", cwd=tmp_path, space=1900 << 20)
     assert done.returncode == 0, done.stderr.decode()
 
 
@@ -337,7 +337,7 @@ def test_slow_proofs_end_at_the_time_limit(tmp_path: Path, case: str) -> None:
 def test_slow_operators_end_at_the_time_limit(tmp_path: Path, case: str) -> None:
     nodes, options = SLOW[case]
     write_json(tmp_path / "g.json", document(nodes, [len(nodes) - 1]))
-    command = ["run", "g.json", "--random", "0", "--random-params", "0", *options, "--time-limit", "5", "-o", "out.npz"]
+    command = ["run", "g.json", "--seed", "0", "--random-params", "0", *options, "--time-limit", "5", "-o", "out.npz"]
     start = time.monotonic()
     run_bounded("--version", cwd=tmp_path)
     ready = time.monotonic()
@@ -355,14 +355,14 @@ def test_scratch_that_attributes_ask_for_is_refused(tmp_path: Path) -> None:
     nodes = [variable("x"), variable("rois"), operator("_contrib_ROIAlign", "align", [0, 1], attrs=attrs)]
     write_json(tmp_path / "g.json", document(nodes, [2]))
     np.save(tmp_path / "rois.npy", np.array([[0, 1, 1, 5, 5]], "float32"))
-    arguments = ["--random", "0", "--shape", "x=1,2,8,8", "--feed", "rois=rois.npy"]
+    arguments = ["--seed", "0", "--shape", "x=1,2,8,8", "--feed", "rois=rois.npy"]
     refused(run_bounded("run", "g.json", *arguments, cwd=tmp_path), '(node "align")', "it needs", "GB", "--max-memory")
 
 
 def test_differences_of_any_order_end(tmp_path: Path) -> None:
     """After as many differences as there are elements nothing is left."""
     write_json(tmp_path / "g.json", document([variable("x"), operator("_npi_diff", "d", [0], attrs={"n": "2147483647"})], [1]))
-    done = run_bounded("run", "g.json", "--random", "0", "--shape", "x=2,3", "-o", "out.npz", cwd=tmp_path, timeout=30)
+    done = run_bounded("run", "g.json", "--seed", "0", "--shape", "x=2,3", "-o", "out.npz", cwd=tmp_path, timeout=30)
     assert done.returncode == 0, done.stderr.decode()
     assert np.load(tmp_path / "out.npz")["d_output"].shape == (2, 0)
 
@@ -383,7 +383,7 @@ def test_a_loop_body_is_summed_too(tmp_path: Path) -> None:
     }  # fmt: skip
     loop = {**operator("_foreach", "loop", [0], attrs=attrs), "subgraphs": [body]}
     write_json(tmp_path / "g.json", document([variable("x"), loop], [1]))
-    done = run_bounded("run", "g.json", "--random", "0", "--shape", "x=3,2,5", cwd=tmp_path)
+    done = run_bounded("run", "g.json", "--seed", "0", "--shape", "x=3,2,5", cwd=tmp_path)
     refused(done, '(node "c', "GB are available", "--max-memory")
 
 

@@ -14,7 +14,7 @@ import pytest
 import graphshare as gs
 from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused
 
-TRAIN = ["--random", "0", "--shape", "data=1,1,28,28", "--sgd-steps", "1"]
+TRAIN = ["--seed", "0", "--shape", "data=1,1,28,28", "--sgd-steps", "1"]
 REPLACING = [
     ("duplicate lenet --prefix b- -o lenet", ["lenet-symbol.json", "lenet-0000.params"]),
     ("duplicate lenet --prefix b- --dry-run -o lenet", ["lenet-symbol.json", "lenet-0000.params"]),
@@ -124,7 +124,7 @@ def test_in_place_needs_files_to_replace(folder: Path) -> None:
     refused(graphshare("group", "lenet", "lenet", "--prefix", "a_", "--prefix", "b_", "--in-place", cwd=folder), "2 graphs")
     line = f"run lenet-symbol.json --random-params 0 {' '.join(TRAIN)} --in-place"
     refused(graphshare(*line.split(), cwd=folder), "there is none", "--params-out")
-    refused(graphshare("run", "lenet", "--random", "0", "--in-place", cwd=folder), "--in-place needs --sgd-steps")
+    refused(graphshare("run", "lenet", "--seed", "0", "--in-place", cwd=folder), "--in-place needs --sgd-steps")
 
 
 def test_training_names_the_file_it_writes(folder: Path) -> None:

@@ -114,8 +114,10 @@ def test_select(folder: Path) -> None:
 def test_diff_under_a_prefix(folder: Path) -> None:
     done(graphshare("rename", "lenet", "--prefix", "x_", "-o", "x", cwd=folder))
     assert report(folder, "diff", "lenet-0000.params", "x-0000.params", schema="params-diff")["different"]
-    assert not report(folder, "diff", "lenet-0000.params", "x-0000.params", "--prefix", "x_", schema="params-diff")["different"]
-    run = graphshare("params", "diff", "lenet-0000.params", "x-0000.params", "--prefix", "x_", cwd=folder)
+    assert not report(folder, "diff", "lenet-0000.params", "x-0000.params", "--extra-prefix", "x_", schema="params-diff")[
+        "different"
+    ]
+    run = graphshare("params", "diff", "lenet-0000.params", "x-0000.params", "--extra-prefix", "x_", cwd=folder)
     assert (run.returncode, run.stdout) == (0, b"parameters: 16 equal, 0 different\n")
 
 

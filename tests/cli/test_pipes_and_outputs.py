@@ -238,7 +238,7 @@ main.main()
 
 
 def test_training_shows_the_loss_of_each_step_on_a_terminal(tmp_path: Path) -> None:
-    line = ["run", str(ROOT / "fixtures" / "lenet"), "--random", "0", "--shape", "data=4,1,28,28", "--params-out", "new.params"]
+    line = ["run", str(ROOT / "fixtures" / "lenet"), "--seed", "0", "--shape", "data=4,1,28,28", "--params-out", "new.params"]
     _, out, err = on_terminal(*line, "--sgd-steps", "3", cwd=tmp_path)
     steps = [text.split() for text in err.splitlines() if text.startswith("step ")]
     assert [words[1] for words in steps] == ["1:", "2:", "3:"]

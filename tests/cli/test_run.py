@@ -93,7 +93,7 @@ def test_the_type_follows_the_parameters(dtype: str, folder: Path) -> None:
 
 
 def test_only_what_a_target_needs_is_computed(folder: Path) -> None:
-    arguments = ["run", "layers.json", "--random", "1", "--random-params", "2", "--shape", "data=2,3", "-o", "out.npz"]
+    arguments = ["run", "layers.json", "--seed", "1", "--random-params", "2", "--shape", "data=2,3", "-o", "out.npz"]
     done(graphshare(*arguments, "--target", "fc1_output", "--target", "bn", cwd=folder))
     assert {k: v.shape for k, v in written(folder / "out.npz").items()} == {"fc1_output": (2, 4), "bn_output": (2, 4)}
     partial = written(folder / "out.npz")["bn_output"]
@@ -120,7 +120,7 @@ def test_an_operator_nobody_knows_does_not_stop_what_needs_none(folder: Path) ->
 
 
 def test_what_is_missing_is_listed(folder: Path) -> None:
-    said = refused(graphshare("run", "layers.json", cwd=folder), "--random-params SEED", "--random SEED", "input 'data'")
+    said = refused(graphshare("run", "layers.json", cwd=folder), "--random-params SEED", "--seed SEED", "input 'data'")
     for name in ("fc1_weight", "fc1_bias", "bn_gamma", "bn_moving_mean", "fc2_weight"):
         assert f"parameter {name!r} has no value: no parameter file is given" in said
     write_params(folder / "some.params", ["arg:fc1_bias"], (4,))
@@ -128,22 +128,20 @@ def test_what_is_missing_is_listed(folder: Path) -> None:
     assert run.returncode == 2
     assert b"'fc2_weight' has no value: some.params does not hold it" in run.stderr
     assert b"'fc1_bias' has" not in run.stderr
-    refused(graphshare("run", "layers.json", "--random", "1", "--random-params", "1", cwd=folder), "--shape data=")
+    refused(graphshare("run", "layers.json", "--seed", "1", "--random-params", "1", cwd=folder), "--shape data=")
 
 
 def test_sizes_that_nothing_determines_are_chosen_where_inputs_are_made_up(folder: Path) -> None:
     base = ["run", "siamese.json", "--params", "siamese.params", "-o", "out.npz"]
-    run = done(graphshare(*base, "--random", "1", cwd=folder))
+    run = done(graphshare(*base, "--seed", "1", cwd=folder))
     assert b"'data' could have other sizes; --shape data=... sets them" in run.stderr
     assert written(folder / "out.npz")["loss_output"].shape == (1, 1, 222, 222)
-    done(graphshare(*base, "--random", "1", "--shape", "data=2,?,9,?", cwd=folder))
+    done(graphshare(*base, "--seed", "1", "--shape", "data=2,?,9,?", cwd=folder))
     assert written(folder / "out.npz")["loss_output"].shape == (2, 1, 7, 222)
     refused(graphshare(*base, cwd=folder), "input 'data' has no value")
 
 
-@pytest.mark.parametrize(
-    "command", [("run", "--random", "0"), ("export", "-o", "x.onnx"), ("inspect",), ("draw", "-o", "x.svg")]
-)
+@pytest.mark.parametrize("command", [("run", "--seed", "0"), ("export", "-o", "x.onnx"), ("inspect",), ("draw", "-o", "x.svg")])
 @pytest.mark.parametrize(("shape", "cause"), [
     ("1,3,28,28", "error: lenet-symbol.json (node \"conv1\"): 'data' has the shape (1,3,28,28), where (?,1,?,?) fits: "),
     ("1,1,32,32", "error: lenet-symbol.json (node \"fc1\"): at 'data' (1,1,32,32): FullyConnected cannot take flatten"),
@@ -168,9 +166,7 @@ def test_a_hint_on_sizes_can_be_typed(tmp_path: Path) -> None:
     assert b"unknown: give --shape data=?,1,?,? with a size for each ?" in unknown
 
 
-@pytest.mark.parametrize(
-    "command", [("run", "--random", "0"), ("verify",), ("export", "-o", "x.onnx"), ("inspect",), ("check",)]
-)
+@pytest.mark.parametrize("command", [("run", "--seed", "0"), ("verify",), ("export", "-o", "x.onnx"), ("inspect",), ("check",)])
 def test_a_shape_holds_for_a_pattern(command: tuple[str, ...], tmp_path: Path) -> None:
     done(graphshare("duplicate", ROOT / "fixtures/lenet", "--prefix", "b_", "--prefix", "c_", "-o", "siam", cwd=tmp_path))
     name, *options = command
@@ -182,7 +178,7 @@ def test_a_shape_holds_for_a_pattern(command: tuple[str, ...], tmp_path: Path) -
 
 
 def test_a_number_is_a_feed(folder: Path) -> None:
-    base = ("run", "lenet", "--random", "0", "--shape", "data=1,1,28,28")
+    base = ("run", "lenet", "--seed", "0", "--shape", "data=1,1,28,28")
     run = done(graphshare(*base, "--feed", "softmax_label=[3]", cwd=ROOT / "fixtures"))
     assert b"'softmax_label' is fed as int64 and was converted to float32" in run.stderr
     refused(graphshare(*base, "--feed", "softmax_label=3", cwd=ROOT / "fixtures"), "has the shape (), where (1) fits")
@@ -200,7 +196,7 @@ def test_names_and_shapes_that_do_not_fit(folder: Path) -> None:
     refused(graphshare(*base, "--feed", "wrong.npz", cwd=folder), "'conv_weight' has the shape (2,1,3,3), where (1,?,3,3) fits")
     said = refused(graphshare(*base, "--shape", "data=1,1,9,9", "--feed", "data=wrong.npz", cwd=folder), "(1,2,5,5)")
     assert "where (1,1,9,9) fits" in said
-    refused(graphshare(*base, "--random", "1", "--shape", "data=1,7,9,9", cwd=folder), 'node "conv"', "(1,7,9,9)", "(1,1,3,3)")
+    refused(graphshare(*base, "--seed", "1", "--shape", "data=1,7,9,9", cwd=folder), 'node "conv"', "(1,7,9,9)", "(1,1,3,3)")
     done = graphshare(*base, "--shape", "data=1,x", "--shape", "3", cwd=folder)
     refused(done, "'data=1,x' is not a shape", "'3' is not a shape")
     refused(graphshare(*base, "--feed", "data=data.npy", "--target", "los", cwd=folder), "'loss'")
@@ -214,7 +210,7 @@ def test_scores_for_proposals_come_in_pairs(tmp_path: Path) -> None:
     write_json(tmp_path / "rpn.json", document([*inputs, operator("_contrib_Proposal", "rpn", [0, 1, 2], attrs=attrs)], [3]))
     shapes = ("--shape", "scores=1,3,4,4", "--shape", "deltas=1,6,4,4", "--shape", "info=1,3")
     reason = "3 scores are not one of background and one of foreground for each anchor"
-    refused(graphshare("run", "rpn.json", *shapes, "--random", "0", cwd=tmp_path), 'node "rpn"', reason)
+    refused(graphshare("run", "rpn.json", *shapes, "--seed", "0", cwd=tmp_path), 'node "rpn"', reason)
     shown = done(graphshare("inspect", "rpn.json", "--shape", "info=1,3", cwd=tmp_path)).stdout.decode()  # of no known scores
     assert "\noutputs           rpn_output ?x5\n" in shown
 
@@ -233,7 +229,7 @@ def test_files_that_are_no_arrays(folder: Path) -> None:
 def test_a_file_of_2015_is_upgraded_in_memory(folder: Path) -> None:
     keys = ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
     write_params(folder / "old.params", keys, (2,))
-    arguments = ["run", "old.json", "--params", "old.params", "--random", "1", "--random-params", "1", "--shape", "data=3,2"]
+    arguments = ["run", "old.json", "--params", "old.params", "--seed", "1", "--random-params", "1", "--shape", "data=3,2"]
     run = done(graphshare(*arguments, "-o", "out.npz", cwd=folder))
     assert b"upgraded in memory; added: 2 variables that it implies" in run.stderr
     assert written(folder / "out.npz")["fc_output"].shape == (3, 3)
@@ -295,7 +291,7 @@ def test_terminals(folder: Path) -> None:
 
 
 def test_a_stem_and_its_epoch() -> None:
-    run = done(graphshare("run", "fixtures/lenet", "--epoch", "0", "--random", "1", "--shape", "data=1,1,28,28", cwd=ROOT))
+    run = done(graphshare("run", "fixtures/lenet", "--epoch", "0", "--seed", "1", "--shape", "data=1,1,28,28", cwd=ROOT))
     assert b"softmax_output  1x10   float32" in run.stdout
 
 

@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
         *(("inspect", ["inspect", f"{name}.json"]) for name in ("siamese", "layers", "old")),
         ("inspect", ["inspect", "old.json", "--params", "old.params"]),
         *(("inspect", ["inspect", f"{name}.json", "--shape", "data=1,1,9,9"]) for name in ("siamese", "layers", "old")),
-        ("run", ["run", "siamese.json", "--random", "1", "--random-params", "1", "--shape", "data=1,1,9,9", "--profile"]),
+        ("run", ["run", "siamese.json", "--seed", "1", "--random-params", "1", "--shape", "data=1,1,9,9", "--profile"]),
         *(("module", ["inspect", f"{name}.json", "--module"]) for name in ("siamese", "layers", "old")),
         ("plan", ["duplicate", "layers.json", "--prefix", "a-", "--prefix", "b-", "--tie", "fc*", "--dry-run"]),
         ("plan", ["duplicate", "old.json", "--params", "old.params", "--prefix", "a-", "--dry-run"]),

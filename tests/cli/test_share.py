@@ -62,7 +62,7 @@ def test_an_override_ties_and_keeps_one_record(folder: Path) -> None:
         "left/data", "left/fc_weight", "left/fc_bias", "left/fc", "right/data", "right/fc"]  # fmt: skip
     assert nodes[5]["inputs"] == [[4, 0, 0], [1, 0, 0], [2, 0, 0]]
     assert keys_of(folder / "one-0000.params") == KEYS[:2]
-    first = params_bytes.pattern(params_bytes.size_of((2,), "float32"), 0)
+    first = params_bytes.pattern(params_bytes.count_bytes((2,), "float32"), 0)
     assert first in (folder / "one-0000.params").read_bytes()
 
 
@@ -143,7 +143,9 @@ def test_what_the_graph_says_of_shapes(tmp_path: Path, attrs: dict[str, Any], wo
 )
 def test_other_shapes_and_types_are_refused(folder: Path, shape: tuple[int, ...], dtype: str, words: str) -> None:
     kinds = [((2,), "float32"), ((2,), "float32"), (shape, dtype), ((2,), "float32")]
-    records = [params_bytes.dense(s, d, params_bytes.pattern(params_bytes.size_of(s, d), i)) for i, (s, d) in enumerate(kinds)]
+    records = [
+        params_bytes.dense(s, d, params_bytes.pattern(params_bytes.count_bytes(s, d), i)) for i, (s, d) in enumerate(kinds)
+    ]
     (folder / "net-0000.params").write_bytes(params_bytes.container(records, KEYS))
     before = files_in(folder)
     refused(graphshare("share", "net", "--override", "right=left", "-o", "one", cwd=folder),
@@ -171,7 +173,7 @@ def test_what_cannot_be_tied(folder: Path) -> None:
     refused(graphshare("share", "net", "--override", "right=left", "--override", "left=right", "-o", "one", cwd=folder),
             "form a cycle: right -> left -> right")  # fmt: skip
     refused(graphshare("share", "net", "--override", "left=left/x", "-o", "one", cwd=folder), "lies inside")
-    refused(graphshare("share", "net", "-o", "one", cwd=folder), "nothing says what to share")
+    refused(graphshare("share", "net", "-o", "one", cwd=folder), "no rule or option for sharing")
     refused(graphshare("share", "net", "--detect", "--untie", "*", cwd=folder), "only one at a time")
     assert files_in(folder) == ["net-0000.params", "net-symbol.json"]
 
@@ -265,7 +267,7 @@ def test_rename_by_pattern_and_back(folder: Path) -> None:
     assert (folder / "old-0000.params").read_bytes() == (folder / "net-0000.params").read_bytes()
     refused(graphshare("rename", "net", "--match", "*/fc_*", "--to", "fc_*", "-o", "x", cwd=folder), "would both become")
     refused(graphshare("rename", "net", "--match", "left/fc", "--to", "right/fc", "-o", "x", cwd=folder), "already has")
-    refused(graphshare("rename", "net", "--match", "nothing*", "--to", "x", "-o", "x", cwd=folder), "speaks of no name")
+    refused(graphshare("rename", "net", "--match", "nothing*", "--to", "x", "-o", "x", cwd=folder), "matches no name")
     refused(graphshare("rename", "net", "--match", "a", "-o", "x", cwd=folder), "1 --match and 0 --to")
     refused(graphshare("rename", "net", "--inverse", "--prefix", "a", "-o", "x", cwd=folder), "--map")
     refused(graphshare("rename", "net", "--map", "m.json", "--inverse", "-o", "x", cwd=folder), "which the graph does not have")
@@ -289,7 +291,7 @@ def test_the_inverse_finds_how_strings_were_escaped(tmp_path: Path) -> None:
 def test_a_pattern_that_a_later_one_overrules_is_a_note(folder: Path) -> None:
     options = ["--match", "*/fc_*", "--to", "x*.*", "--match", "*fc*", "--to", "*dense*"]
     said = done(graphshare("rename", "net", *options, "-o", "x", cwd=folder)).stderr.decode()
-    assert "warning: --match */fc_* --to x*.*: a later rule decides about every name that it speaks of" in said
+    assert "warning: --match */fc_* --to x*.*: has no effect: a later rule decides every name that it matches" in said
     refused(graphshare("rename", "net", *options, "--strict", "-o", "y", cwd=folder), "a later rule")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from benchmarks.sources import chain
-from graphshare.cli.command import examples_of
+from graphshare.cli.command import list_command_examples
 from graphshare.cli.console import Bar
 from graphshare.cli.main import COMMANDS, cli
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
@@ -279,10 +279,10 @@ def paths() -> list[str]:
 
 def test_every_command_has_examples_in_its_help() -> None:
     for path in paths():
-        assert examples_of(path), f"{path} has no example"
+        assert list_command_examples(path), f"{path} has no example"
         text = done(graphshare(*path.split(), "--help")).stdout.decode()
         assert "Examples:" in text
-        for _, line in examples_of(path):
+        for _, line in list_command_examples(path):
             assert line in text
 
 
@@ -294,13 +294,13 @@ def test_examples_are_of_commands() -> None:
 @pytest.mark.parametrize("path", mark_everyday(paths(), 3))
 def test_examples_run(path: str, folder: Path) -> None:
     done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
-    done(graphshare("run", "lenet", "--random", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz", cwd=folder))
+    done(graphshare("run", "lenet", "--seed", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz", cwd=folder))
     (folder / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
-    if any("both.onnx" in line or "folded.onnx" in line or "lenet.onnx" in line for _, line in examples_of(path)):
+    if any("both.onnx" in line or "folded.onnx" in line or "lenet.onnx" in line for _, line in list_command_examples(path)):
         done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=folder))
         done(graphshare("fold", "lenet.onnx", "-o", "folded.onnx", cwd=folder))
         done(graphshare("group", "lenet.onnx", "folded.onnx", "--switch", "exact", "-o", "both.onnx", cwd=folder))
-    for _, line in examples_of(path):
+    for _, line in list_command_examples(path):
         if ".svg" in line and not shutil.which("dot"):
             continue
         words = shlex.split(line)

@@ -84,7 +84,7 @@ def test_both_inputs_in_one_batch(folder: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["params", "npz", "safetensors"])
 def test_all_that_the_file_held_is_written_and_only_the_trained_changes(folder: Path, suffix: str) -> None:
-    arguments = (FIXTURES / "lenet", "--shape", "data=2,1,28,28", "--random", "0", "--sgd-steps", "2", "--momentum", "0.9")
+    arguments = (FIXTURES / "lenet", "--shape", "data=2,1,28,28", "--seed", "0", "--sgd-steps", "2", "--momentum", "0.9")
     done(graphshare("run", *arguments, "--params-out", f"new.{suffix}", cwd=folder))
     old = json.loads(done(graphshare("params", "list", FIXTURES / "lenet-0000.params", "--format", "json")).stdout)
     new = json.loads(done(graphshare("params", "list", f"new.{suffix}", "--format", "json", cwd=folder)).stdout)
@@ -145,7 +145,7 @@ def test_what_no_gradient_reaches_is_mentioned(folder: Path) -> None:
     nodes = [variable("x"), variable("a_weight"), variable("b_weight"), operator("floor", "f", [1])]
     nodes += [operator("add_n", "sum", [0, 2, 3], attrs={"num_args": "3"}), operator("MakeLoss", "loss", [4])]
     write_json(folder / "floor.json", document(nodes, [5]))
-    given = ("--shape", "x=3", "--random", "0", "--random-params", "0", "--sgd-steps", "1")
+    given = ("--shape", "x=3", "--seed", "0", "--random-params", "0", "--sgd-steps", "1")
     run = done(graphshare("run", "floor.json", *given, cwd=folder))
     assert "no gradient reaches a_weight\n" in run.stderr.decode()
 

@@ -179,7 +179,7 @@ def test_a_shape_of_a_parameter_counts(tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", data=np.zeros((10, 4), "float32"), neg_data=np.zeros((10, 4), "float32"))
     more = ("--params", "w.npz", "--shape", "ids=2", "--shape", "data=11,4")
     refused(graphshare("verify", "siam.json", *more, cwd=tmp_path), "'data' has the shape (10,4), where (11,4) fits")
-    more = ("--params", "w.npz", "--random", "0", "--shape", "ids=2", "--shape", "data=11,4")
+    more = ("--params", "w.npz", "--seed", "0", "--shape", "ids=2", "--shape", "data=11,4")
     refused(graphshare("run", "net.json", *more, cwd=tmp_path), "'data' has the shape (10,4), where (11,4) fits")
 
 
@@ -212,7 +212,7 @@ def test_older_generations_are_upgraded_as_run_upgrades_them(tmp_path: Path) -> 
     nodes = [variable("data"), variable("fc_weight"), operator("FullyConnected", "fc", [0, 1], attrs=attrs)]
     for version in (None, 800, 903, 1000):
         printed = duplicated(tmp_path, document(nodes, [2], version=version), "--prefix", "neg_")
-        done(graphshare("run", "net.json", "--random", "0", "--random-params", "0", "--shape", "data=2,5", cwd=tmp_path))
+        done(graphshare("run", "net.json", "--seed", "0", "--random-params", "0", "--shape", "data=2,5", cwd=tmp_path))
         done(graphshare(*printed, "--shape", "data=2,5", cwd=tmp_path))
 
 

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with lenet and a record of all its outputs."""
     for path in FIXTURES.glob("lenet*"):
         shutil.copy(path, tmp_path)
-    done(graphshare("run", "lenet", "--random", "3", *SHAPE, "--all", "-o", "dump.npz", cwd=tmp_path))
+    done(graphshare("run", "lenet", "--seed", "3", *SHAPE, "--all", "-o", "dump.npz", cwd=tmp_path))
     return tmp_path
 
 
@@ -64,7 +64,7 @@ def rewrite(folder: Path, change: Any) -> None:
 def test_all_outputs_are_kept_in_topological_order_beside_the_inputs(folder: Path) -> None:
     with np.load(folder / "dump.npz") as dump:
         assert list(dump) == NAMES
-        done(graphshare("run", "lenet", "--random", "3", *SHAPE, "--target", "tanh2", "-o", "one.npz", cwd=folder))
+        done(graphshare("run", "lenet", "--seed", "3", *SHAPE, "--target", "tanh2", "-o", "one.npz", cwd=folder))
         with np.load(folder / "one.npz") as one:
             np.testing.assert_allclose(dump["tanh2_output"], one["tanh2_output"], rtol=1e-5, atol=1e-5)
     model = gs.load(folder / "lenet")
@@ -76,7 +76,7 @@ def test_all_outputs_are_kept_in_topological_order_beside_the_inputs(folder: Pat
 
 
 def test_all_does_not_go_with_everything(folder: Path) -> None:
-    arguments = ("run", "lenet", "--random", "0", *SHAPE, "--all")
+    arguments = ("run", "lenet", "--seed", "0", *SHAPE, "--all")
     refused(graphshare(*arguments, "--sgd-steps", "1", cwd=folder), "--all keeps the outputs of one forward pass")
     refused(graphshare(*arguments, "--batch", "2", cwd=folder), "--all keeps the outputs of one pass")
 
@@ -241,7 +241,7 @@ def test_a_graph_of_variables_has_no_inner_outputs(tmp_path: Path) -> None:
 def test_repeated_names_are_numbered(tmp_path: Path) -> None:
     nodes = [variable("x"), operator("tanh", "t", [0]), operator("tanh", "t", [1])]
     write_json(tmp_path / "net.json", document(nodes, [2]))
-    done(graphshare("run", "net.json", "--random", "0", "--shape", "x=3", "--all", "-o", "dump.npz", cwd=tmp_path))
+    done(graphshare("run", "net.json", "--seed", "0", "--shape", "x=3", "--all", "-o", "dump.npz", cwd=tmp_path))
     with np.load(tmp_path / "dump.npz") as dump:
         assert list(dump) == ["x", "t_output", "t_output#1"]
     branch = compared(tmp_path, "net.json", "--recorded", "dump.npz", "--layers", equal=True)
@@ -254,7 +254,7 @@ def test_an_old_file_records_and_holds(tmp_path: Path) -> None:
     graph = document([*nodes, operator("BatchNorm", "bn", [0, 1, 2], attrs=attrs)], [3], version=None)
     write_json(tmp_path / "net.json", graph)
     made_up = ("--random-params", "0")
-    done(graphshare("run", "net.json", "--random", "0", *made_up, "--shape", "data=2,3", "--all", "-o", "d.npz", cwd=tmp_path))
+    done(graphshare("run", "net.json", "--seed", "0", *made_up, "--shape", "data=2,3", "--all", "-o", "d.npz", cwd=tmp_path))
     compared(tmp_path, "net.json", "--recorded", "d.npz", *made_up, "--layers", equal=True)
 
 

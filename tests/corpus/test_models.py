@@ -114,7 +114,7 @@ def test_a_model_is_what_was_recorded_layer_by_layer(model: str, corpus: Path, t
     """A record of all outputs agrees; with a changed weight its consumer is the first operator that departs."""
     prepared(tmp_path, corpus, MODELS[model])
     values = ["net.json", "--params", "net.params", "--feed", "feeds.npz"]
-    done(graphshare("run", *values, "--random", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
+    done(graphshare("run", *values, "--seed", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
     arguments = ["verify", *values, "--recorded", "dump.npz", "--layers", "--format", "json"]
     layers = json.loads(done(graphshare(*arguments, cwd=tmp_path)).stdout)["branches"][0]["rounds"][0]["layers"]
     assert all(layer["comparison"]["identical"] for layer in layers)

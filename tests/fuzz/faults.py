@@ -59,9 +59,9 @@ COMMANDS = [
     "fold net -o out",
     "upgrade net -o out",
     "format net-symbol.json --layout indent:2 -o out-symbol.json",
-    "run net --random 0 --shape data=2,3 -o out.npz",
-    "run net --random 0 --shape data=2,3 --sgd-steps 1 --params-out out-0000.params -o out.npz",
-    "run net --random 0 --shape data=2,3 --sgd-steps 1 --in-place",
+    "run net --seed 0 --shape data=2,3 -o out.npz",
+    "run net --seed 0 --shape data=2,3 --sgd-steps 1 --params-out out-0000.params -o out.npz",
+    "run net --seed 0 --shape data=2,3 --sgd-steps 1 --in-place",
     "check one-symbol.json two-symbol.json --fix -o report.txt",
     "check one-symbol.json two-symbol.json --write-baseline baseline.json",
     "check one-symbol.json --fix",
@@ -199,7 +199,7 @@ def write_model_params(path: Path, keys: Sequence[str], shapes: dict[str, tuple[
     records = []
     for key in keys:
         shape = shapes.get(key, (4,))
-        size = params_bytes.size_of(shape, "float32")
+        size = params_bytes.count_bytes(shape, "float32")
         records.append(params_bytes.dense(shape, "float32", bytes(size) if "mean" in key else b"\0\0\x80?" * (size // 4)))
     names = [f"{'aux' if 'moving' in key else 'arg'}:{key}" for key in keys]
     path.write_bytes(params_bytes.container(records, names))

@@ -58,9 +58,9 @@ COMMANDS = tuple(
     upgrade GRAPH -o out.json
     format GRAPH --layout mxnet -o out.json
     format GRAPH --layout indent:2 --check
-    run GRAPH --random 1 --random-params 1 --shape data=1,3,8,8 --time-limit 5
-    run GRAPH --random 1 --random-params 1 --all -o out.npz --time-limit 5
-    run GRAPH --random 1 --random-params 1 --sgd-steps 1 --sgd-lr 0.1 --time-limit 5
+    run GRAPH --seed 1 --random-params 1 --shape data=1,3,8,8 --time-limit 5
+    run GRAPH --seed 1 --random-params 1 --all -o out.npz --time-limit 5
+    run GRAPH --seed 1 --random-params 1 --sgd-steps 1 --sgd-lr 0.1 --time-limit 5
     verify GRAPH --against GRAPH --random-params 1 --layers --time-limit 5
     verify GRAPH --against OTHER --random-params 1 --time-limit 5
     diff GRAPH OTHER --format json

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphshare.ops.registry import lookup, registered_signatures
+from graphshare.ops.registry import load_registered_signatures, lookup
 from tests.oracle.mutations import MUTATIONS, attribute_key, operators
 
 Json = dict[str, Any]
@@ -164,7 +164,7 @@ def replace_value(graph: Json, chance: random.Random) -> None:
         place = place[key]
 
 
-OPERATORS = sorted(registered_signatures())
+OPERATORS = sorted(load_registered_signatures())
 HOSTILE: tuple[Mutation, ...] = (
     set_attribute, set_attribute, set_attribute, drop_attribute, declare_shape, declare_shape, rename_nodes, change_operator,
     change_entries, change_inputs, change_inputs, change_heads, add_dependencies, change_counts, change_semantics, nest, grow,

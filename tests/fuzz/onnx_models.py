@@ -45,7 +45,7 @@ COMMANDS = tuple(
     draw GRAPH --to html -o out.html
     draw GRAPH --to mermaid --parameters
     duplicate GRAPH --prefix x_ --mode tie -o out.onnx --map-out map.json
-    duplicate GRAPH --prefix x_ -o out.onnx --weights copy
+    duplicate GRAPH --prefix x_ -o out.onnx --external-data copy
     duplicate GRAPH --prefix x_ --mode tie -o out.onnx --verify
     duplicate GRAPH --prefix x_ --mode batch -o out.onnx
     rename GRAPH --prefix y_ -o out.onnx --map-out map.json
@@ -61,9 +61,9 @@ COMMANDS = tuple(
     upgrade GRAPH -o out.json
     format GRAPH --check
     export GRAPH -o out.onnx {LIMITS}
-    run GRAPH --random 1 {LIMITS}
+    run GRAPH --seed 1 {LIMITS}
     run GRAPH --feed {FEEDS} --all -o out.npz {LIMITS}
-    run GRAPH --random 1 --profile --engine onnxruntime {LIMITS}
+    run GRAPH --seed 1 --profile --engine onnxruntime {LIMITS}
     verify GRAPH --against GRAPH {LIMITS}
     verify GRAPH --against OTHER --feed {FEEDS} {LIMITS}
     verify OTHER --against GRAPH --feed {FEEDS} --values-only {LIMITS}

@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from graphshare.api.params import convert as convert_params
-from graphshare.files.remote import patience, ranges
+from graphshare.files.remote import ranges, retries
 from tests.fuzz import graphs
 from tests.fuzz.collect import Collector
 from tests.fuzz.readers import READERS
@@ -57,8 +57,8 @@ COMMANDS = tuple(
     rename URL/ext.onnx --prefix y_ -o out/out.onnx
     rename URL/lenet --map URL/map.json -o out/out.json
     verify URL/ext.onnx --against URL/ext.onnx --time-limit 5
-    run URL/ext.onnx --random 1 --time-limit 5 --max-memory 200M
-    run URL/lenet --shape data=1,1,28,28 --random 1 --feed data=URL/feed.npy
+    run URL/ext.onnx --seed 1 --time-limit 5 --max-memory 200M
+    run URL/lenet --shape data=1,1,28,28 --seed 1 --feed data=URL/feed.npy
     params list URL/lenet-0000.params
     params stats URL/lenet.npz?QUERY
     params list URL/lenet.safetensors
@@ -142,7 +142,7 @@ class Cases:
             Path("run.jsonl").write_bytes(manifest)
         with contextlib.ExitStack() as stack:
             for name, value in {"SILENCE": 0.5, "CONNECT": 0.5, "DELAYS": (0.0, 0.0), "PER_PAGE": 0.2, "PACE": 100_000}.items():
-                stack.enter_context(mock.patch.object(patience, name, value))
+                stack.enter_context(mock.patch.object(retries, name, value))
             stack.enter_context(mock.patch.object(ranges, "MAX_WITHOUT_RANGES", 4 << 20))
             other, site = (stack.enter_context(serve(self.site)) for _ in range(2))
             liar = Liar(f"{self.seed} {number}", site, other, self.bodies)

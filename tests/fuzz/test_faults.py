@@ -54,7 +54,7 @@ def test_each_kind_of_fault_arrives(injector: faults.Injector) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "run net --random 0 --shape data=2,3 --sgd-steps 1 --params-out out-0000.params -o out.npz",
+        "run net --seed 0 --shape data=2,3 --sgd-steps 1 --params-out out-0000.params -o out.npz",
         "check one-symbol.json two-symbol.json --fix -o report.txt",
     ],
 )

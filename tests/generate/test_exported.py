@@ -37,7 +37,7 @@ def test_what_is_wrong_in_a_whole_model_alone_is_found(monkeypatch: pytest.Monke
     grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
 
     def emit_cosine(t: Translation) -> str:
-        return t.cast(t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, of="float32")
+        return t.cast(t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, dtype="float32")
 
     plant = Translator("sin", emit_cosine)
     monkeypatch.setattr(translate, "find_translation", lambda op: plant if op == "sin" else find_translation(op))

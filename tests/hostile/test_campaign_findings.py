@@ -18,7 +18,7 @@ from tests.fuzz.graphs import call, judge
 from tests.surroundings import ROOT
 from tests.symbols import Document, document, operator, variable
 
-RANDOM = ("--random", "1", "--random-params", "1")
+RANDOM = ("--seed", "1", "--random-params", "1")
 
 
 def one(op: str, attrs: dict[str, str], inputs: int = 1, head: int = 0) -> Document:
@@ -140,7 +140,7 @@ def test_a_diagonal_far_outside_is_empty(offset: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("op", ["LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"])
 def test_a_factor_that_is_is_text_ends_training(op: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", **{"arg:data": np.ones((2, 3), "f4")})
-    words = ("run", "--params", str(tmp_path / "w.npz"), "--random", "1", "--shape", "w1=2,3", "--sgd-steps", "1")
+    words = ("run", "--params", str(tmp_path / "w.npz"), "--seed", "1", "--shape", "w1=2,3", "--sgd-steps", "1")
     code, errors = ask(tmp_path, one(op, {"grad_scale": "x"}, 2), *words)
     assert code == 2
     assert "grad_scale" in errors
@@ -205,7 +205,7 @@ def test_a_batch_joins_inputs_that_no_head_needs(tmp_path: Path) -> None:
 
 def test_boolean_parameters_are_not_trained(tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", **{"arg:w1": np.ones((2, 3), bool)})
-    words = ("run", "--params", str(tmp_path / "w.npz"), "--random", "1", "--shape", "data=2,3", "--sgd-steps", "1")
+    words = ("run", "--params", str(tmp_path / "w.npz"), "--seed", "1", "--shape", "data=2,3", "--sgd-steps", "1")
     code, errors = ask(tmp_path, one("elemwise_add", {}, 2), *words)
     assert code == 2
     assert "is boolean" in errors

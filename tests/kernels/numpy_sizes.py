@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.registry import canonical, find_kernel, known_names
+from graphshare.ops.registry import canonical, find_kernel, list_known_names
 from tests.oracle.probed import asked
 from tests.oracle.probing import Probe, recorded_cases
 
@@ -54,7 +54,7 @@ NOTHING = {
 
 def operators() -> list[str]:
     """The names that begin with ``_np`` and have a kernel."""
-    return sorted(name for name in known_names() if name.startswith("_np") and find_kernel(name) is not None)
+    return sorted(name for name in list_known_names() if name.startswith("_np") and find_kernel(name) is not None)
 
 
 def probes() -> Iterator[Probe]:

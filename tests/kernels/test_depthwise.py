@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphshare.ops.convolution.depthwise import correlate_by_tap, depthwise
-from graphshare.ops.convolution.grid import Epilogue, Grid, grid_of
+from graphshare.ops.convolution.grid import Epilogue, Grid, make_grid
 from graphshare.ops.kernel import Array
 from graphshare.ops.windows import Window
 
@@ -38,7 +38,7 @@ def both(image: Array, weight: Array, grid: Grid, finish: Epilogue) -> tuple[Arr
 def test_products_with_bands_are_sums_of_scaled_copies(window: Window, width: int) -> None:
     rng = np.random.default_rng(width)
     size = (5 if window.kernel[0] > 1 else 1, 11, width)
-    grid = grid_of(size, window)
+    grid = make_grid(size, window)
     image = rng.standard_normal((300 if width < 20 else 9, *size)).astype(np.float32)
     weight = rng.standard_normal((len(image), int(np.prod(window.kernel)))).astype(np.float32)
     channels = len(image)
@@ -50,7 +50,7 @@ def test_products_with_bands_are_sums_of_scaled_copies(window: Window, width: in
 
 @pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_stays_where_it_is_seen(odd: float) -> None:
-    grid = grid_of((1, 8, 20), WINDOWS["plain"])
+    grid = make_grid((1, 8, 20), WINDOWS["plain"])
     image = np.ones((4, 1, 8, 20), np.float32)
     image[2, 0, 3, 5] = odd
     weight = np.ones((4, 9), np.float32)

@@ -9,7 +9,7 @@ import pytest
 
 from graphshare.ops.creation import kernel as creation
 from graphshare.ops.detection import boxes as box_kernels
-from graphshare.ops.detection.boxes import find_neighbours, overlaps, suppress_overlaps
+from graphshare.ops.detection.boxes import compute_iou, find_neighbours, suppress_overlaps
 from graphshare.ops.rnn import kernel as rnn
 from tests.oracle.probed import Refusal, backward, forward
 
@@ -143,7 +143,7 @@ def suppress_one_by_one(
     for i in range(len(boxes)):
         if alive[i] and (most is None or len(chosen) < most):
             chosen.append(i)
-            over = overlaps(boxes[i], boxes[i + 1 :], pixels=pixels) > boxes.dtype.type(limit)
+            over = compute_iou(boxes[i], boxes[i + 1 :], pixels=pixels) > boxes.dtype.type(limit)
             alive[i + 1 :] &= ~(over if classes is None else over & (classes[i + 1 :] == classes[i]))
     return chosen
 

@@ -11,7 +11,7 @@ from graphshare.ops.kernel import Context, Kernel, KernelError
 from graphshare.ops.registry import find_kernel, lookup
 
 
-def kernel_of(op: str, attrs: dict[str, str]) -> tuple[Kernel, dict[str, Any]]:
+def find_node_kernel(op: str, attrs: dict[str, str]) -> tuple[Kernel, dict[str, Any]]:
     signature, kernel = lookup(op), find_kernel(op)
     assert signature is not None
     assert kernel is not None
@@ -21,13 +21,13 @@ def kernel_of(op: str, attrs: dict[str, str]) -> tuple[Kernel, dict[str, Any]]:
 
 
 def shapes(op: str, attrs: dict[str, str], inputs: list[Any], outputs: list[Any]) -> tuple[list[Any], list[Any]]:
-    kernel, values = kernel_of(op, attrs)
+    kernel, values = find_node_kernel(op, attrs)
     known, results = kernel.shapes(values, inputs, outputs)
     return list(known), list(results)
 
 
 def types(op: str, attrs: dict[str, str], inputs: list[Any], outputs: list[Any]) -> tuple[list[Any], list[Any]]:
-    kernel, values = kernel_of(op, attrs)
+    kernel, values = find_node_kernel(op, attrs)
     known, results = kernel.types(values, inputs, outputs)
     return list(known), list(results)
 
@@ -170,7 +170,7 @@ def test_types_that_contradict(op: str, attrs: Any, inputs: Any) -> None:
 
 
 def run(op: str, attrs: dict[str, str], *inputs: Any, **context: Any) -> Any:
-    kernel, values = kernel_of(op, attrs)
+    kernel, values = find_node_kernel(op, attrs)
     return kernel.forward(Context(**context), values, *inputs)
 
 

@@ -33,6 +33,10 @@ PHRASES = {
     r"\bno other is wanted\b": "expected exactly one of ...",
     r"\bone behind the other\b": "in a row, joined",
     r"\bso to speak\b|\bas it were\b": "nothing",
+    r"\b(speaks?|spoken|speaking) (of|for|against|to)\b|\bwhat speaks\b": "is about, names, applies to, a reason against",
+    r"\bparameters along\b": "and its parameters",
+    r"\bare two (ways|things) to\b": "cannot be combined",
+    r"\b(which|that) are others\b": "different",
 }
 #: Function names that begin with one of these are participles of irregular verbs.
 IRREGULAR = set(
@@ -44,7 +48,10 @@ IRREGULAR = set(
 )
 #: Words on "ed" that are not participles.
 VERBS_IN_ED = set("embed exceed feed need proceed seed shed speed succeed".split())
-MAX_PARTICIPLES = 60
+#: Operators of MXNet whose own names begin with a participle: kernels and gradients have the name of their operator.
+OPERATORS = ("generalized_negative_binomial",)
+#: Participles and prepositions that say nothing about a value; a variable has the name of the thing that it holds.
+VAGUE_VARIABLES = set("found given made of said shown spoken told".split())
 
 
 def list_pages(root: Path) -> Iterator[Path]:
@@ -76,22 +83,50 @@ def is_quoted(line: str, match: re.Match[str]) -> bool:
 
 def is_participle(name: str) -> bool:
     """Whether a function is named by a participle: ``moved_axes``, ``found``, ``_gone_back``."""
+    if name.lstrip("_").startswith(OPERATORS):
+        return False
     word = name.lstrip("_").partition("_")[0].lower()
     return word in IRREGULAR or (len(word) > 3 and word.endswith("ed") and word not in VERBS_IN_ED)
 
 
 def find_participles(pages: Iterable[Path], root: Path) -> list[str]:
     """Return the places of functions named by a participle; properties are values and may be named so."""
-    places = []
+    return [f"{place}: {name}" for place, name in list_functions(pages, root) if is_participle(name)]
+
+
+def is_x_of(name: str) -> bool:
+    """Whether a function is named by a noun with ``of``, such as ``shape_of``; predicates such as ``is_part_of`` may be."""
+    return name.endswith("_of") and not name.lstrip("_").startswith(("is_", "has_"))
+
+
+def find_nouns(pages: Iterable[Path], root: Path) -> list[str]:
+    """Return the places of functions named ``x_of``."""
+    return [f"{place}: {name}" for place, name in list_functions(pages, root) if is_x_of(name)]
+
+
+def list_functions(pages: Iterable[Path], root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place and the name of each function that is not a property."""
     for page in pages:
-        text = page.read_text(encoding="utf-8")
-        if not any(map(is_participle, re.findall(r"\bdef\s+(\w+)", text))):
-            continue
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_participle(node.name):
+        for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
                 if not decorators & {"property", "cached_property"}:
-                    places.append(f"{page.relative_to(root)}:{node.lineno}: {node.name}")
+                    yield f"{page.relative_to(root)}:{node.lineno}", node.name
+
+
+def find_vague_variables(pages: Iterable[Path], root: Path) -> list[str]:
+    """Return the places where a variable or an argument gets one of the names in ``VAGUE_VARIABLES``."""
+    places = []
+    for page in pages:
+        for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                name = node.id
+            elif isinstance(node, ast.arg):
+                name = node.arg
+            else:
+                continue
+            if name in VAGUE_VARIABLES:
+                places.append(f"{page.relative_to(root)}:{node.lineno}: {name}")
     return places
 
 
@@ -102,7 +137,13 @@ def test_no_banned_phrase() -> None:
 
 def test_functions_are_named_by_verbs() -> None:
     places = find_participles(sorted((ROOT / "graphshare").rglob("*.py")), ROOT)
-    assert len(places) <= MAX_PARTICIPLES, f"{len(places)} places\n" + "\n".join(places)
+    places += find_nouns(sorted((ROOT / "graphshare").rglob("*.py")), ROOT)
+    assert not places, f"{len(places)} places\n" + "\n".join(places)
+
+
+def test_variables_are_named_by_what_they_hold() -> None:
+    places = find_vague_variables(sorted((ROOT / "graphshare").rglob("*.py")), ROOT)
+    assert not places, f"{len(places)} places\n" + "\n".join(places)
 
 
 @pytest.fixture
@@ -119,6 +160,10 @@ def page(tmp_path: Path) -> Path:
         "a is no map",
         "# as MXNet has it",
         "It bears a name",
+        "a rule speaks of names",
+        "Rename nodes, parameters along.",
+        "`a` and `b` are two ways to say it",
+        "random numbers, which are others there",
     ],
 )
 def test_a_planted_phrase_is_found(line: str, page: Path) -> None:
@@ -148,3 +193,13 @@ def test_a_planted_participle_is_found(page: Path) -> None:
     functions = "".join(f"def {name}(): ...\n" for name in names)
     page.write_text(f"{functions}class A:\n    @property\n    def sorted_nodes(self): ...\n")
     assert [place.rpartition(" ")[2] for place in find_participles([page], page.parent)] == names[:3]
+
+
+def test_a_planted_noun_is_found(page: Path) -> None:
+    page.write_text("def shape_of(): ...\ndef _name_of(): ...\ndef is_part_of(): ...\ndef find(): ...\n")
+    assert [place.rpartition(" ")[2] for place in find_nouns([page], page.parent)] == ["shape_of", "_name_of"]
+
+
+def test_a_planted_vague_variable_is_found(page: Path) -> None:
+    page.write_text("def f(given, x):\n    found = [y for y in x]\n    for made in found:\n        pass\n    print(told=1)\n")
+    assert [place.rpartition(" ")[2] for place in find_vague_variables([page], page.parent)] == ["given", "found", "made"]

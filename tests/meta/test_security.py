@@ -225,7 +225,7 @@ LINES = {
     "upgrade": "upgrade {} -o made/",
     "format": "format {file} -o made/",
     "inspect": "inspect {}",
-    "run": "run {} --random 0 --shape {shape} -o made/",
+    "run": "run {} --seed 0 --shape {shape} -o made/",
     "verify": "verify {} --against {} --shape {shape}",
     "rules explain": "rules explain {last} --graph {} --match {last} --to new",
     "check": "check {} -o made/report.txt",

@@ -134,7 +134,7 @@ def test_examples_of_the_installed_help_run(installation: Any, tmp_path: Path) -
     (tmp_path / "inputs").mkdir()
     inputs = GENERATE.prepare_folder(tmp_path / "inputs")
     run(*installation.command, "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=inputs)
-    values = ("--random", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz")
+    values = ("--seed", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz")
     run(*installation.command, "run", "lenet", *values, cwd=inputs)
     (inputs / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
     run(*installation.command, "export", "lenet", "--no-verify", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=inputs)

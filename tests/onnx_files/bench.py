@@ -72,7 +72,7 @@ class Bench:
             return run_somehow(session)
         except Unrunnable:
             drawn = self.folder / "drawn.npz"
-            if in_process("run", self.path, "--random", "0", "--all", "-o", drawn).returncode:
+            if in_process("run", self.path, "--seed", "0", "--all", "-o", drawn).returncode:
                 raise
             with np.load(drawn) as arrays:
                 return {value.name: arrays[value.name] for value in session.inputs}

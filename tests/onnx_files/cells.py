@@ -316,9 +316,9 @@ def params_convert(bench: Bench, suffix: str) -> None:
 
 def run(bench: Bench) -> None:
     """The outputs are onnxruntime's, and those of inner values too."""
-    bench.command("run", bench.path, "--random", "0", *bench.given)
+    bench.command("run", bench.path, "--seed", "0", *bench.given)
     out = bench.folder / "all.npz"
-    bench.command("run", bench.path, "--random", "0", "--all", *bench.given, "-o", out)
+    bench.command("run", bench.path, "--seed", "0", "--all", *bench.given, "-o", out)
     if bench.reason:
         return
     with np.load(out) as arrays:

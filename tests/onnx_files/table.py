@@ -96,7 +96,7 @@ REASONS: dict[str, list[Reason]] = {
         _says_truth("is not an array:|expected to be of type", _has_other_inputs),
     ],
     "share --alias": [
-        _says_truth("no parameter would change|speaks of no parameter|matches no parameter", _has_no_weights),
+        _says_truth("no parameter would change|matches no parameter", _has_no_weights),
         _says_truth("two outputs would be the value", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
     ],
     "share --untie": [_says_truth("matches no parameter that several operators use", _has_no_weights)],

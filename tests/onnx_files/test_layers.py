@@ -87,7 +87,7 @@ def test_an_output_that_no_record_has_is_no_difference(tmp_path: Path) -> None:
     model = build(nodes, {"x": (1, [2])}, {"y": 1})
     model.graph.output.append(helper.make_tensor_sequence_value_info("s", 1, [2]))
     path = write(tmp_path, "pair", model)
-    done(in_process("run", path, "--random", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
+    done(in_process("run", path, "--seed", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
     message = "outputs that no record has, as they are not arrays of numbers: s"
     refused(in_process("verify", path, "--recorded", "dump.npz", cwd=tmp_path), message, "--against MODEL compares them")
     with pytest.raises(gs.GraphshareError, match=message):
@@ -96,7 +96,7 @@ def test_an_output_that_no_record_has_is_no_difference(tmp_path: Path) -> None:
 
 def test_a_model_is_compared_with_what_it_was_recorded_to_compute(tmp_path: Path) -> None:
     path = write(tmp_path, "dense")
-    done(in_process("run", path, "--random", "3", "--all", "-o", "dump.npz", cwd=tmp_path))
+    done(in_process("run", path, "--seed", "3", "--all", "-o", "dump.npz", cwd=tmp_path))
     dump = tmp_path / "dump.npz"
     report = gs.verify(path, recorded=dump, layers=True)
     assert report

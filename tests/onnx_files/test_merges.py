@@ -239,7 +239,7 @@ def test_large_models_take_little_memory(tmp_path: Path) -> None:
         ("group", "--switch", "first", "pooled/a.onnx", "pooled/b.onnx", "-o", "pooled/both.onnx"),
         ("extract", "--branch", "first=false", "pooled/both.onnx", "-o", "pooled/branch.onnx"),
         ("verify", "pooled/branch.onnx", "--against", "b.onnx"),
-        ("run", "pooled/both.onnx", "--random", "0", "-o", "y.npz"),
+        ("run", "pooled/both.onnx", "--seed", "0", "-o", "y.npz"),
     ]
     for words in lines:
         line = [sys.executable, "-c", _MEASURE, *COMMAND, *words]

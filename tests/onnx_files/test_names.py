@@ -34,7 +34,7 @@ def halves(tmp_path: Path) -> Path:
     return write(tmp_path / "halves.onnx", nodes, [value("y", ["n", 2])])
 
 
-def outputs_of(model: gs.Checkpoint) -> list[str]:
+def list_output_names(model: gs.Checkpoint) -> list[str]:
     return [entry.node.details.outputs[entry.index] for entry in model.graph.heads]
 
 
@@ -45,11 +45,11 @@ def outputs_of(model: gs.Checkpoint) -> list[str]:
 def test_a_node_means_its_values_and_a_value_of_the_name_comes_first(
     halves: Path, targets: list[str], outputs: list[str]
 ) -> None:
-    assert outputs_of(gs.extract(halves, targets)) == outputs
+    assert list_output_names(gs.extract(halves, targets)) == outputs
 
 
 def test_branches_end_at_a_node(halves: Path) -> None:
-    assert outputs_of(gs.duplicate(halves, "b_", upto="first"))[1:] == ["b_r"]
+    assert list_output_names(gs.duplicate(halves, "b_", upto="first"))[1:] == ["b_r"]
 
 
 def test_a_wrong_name_is_answered_with_that_of_a_node(halves: Path) -> None:
@@ -82,8 +82,8 @@ def test_rules_that_match_no_value_rename_nodes(halves: Path, tmp_path: Path) ->
 
 def test_a_node_is_connected(halves: Path, tmp_path: Path) -> None:
     head = write(tmp_path / "head.onnx", [helper.make_node("Relu", ["in"], ["out"], "last")], [value("out", ["n", "m"])], "in")
-    assert outputs_of(gs.group([halves, head], connect={"sum": "in"}, prefixes=["", "h_"])) == ["h_out"]
-    assert outputs_of(gs.group([halves, head], connect={"p_sum": "in"}, prefixes=["p_", "h_"])) == ["h_out"]
+    assert list_output_names(gs.group([halves, head], connect={"sum": "in"}, prefixes=["", "h_"])) == ["h_out"]
+    assert list_output_names(gs.group([halves, head], connect={"p_sum": "in"}, prefixes=["p_", "h_"])) == ["h_out"]
     with pytest.raises(RefusedError, match="'halves' has 2 outputs") as caught:
         gs.group([halves, head], connect={"halves": "in"}, prefixes=["", "h_"])
     assert caught.value.faults[0].hint == "name one of a, b"

@@ -263,7 +263,7 @@ def test_plans_end_where_nothing_new_is_learned(tmp_path: Path) -> None:
     onnx.save(MODELS["stem"], path)
     model = gs.load(path)
     planner = region_plan.Planner(model, model, [(head, head) for head in model.graph.heads], {"data": "data"})
-    place = region_plan.place_of(model.graph.heads[0])
+    place = region_plan.get_place(model.graph.heads[0])
     changes = region_plan.PlanChanges(banned={place})
     assert planner.changes.lacks(changes)
     planner.changes.add(changes)

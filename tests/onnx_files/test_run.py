@@ -85,7 +85,7 @@ def test_outputs_are_what_the_model_computes(tmp_path: Path) -> None:
 
 
 def test_inputs_are_drawn_at_sizes_that_the_model_takes(tmp_path: Path) -> None:
-    run = done(in_process("run", write(tmp_path, "dense"), "--random", "0", "-o", "out.npz", cwd=tmp_path))
+    run = done(in_process("run", write(tmp_path, "dense"), "--seed", "0", "-o", "out.npz", cwd=tmp_path))
     lines = run.stderr.decode().splitlines()
     assert lines[:3] == [
         "'data' could have other sizes; --shape data=... sets them",
@@ -103,14 +103,14 @@ def test_inputs_are_drawn_at_sizes_that_the_model_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], ("input 'data' has no value", "--random SEED")),
+        ([], ("input 'data' has no value", "--seed SEED")),
         (["--feed", "data=[[1, 2, 3]]"], ("--feed 'data' is (1,3), and the model declares Nx2",)),
-        (["--feed", "w=[[1, 2], [3, 4]]", "--random", "0"], ("'w' is not an input of the model, which holds its value",)),
-        (["--feed", "dat=[[1, 2]]", "--random", "0"], ("--feed 'dat' names no variable", "did you mean")),
-        (["--random", "0", "--shape", "data=2"], ("--shape 'data' is (2), and the model declares Nx2",)),
-        (["--random", "0", "--target", "hh"], ("--target 'hh' names no output and no node",)),
+        (["--feed", "w=[[1, 2], [3, 4]]", "--seed", "0"], ("'w' is not an input of the model, which holds its value",)),
+        (["--feed", "dat=[[1, 2]]", "--seed", "0"], ("--feed 'dat' names no variable", "did you mean")),
+        (["--seed", "0", "--shape", "data=2"], ("--shape 'data' is (2), and the model declares Nx2",)),
+        (["--seed", "0", "--target", "hh"], ("--target 'hh' names no output and no node",)),
         (
-            ["--random", "0", "--engine", "numpy", "--profile", "--strict-engine"],
+            ["--seed", "0", "--engine", "numpy", "--profile", "--strict-engine"],
             (
                 "--engine numpy is for MXNet graphs",
                 "--strict-engine is for",
@@ -118,8 +118,8 @@ def test_inputs_are_drawn_at_sizes_that_the_model_takes(tmp_path: Path) -> None:
                 "onnxruntime computes an ONNX",
             ),
         ),
-        (["--random", "0", "--batch", "2"], ("--batch is for MXNet graphs",)),
-        (["--random", "0", "--sgd-steps", "1"], ("training is for MXNet graphs",)),
+        (["--seed", "0", "--batch", "2"], ("--batch is for MXNet graphs",)),
+        (["--seed", "0", "--sgd-steps", "1"], ("training is for MXNet graphs",)),
     ],
 )
 def test_what_it_cannot_compute_is_refused(options: list[str], words: tuple[str, ...], tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_it_cannot_compute_is_refused(options: list[str], words: tuple[str,
 
 def test_without_onnxruntime_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
-    run = in_process("run", write(tmp_path, "dense"), "--random", "0")
+    run = in_process("run", write(tmp_path, "dense"), "--seed", "0")
     refused(run, "onnxruntime is not installed", "hint: pip install onnx onnxruntime gives it")
 
 
@@ -136,9 +136,7 @@ def test_memory_and_time_are_limited(tmp_path: Path) -> None:
     shape = helper.make_node("Expand", ["x", "s"], ["big"])
     nodes = [shape, helper.make_node("ReduceSum", ["big"], ["y"], keepdims=0)]
     path = write(tmp_path, "bomb", build(nodes, {"x": (1, [1])}, {"y": 1}, {"s": np.array([40_000, 40_000])}))
-    refused(
-        in_process("run", path, "--random", "0", "--max-memory", "100M"), "takes more memory", "the limit of 100.0 MB allows"
-    )
+    refused(in_process("run", path, "--seed", "0", "--max-memory", "100M"), "takes more memory", "the limit of 100.0 MB allows")
     small = write(tmp_path, "small", build(nodes, {"x": (1, [1])}, {"y": 1}, {"s": np.array([4, 4])}))
     assert gs.run(small, seed=0, max_memory="100M").outputs["y"].shape == ()
     ends = [helper.make_tensor_value_info(name, dtype, []) for name, dtype in (("i", INT), ("going", 9), ("k", INT))]

@@ -64,7 +64,7 @@ def save(model: gs.Checkpoint, path: Path) -> onnx.ModelProto:
     return onnx.load(path)
 
 
-def type_of(info: onnx.ValueInfoProto) -> tuple[int, list[int | str]]:
+def read_dtype(info: onnx.ValueInfoProto) -> tuple[int, list[int | str]]:
     kind = info.type.tensor_type
     return kind.elem_type, [size.dim_param or size.dim_value for size in kind.shape.dim]
 
@@ -76,7 +76,7 @@ def run(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
 @pytest.mark.parametrize(("cut", "shape"), [("a", ["n", 2]), ("b", ["n", 2]), ("fold", ["n", 2, 1]), ("batch", [1])])
 def test_a_cut_is_an_input_of_the_type_that_is_inferred(cut: str, shape: list[int | str], tmp_path: Path) -> None:
     part = save(gs.extract(inner(tmp_path), "sum", cuts=cut), tmp_path / "part.onnx")
-    assert type_of(part.graph.input[-1]) == (TensorProto.INT64 if cut == "batch" else FLOAT, shape)
+    assert read_dtype(part.graph.input[-1]) == (TensorProto.INT64 if cut == "batch" else FLOAT, shape)
 
 
 @pytest.mark.parametrize("cut", ["a", "b"])
@@ -91,7 +91,7 @@ def test_the_type_that_the_file_states_needs_no_inference(tmp_path: Path, monkey
     path = inner(tmp_path, infos=[value("a", ("batch", 2)), value("column", None)])
     monkeypatch.setattr(value_types, "is_installed", lambda: False)
     part = save(gs.extract(gs.rename(path, prefix="p_"), "p_y", cuts="p_a"), tmp_path / "part.onnx")
-    assert type_of(part.graph.input[-1]) == (FLOAT, ["batch", 2])
+    assert read_dtype(part.graph.input[-1]) == (FLOAT, ["batch", 2])
     for cut in ("b", "column"):  # of the second the file states the dtype alone
         with pytest.raises(RefusedError, match=f"`cuts` '{cut}': .*the onnx package.*not installed") as caught:
             gs.extract(path, "sum", cuts=cut)
@@ -139,7 +139,7 @@ def test_a_size_without_a_name_gets_none(tmp_path: Path) -> None:
     nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Neg", ["places"], ["y"])]
     path = write(tmp_path / "places.onnx", nodes, [value("y", (2, "m"), TensorProto.INT64)])
     part = save(gs.extract(path, "y", cuts="places"), tmp_path / "part.onnx")
-    assert type_of(part.graph.input[0]) == (TensorProto.INT64, [2, 0])
+    assert read_dtype(part.graph.input[0]) == (TensorProto.INT64, [2, 0])
 
 
 def test_large_data_is_not_read_for_inference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_large_data_is_not_read_for_inference(tmp_path: Path, monkeypatch: pytes
     for place in (path, tmp_path / "inside.onnx"):
         onnx.save(onnx.load(path), tmp_path / "inside.onnx")
         part = save(gs.extract(place, "y", cuts="z"), tmp_path / "part.onnx")
-        assert type_of(part.graph.input[0]) == (FLOAT, ["n", 5000])
+        assert read_dtype(part.graph.input[0]) == (FLOAT, ["n", 5000])
     assert sizes
     assert max(sizes) < 4000
 

@@ -592,7 +592,7 @@ def test_wrong_options_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x, float[2,4] z) => (float[1,4] y) { y = Relu(x) }")
     for options, message in {
         (): "no size is to be free",
-        ("--dynamic-batch", "--dynamic", "x=n,4"): "--dynamic-batch and --dynamic are two ways to say it",
+        ("--dynamic-batch", "--dynamic", "x=n,4"): "--dynamic-batch and --dynamic cannot be combined",
         ("--dynamic", "w=n,4"): "--dynamic 'w' is not an input of the model",
         ("--dynamic", "x=n,5"): "--dynamic gives axis 1 of 'x' 5, and its shape 4",
         ("--dynamic", "x=n,4", "--dynamic", "z=n,4"): "the file has 1 and 2 for the size 'n'",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphshare.formats.mxnet.layout import write_symbol
-from graphshare.ops.registry import registered_signatures
+from graphshare.ops.registry import load_registered_signatures
 from tests.oracle.conversation import Oracle
 from tests.unit.builder.test_every_operator import authored
 
@@ -19,7 +19,7 @@ NOT_LOADED = {
 }
 
 
-@pytest.mark.parametrize("name", registered_signatures())
+@pytest.mark.parametrize("name", load_registered_signatures())
 def test_mxnet_loads_it(oracle: Oracle, name: str) -> None:
     graph = authored(name)
     if graph is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from graphshare.analysis.name_lists import NameLists, implied_variables
+from graphshare.analysis.name_lists import NameLists, list_implied_variables
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.arrays import ArrayReader
@@ -73,7 +73,7 @@ def test_a_tied_graph(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -
     meta = recorded(corpus, stem)
     command = ["duplicate", source, "--prefix", PREFIX, "--mode", "tie", "-o", out]
     graph = read_symbol(source.read_bytes())
-    if any(implied.auxiliary for implied in implied_variables(graph)):
+    if any(implied.auxiliary for implied in list_implied_variables(graph)):
         with pytest.raises(AssertionError, match="is implied by the file and has no node"):
             in_process(*command)
         assert not out.exists()

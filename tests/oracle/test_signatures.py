@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from graphshare.ops.index import ALIASES
-from graphshare.ops.registry import foreign_signatures, lookup, registered_signatures
+from graphshare.ops.registry import foreign_signatures, load_registered_signatures, lookup
 from graphshare.ops.signature import Parameter, Signature
 from tests.surroundings import oracle_path, run_oracle
 
@@ -134,7 +134,7 @@ PRODUCTS = {
 def cases() -> list[tuple[Signature, dict[str, str]]]:
     """Every operator as it is, with one attribute varied, and with several where they act together."""
     found = []
-    for name, signature in registered_signatures().items():
+    for name, signature in load_registered_signatures().items():
         if name in ONLY_IN_A_PROCESS | NEEDS_CODE or name in FUSED:
             continue
         start = base(signature)
@@ -155,7 +155,7 @@ def test_names_and_aliases() -> None:
     """Forward operators are those whose name does not speak of ``backward``."""
     names = ask([{"registry": True}])[0]
     canonical = {real for real in names.values() if "backward" not in real}
-    assert canonical == set(registered_signatures())
+    assert canonical == set(load_registered_signatures())
     assert {name: real for name, real in names.items() if name != real} == dict(ALIASES)
     assert not set(foreign_signatures()) & set(names)
 
@@ -335,7 +335,7 @@ LINE = re.compile(r"^(\w+) : (\{[^}]*\}|.*?)(?:, ?required|, ?optional, default=
 
 def kind_of(name: str, key: str, kind: str) -> str:
     """The list does not tell members of 32 bits from those of 64; the test of every parameter does."""
-    ours = next((p.kind for p in registered_signatures()[name].parameters or () if p.name == key), "")
+    ours = next((p.kind for p in load_registered_signatures()[name].parameters or () if p.name == key), "")
     return ours if ours.startswith("tuple32") and kind.startswith("Shape") else KIND_OF[kind]
 
 
@@ -364,12 +364,12 @@ def declared(name: str, text: str) -> list[tuple[str, str, str | None, tuple[str
 
 def test_parameters_as_the_parser_lists_them() -> None:
     """An unknown key makes the parser list what it knows; operators without a parser keep the key."""
-    silent = {name for name, row in registered_signatures().items() if not row.checks_attributes}
-    names = [name for name in registered_signatures() if name not in silent]
+    silent = {name for name, row in load_registered_signatures().items() if not row.checks_attributes}
+    names = [name for name in load_registered_signatures() if name not in silent]
     answers = ask([{"op": name, "attrs": {"not_a_parameter": "1"}, "version": 10901, "accept_only": True} for name in names])
     wrong = []
     for name, real in zip(names, answers, strict=True):
-        parameters = registered_signatures()[name].parameters
+        parameters = load_registered_signatures()[name].parameters
         if "Possible Arguments" not in real.get("error", ""):
             theirs = None if parameters is None or name in ASKED_OTHERWISE else real
         else:
@@ -484,7 +484,7 @@ def test_every_parameter_is_of_its_kind() -> None:
     wordy = {"num_args", "num_outputs", "num_arrays", "num_weights", "num_tensors", "sections", "indices"}
     tried = [
         (row, parameter, text)
-        for row in registered_signatures().values()
+        for row in load_registered_signatures().values()
         if row.checks_attributes and row.name not in (ONLY_IN_A_PROCESS | FUSED | NEEDS_CODE)
         for parameter in row.parameters or ()
         for text in TELLING

@@ -14,14 +14,14 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.inspection.graph import inspect, list_module_names
 from graphshare.ir.graph import Graph
-from graphshare.ops.registry import registered_signatures
+from graphshare.ops.registry import load_registered_signatures
 from graphshare.rewrite.duplicate import duplicate
 from graphshare.rewrite.extract import extract
 from graphshare.rewrite.rename import plan_rename
 from graphshare.rewrite.upgrade import upgrade
 from tests.symbols import LAYOUTS, Document, document, operator, variable
 
-NAMES = sorted(registered_signatures())
+NAMES = sorted(load_registered_signatures())
 TEXTS = st.sampled_from(["", "0", "-1", "1", "3", "True", "None", "(2, 2)", "[1]", "()", "max", "99999999999", "2147483647",
                          "x", "1e9", "nan", "both", "lstm", "(1,2,3,4,5)", "NHWC", "\u0661"])  # fmt: skip
 
@@ -31,7 +31,7 @@ def graphs(draw: st.DrawFn) -> Document:
     nodes = [variable(f"v{i}", attrs={"__init__": draw(TEXTS)}) for i in range(draw(st.integers(1, 4)))]
     for i in range(draw(st.integers(1, 4))):
         name = draw(st.sampled_from(NAMES))
-        keys = [p.name for p in registered_signatures()[name].parameters or ()] + ["weight_lr_mult", "lr_mult", "odd"]
+        keys = [p.name for p in load_registered_signatures()[name].parameters or ()] + ["weight_lr_mult", "lr_mult", "odd"]
         attrs = draw(st.dictionaries(st.sampled_from(keys), TEXTS, max_size=5))
         entry = st.tuples(st.integers(0, len(nodes) - 1), st.sampled_from([0, 0, 0, 1, 9, 2**32 - 1]), st.integers(0, 1))
         nodes.append(operator(name, f"n{i}", draw(st.lists(entry, max_size=8)), attrs=attrs))

@@ -1,4 +1,4 @@
-"""Files that a hand has touched: a rewrite that is undone gives the same bytes, and unchanged nodes keep theirs."""
+"""Files that were edited by hand: a rewrite that is undone gives the same bytes, and unchanged nodes keep theirs."""
 
 from __future__ import annotations
 

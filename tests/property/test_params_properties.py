@@ -31,7 +31,7 @@ NAMES = st.one_of(st.binary(max_size=12), TEXT.map(str.encode))
 @st.composite
 def dense_records(draw: st.DrawFn, magics: tuple[int, ...] = (build.V2, build.V3)) -> bytes:
     shape, dtype = draw(SHAPES), draw(DTYPES)
-    size = build.size_of(shape, dtype)
+    size = build.count_bytes(shape, dtype)
     return build.dense(shape, dtype, draw(st.binary(min_size=size, max_size=size)), magic=draw(st.sampled_from(magics)))
 
 
@@ -123,7 +123,7 @@ CONVERTIBLE = sorted(set(build.FLAGS) - {"int16", "uint16", "uint32", "uint64", 
 )
 def test_a_tour_through_every_format_gives_the_same_bytes(shapes, tour: list[str], data: st.DataObject) -> None:
     names = data.draw(st.lists(TEXT, min_size=len(shapes), max_size=len(shapes), unique=True))
-    records = [build.dense(shape, dtype, build.pattern(build.size_of(shape, dtype), 3)) for shape, dtype in shapes]
+    records = [build.dense(shape, dtype, build.pattern(build.count_bytes(shape, dtype), 3)) for shape, dtype in shapes]
     content = build.container(records, names)
     with written(content) as path:
         for step, suffix in enumerate([*tour, "params"]):

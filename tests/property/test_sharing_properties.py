@@ -122,10 +122,10 @@ def test_resolution_is_idempotent(pairs: dict[str, str]) -> None:
     names = {f"{scope}{sep}w" for scope in "abcdefgh" for sep in "/."}
     try:
         resolver = Resolver(Ruleset(tuple(rules)), names)
-        ends = {name: resolver.outcome(name)[0] for name in names}
+        ends = {name: resolver.resolve_parameter(name)[0] for name in names}
     except RefusedError:
         return
-    assert {name: resolver.outcome(end)[0] for name, end in ends.items()} == ends
+    assert {name: resolver.resolve_parameter(end)[0] for name, end in ends.items()} == ends
 
 
 @given(found=documents(plain=True))

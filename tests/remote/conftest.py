@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.files.remote import patience
+from graphshare.files.remote import retries
 from tests.remote.web_server import WebServer, serve
 
 
@@ -21,4 +21,4 @@ def site(tmp_path: Path) -> Iterator[WebServer]:
 @pytest.fixture(autouse=True)
 def _no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat requests at once."""
-    monkeypatch.setattr(patience, "DELAYS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(retries, "DELAYS", (0.0, 0.0, 0.0))

@@ -210,7 +210,7 @@ def test_reports_and_maps_and_rules_and_feeds_may_be_urls(memory: Any, tmp_path:
     assert memory.cat_file("/out/report.json").startswith(b"{")
     memory.pipe_file("/rules.json", b'{"version": 1, "rules": []}')
     assert run("rules", "check", "memory://rules.json") == 0
-    assert run("run", "memory://in/lenet", "--shape", "data=1,1,28,28", "--random", "0", "-o", "memory://out/y.npz") in (0, 2)
+    assert run("run", "memory://in/lenet", "--shape", "data=1,1,28,28", "--seed", "0", "-o", "memory://out/y.npz") in (0, 2)
     assert run("draw", "memory://in/lenet", "-o", "memory://out/lenet.svg") == 0
     assert memory.cat_file("/out/lenet.svg").startswith(b"<")
     assert run("params", "convert", "memory://in/lenet-0000.params", "memory://out/lenet.npz") == 0

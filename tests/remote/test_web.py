@@ -20,7 +20,7 @@ import graphshare as gs
 from graphshare.api.params import convert as convert_params
 from graphshare.cli import main
 from graphshare.errors import InputError
-from graphshare.files.remote import patience, ranges
+from graphshare.files.remote import ranges, retries
 from graphshare.files.remote.listing import find_files, find_links
 from graphshare.formats.params.format import read_index
 from tests import params_bytes as build
@@ -178,7 +178,8 @@ def test_a_range_of_a_size_that_no_file_has(
     site.faults.append(send_range)
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert (
-        capsys.readouterr().err == f"error: {site.url}/lenet-symbol.json: the server sent another range than it was asked for\n"
+        capsys.readouterr().err
+        == f"error: {site.url}/lenet-symbol.json: the server sent a different range from the requested one\n"
     )
 
 
@@ -201,7 +202,7 @@ def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
 
 
 def test_a_server_that_stays_unavailable_is_named(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    site.faults += [web_server.unavailable] * (len(patience.DELAYS) + 1)
+    site.faults += [web_server.unavailable] * (len(retries.DELAYS) + 1)
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert "the server answered 503" in capsys.readouterr().err
     site.faults.clear()
@@ -212,7 +213,7 @@ def test_a_server_that_stays_unavailable_is_named(site: WebServer, lenet: Path, 
 def test_a_server_that_says_nothing_is_left(
     site: WebServer, lenet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(patience, "SILENCE", 0.02)
+    monkeypatch.setattr(retries, "SILENCE", 0.02)
     site.faults += [lambda handler: time.sleep(0.1) or True] * 8
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert "Timeout" in capsys.readouterr().err
@@ -310,7 +311,7 @@ def test_links_that_are_no_names_are_left_out(site: WebServer) -> None:
 
 def test_folders_that_come_slowly_are_left(site: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SILENCE", "PER_PAGE"):
-        monkeypatch.setattr(patience, name, 0.05)
+        monkeypatch.setattr(retries, name, 0.05)
 
     def send_slowly(handler: web_server.Handler) -> bool:
         time.sleep(0.04)
@@ -318,7 +319,7 @@ def test_folders_that_come_slowly_are_left(site: WebServer, monkeypatch: pytest.
         handler.answer(200, b"".join(b"<a href='%d/'>" % i for i in range(100)))
         return True
 
-    monkeypatch.setattr(patience, "PER_PAGE", 0.001)
+    monkeypatch.setattr(retries, "PER_PAGE", 0.001)
     site.faults.append(send_slowly)
     with pytest.raises(InputError, match="its folders come too slowly"):
         find_files(f"{site.url}/models/")

@@ -142,7 +142,7 @@ COMMANDS: dict[str, Words] = {
     "diff, sides swapped": lambda g, same, other: ["diff", *same.named(), *g.named("--against-params")],
     "diff across": lambda g, same, other: ["diff", *g.named(), *other.named("--against-params")],
     "diff across, sides swapped": lambda g, same, other: ["diff", *other.named(), *g.named("--against-params")],
-    "run": lambda g, same, other: ["run", *g.named(), *SHAPE_WORDS, "--random", "0", "--format", "json"],
+    "run": lambda g, same, other: ["run", *g.named(), *SHAPE_WORDS, "--seed", "0", "--format", "json"],
     "verify": lambda g, same, other: ["verify", *g.named(), *SHAPE_WORDS, "--format", "json"],
     "verify against": lambda g, same, other: ["verify", *g.named(), *same.against(), *SHAPE_WORDS],
     "verify against, sides swapped": lambda g, same, other: ["verify", *same.named(), *g.against(), *SHAPE_WORDS],

@@ -64,7 +64,7 @@ def untouched(snapshot: Path) -> Iterator[None]:
         "check MODEL",
         "diff MODEL plain/model.onnx",
         "verify MODEL --against plain/model.onnx",
-        "run MODEL --random 0 -o out.npz",
+        "run MODEL --seed 0 -o out.npz",
         "params list MODEL",
         "params stats MODEL",
         "params convert MODEL out.safetensors",

@@ -40,7 +40,7 @@ REWRITES: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("option", [("--weights", "copy"), ("--no-copy",)], ids=["weights", "no-copy"])
+@pytest.mark.parametrize("option", [("--external-data", "copy"), ("--no-copy",)], ids=["external-data", "no-copy"])
 @pytest.mark.parametrize("command", REWRITES)
 def test_an_option_of_onnx_is_refused_for_mxnet(command: str, option: tuple[str, ...], lenet: Path) -> None:
     before = files_in(lenet)
@@ -62,14 +62,14 @@ def test_an_option_of_the_proof_of_a_fold_is_refused_for_mxnet(option: tuple[str
 def test_a_command_that_refuses_onnx_has_no_option_of_it(command: str) -> None:
     text = done(in_process(command, "--help")).stdout.decode()
     assert "ONNX:" not in text
-    assert "--weights" not in text
+    assert "--external-data" not in text
     assert "--no-copy" not in text
 
 
 @pytest.mark.parametrize("command", ["duplicate", "rename", "extract", "share", "group"])
 def test_a_command_that_takes_onnx_says_what_is_for_it(command: str) -> None:
     text = done(in_process(command, "--help")).stdout.decode()
-    assert "--weights [share|copy]" in text
+    assert "--external-data [share|copy]" in text
     assert "ONNX:" in text
 
 
@@ -86,14 +86,14 @@ def test_numpy_does_not_compute_onnx_models(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "auto"])
 def test_run_computes_an_onnx_model_in_onnxruntime(engine: str) -> None:
-    plain = done(in_process("run", "small.onnx", "--random", "0", cwd=FIXTURES))
-    named = done(in_process("run", "small.onnx", "--random", "0", "--engine", engine, cwd=FIXTURES))
+    plain = done(in_process("run", "small.onnx", "--seed", "0", cwd=FIXTURES))
+    named = done(in_process("run", "small.onnx", "--seed", "0", "--engine", engine, cwd=FIXTURES))
     assert named.stdout == plain.stdout
     assert b"by onnxruntime" in named.stderr
 
 
 def test_run_says_what_can_be_done_where_another_engine_is_named() -> None:
-    run = in_process("run", "small.onnx", "--random", "0", "--engine", "numpy", cwd=FIXTURES)
+    run = in_process("run", "small.onnx", "--seed", "0", "--engine", "numpy", cwd=FIXTURES)
     refused(run, "small.onnx: --engine numpy is for MXNet graphs", "leave it out: onnxruntime computes an ONNX model")
 
 
@@ -169,7 +169,7 @@ def test_a_shape_in_verify_holds_for_every_branch(what: str, siam: Path) -> None
 @pytest.mark.parametrize("what", SHAPES)
 def test_a_shape_in_run_holds_for_every_branch(what: str, siam: Path) -> None:
     shapes, batches = SHAPES[what]
-    run = in_process("run", siam, *_words(shapes), "--random", "0", "-o", siam.with_name("out.npz"))
+    run = in_process("run", siam, *_words(shapes), "--seed", "0", "-o", siam.with_name("out.npz"))
     assert run.returncode == 0, run.stderr.decode()
     outputs = np.load(siam.with_name("out.npz"))
     assert {name: outputs[name].shape for name in outputs} == _expect(batches)

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
-from graphshare.ops.registry import find_kernel, lookup, registered_signatures
+from graphshare.ops.registry import find_kernel, load_registered_signatures, lookup
 from graphshare.text.names import did_you_mean
 
 
@@ -29,4 +29,4 @@ def find(context: CheckContext) -> Violations:
 
 @lru_cache(maxsize=256)
 def _suggest(op: str) -> str:
-    return did_you_mean(op, registered_signatures())
+    return did_you_mean(op, load_registered_signatures())

@@ -2,7 +2,7 @@
 
 from graphshare.checks.graph_facts import find_attribute_faults, find_refused_hidden_keys
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
-from graphshare.ops.registry import signature_of
+from graphshare.ops.registry import find_signature
 from graphshare.text.names import did_you_mean
 
 _FREE = "keys that begin and end with two underscores are free"
@@ -18,7 +18,7 @@ _FREE = "keys that begin and end with two underscores are free"
 def find(context: CheckContext) -> Violations:
     """Yield each such attribute."""
     for steps, node, fault in find_attribute_faults(context, "unknown"):
-        signature = signature_of(node)
+        signature = find_signature(node)
         names = [parameter.name for parameter in signature.parameters or ()] if signature is not None else []
         yield Violation(fault.message, steps, node, hint=did_you_mean(fault.key, names) or _FREE)
     for steps, node, key in find_refused_hidden_keys(context):

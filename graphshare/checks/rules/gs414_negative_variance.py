@@ -1,6 +1,6 @@
 """GS414: a variance below zero."""
 
-from graphshare.analysis.name_lists import implied_variables
+from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.checks.record_values import find_negative
 from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Violation, Violations, batch_norm, check_rule
 
@@ -19,9 +19,9 @@ def find(context: CheckContext) -> Violations:
     """Yield each moving variance that contains a negative value."""
     if context.params is None:
         return
-    names = dict.fromkeys(i.name for i in implied_variables(context.graph) if i.formal == "moving_var")
+    names = dict.fromkeys(i.name for i in list_implied_variables(context.graph) if i.formal == "moving_var")
     for node in context.reachable:
-        for formal, entry in context.named_inputs(node):
+        for formal, entry in context.list_named_inputs(node):
             if formal == "moving_var" and entry.node.is_variable:
                 names[entry.node.name] = None
     for place, name in find_negative(context, names):

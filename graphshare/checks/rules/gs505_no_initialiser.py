@@ -19,5 +19,5 @@ def find(context: CheckContext) -> Violations:
             continue
         if not node.name.endswith(SUFFIXES) and INNER_FORMAL.search(node.name) is None:
             use = role.why.removesuffix(" of") if role.user is not None else "a parameter"
-            message = f"{node.name!r} is {use} by its use, but its name does not tell"
+            message = f"{node.name!r} is {use} by its use, but its name does not show it"
             yield Violation(message, node=node, hint="end the name in _weight, _bias ..., or add __init__")

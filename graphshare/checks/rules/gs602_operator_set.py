@@ -16,9 +16,9 @@ from graphshare.reports.model import Steps
 def find(context: CheckContext) -> Violations:
     """Yield the operators of each domain that the model, or the function that they are in, does not import."""
     from graphshare.formats.onnx.statements import list_calls, name_function, read_functions  # start-up: as in GS603
-    from graphshare.formats.onnx.stored import source_of
+    from graphshare.formats.onnx.stored import get_source
 
-    known = source_of(context.graph).opsets
+    known = get_source(context.graph).opsets
     missing: dict[str, tuple[Steps, Node]] = {}
     for steps, node in context.operators():
         if node.details.domain not in known:

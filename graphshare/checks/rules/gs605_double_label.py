@@ -7,7 +7,7 @@ from graphshare.ir.graph import Node
 @check_rule(
     level="error",
     summary="Two operators of an ONNX model have one name",
-    why="onnxruntime refuses the model, though values alone connect operators; error messages do not tell the two apart.",
+    why="onnxruntime refuses the model, and error messages that name the operator are ambiguous.",
     fails=model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2)),
     passes=model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y"), value(11, "x", 2), value(12, "y", 2)),
     format="onnx",

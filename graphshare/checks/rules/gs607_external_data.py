@@ -20,11 +20,11 @@ def find(context: CheckContext) -> Violations:
     from graphshare.formats.onnx.pool import find_changed_pools
 
     is_whole = True
-    for found in find_missing_data(context.graph):
+    for missing in find_missing_data(context.graph):
         is_whole = False
-        message = f"the data of {found.owner} is missing: {found.reason}"
+        message = f"the data of {missing.owner} is missing: {missing.reason}"
         hint = "copy the file of the weights beside the model"
-        yield Violation(message, node=found.node, hint=hint)
+        yield Violation(message, node=missing.node, hint=hint)
     for fault in find_changed_pools(context.graph) if is_whole else ():
         yield Violation(fault.message, ("graph",), hint=fault.hint)
     for path in {place.path: None for _, _, place in list_outside(context.graph)}:

@@ -45,7 +45,7 @@ EXAMPLES = {
 @options.shapes
 @options.exclude
 @click.option("--select", multiple=True, metavar="CODES", help="Only these rules: codes, their beginnings (GS4) or names.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Not these rules.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Leave out these rules.")
 @click.option("--config", metavar="FILE", help="The configuration [the nearest graphshare.toml or pyproject.toml].")
 @click.option("--isolated", is_flag=True, help="Read no configuration.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
@@ -105,7 +105,7 @@ def command(
         return _show_fixes(targets, checked)
     inputs = _list_inputs(targets, baseline)
     known = None if write_baseline else baseline or checked.config.baseline or None
-    with OutputTransaction() as stage:  # the fixed files and the report or baseline are one act
+    with OutputTransaction() as stage:  # the fixed files and the report or baseline are written atomically
         report = check_files(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
         if write_baseline is not None:
             return _write_baseline(report.findings, write_baseline, inputs, stage)

@@ -184,13 +184,13 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             names = dict.fromkeys(self._names(ctx))
         except (GraphshareError, OSError, RecursionError):
             return []
-        found = [name for name in names if name.startswith(incomplete) and name.isprintable()]
-        return [CompletionItem(name) for name in found[:_MOST]]
+        matches = [name for name in names if name.startswith(incomplete) and name.isprintable()]
+        return [CompletionItem(name) for name in matches[:_MOST]]
 
     def _names(self, ctx: click.Context) -> Iterator[str]:
         # An option that still waits for its value keeps click from telling the arguments apart: then they are left over.
-        given = [*(ctx.params.get(name) for name in ("graph", "file", "source", "left")), *ctx.args]
-        path = next((text for text in given if isinstance(text, str)), None)
+        arguments = [*(ctx.params.get(name) for name in ("graph", "file", "source", "left")), *ctx.args]
+        path = next((text for text in arguments if isinstance(text, str)), None)
         if "--select" in self._flags:
             from graphshare.formats.params.format import read_index  # start-up: only this path needs it
 

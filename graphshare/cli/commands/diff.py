@@ -56,7 +56,7 @@ EXAMPLES = {
 @click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
 @click.option("--map", metavar="FILE", help="The map of the rewrite that made B from A, or old and new names.")
 @click.option("--no-renames", "renames", is_flag=True, flag_value=False, default=True, help="Pair nodes by their names alone.")
-@click.option("--ignore-names", is_flag=True, help="A node with another name is not a difference.")
+@click.option("--ignore-names", is_flag=True, help="Ignore differences of names.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
@@ -96,24 +96,24 @@ def command(
     without = [side.where for side in (left, right) if side.parameter_file is None]
     if len(without) == 1:
         say(f"parameters are not compared: none are given for {without[0]}")
-    found = diff(left, right, **settings)
+    difference = diff(left, right, **settings)
     format_ = format_ or default_format()
     if format_ == "html":
         from graphshare.api.pictures import draw_difference  # start-up: few comparisons are drawn
 
         pairing = {key: settings[key] for key in ("prefixes", "map", "renames")}
-        write_stdout([draw_difference(found, left, right, **pairing).data])
+        write_stdout([draw_difference(difference, left, right, **pairing).data])
     elif format_ == "json":
-        put_json({"different": bool(found), "verdict": found.verdict, **msgspec.to_builtins(found)})
+        put_json({"different": bool(difference), "verdict": difference.verdict, **msgspec.to_builtins(difference)})
     elif format_ == "text":
-        put_colored(_lines(found))
+        put_colored(_lines(difference))
     else:
-        put_report(_make_diff_report(found, left.where, right.where), format_)
-    return 1 if found else 0
+        put_report(_make_diff_report(difference, left.where, right.where), format_)
+    return 1 if difference else 0
 
 
 def _as_driver(paths: Sequence[str]) -> None:
-    """What git shows of one file: path, old file, its hash and mode, new file, its hash and mode.
+    """Return the fields that git passes for a file: path, then file, hash and mode, old and new.
 
     Git takes any exit code but 0 for a crash, so a version that cannot be read is shown as an error.
     """
@@ -149,13 +149,13 @@ def _is_parameters(path: str) -> bool:
     return True
 
 
-def _lines(found: Difference) -> Iterator[Line]:
+def _lines(difference: Difference) -> Iterator[Line]:
     """Yield what several changes have in common, then every change, then the verdict."""
-    yield from (("title", summary.text) for summary in found.summary if summary.count > 1)
-    yield from _graph_lines(found.graph)
-    if found.parameters:
-        yield from format_parameter_diff(found.parameters)
-    yield "title", found.verdict
+    yield from (("title", summary.text) for summary in difference.summary if summary.count > 1)
+    yield from _graph_lines(difference.graph)
+    if difference.parameters:
+        yield from format_parameter_diff(difference.parameters)
+    yield "title", difference.verdict
 
 
 def _graph_lines(graph: GraphDiff) -> Iterator[Line]:
@@ -174,11 +174,11 @@ def _graph_lines(graph: GraphDiff) -> Iterator[Line]:
         yield "changed", format_change(change)
 
 
-def _make_diff_report(found: Difference, left: str, right: str) -> FindingsReport:
+def _make_diff_report(difference: Difference, left: str, right: str) -> FindingsReport:
     """Return the report of a comparison of the files ``left`` and ``right``, the verdict last."""
-    findings = [*_graph_findings(found.graph, left, right), *_parameter_findings(found, right)]
-    level = Level.ERROR if found else Level.NOTE
-    findings.append(Finding(code="diff-verdict", level=level, message=found.verdict, where=right))
+    findings = [*_graph_findings(difference.graph, left, right), *_parameter_findings(difference, right)]
+    level = Level.ERROR if difference else Level.NOTE
+    findings.append(Finding(code="diff-verdict", level=level, message=difference.verdict, where=right))
     files = tuple(dict.fromkeys((left, right)))
     return FindingsReport(command="diff", files=files, findings=tuple(findings), rules=tuple(_RULES.values()))
 
@@ -200,9 +200,9 @@ def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding
         yield _finding("graph", format_change(change), right)
 
 
-def _parameter_findings(found: Difference, right: str) -> Iterator[Finding]:
-    if found.parameters:
-        for _, text in [*format_parameter_diff(found.parameters)][:-1]:  # the last line counts them
+def _parameter_findings(difference: Difference, right: str) -> Iterator[Finding]:
+    if difference.parameters:
+        for _, text in [*format_parameter_diff(difference.parameters)][:-1]:  # the last line counts them
             yield _finding("parameter", " ".join(text.split()), right)
 
 

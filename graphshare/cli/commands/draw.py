@@ -43,8 +43,10 @@ EXAMPLES = {
 @options.shapes
 @click.option("--highlight", metavar="FILE", help="Mark what this map file renamed.")
 @click.option("--parameters", "all_parameters", is_flag=True, help="Draw parameters that are not shared, too.")
-@click.option("--separator", metavar="TEXT", help="What parts scopes in names [/, else _ where that makes sense].")
-@click.option("--direction", type=click.Choice(get_args(Direction)), default="TB", help="Where the data flow [TB].")
+@click.option("--separator", metavar="TEXT", help="Separator of scopes in names [/, else _ where that makes sense].")
+@click.option(
+    "--direction", type=click.Choice(get_args(Direction)), default="TB", help="Direction in which the data flows [TB]."
+)
 @click.option("--theme", type=click.Choice(get_args(Theme)), default="auto", help="Colours; auto suits both in svg.")
 def command(
     graph: str,

@@ -43,7 +43,7 @@ EXAMPLES = {
 @click.option(
     "-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
 )
-@click.option("--mode", type=click.Choice(get_args(ModeOrBatch)), default="copy", help="What becomes of parameters [copy].")
+@click.option("--mode", type=click.Choice(get_args(ModeOrBatch)), default="copy", help="Treatment of parameters [copy].")
 @click.option(
     "--tie", metavar="PATTERN", multiple=True, expose_value=False, help="Share these parameters; the last match wins."
 )
@@ -54,7 +54,7 @@ EXAMPLES = {
     "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches use."
 )
 @click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
-@click.option("--drop-original", is_flag=True, help="Leave the copies alone in the graph.")
+@click.option("--drop-original", is_flag=True, help="Remove the original branch.")
 @click.option(
     "--batch-axis",
     "batch_axes",

@@ -41,7 +41,7 @@ EXAMPLES = {
 @options.feeds
 @options.as_input
 @click.option("--upto", metavar="NAME", multiple=True, help="Export up to this node or output [the graph's heads].")
-@click.option("--fold", is_flag=True, help="Work BatchNorm into the weights first.")
+@click.option("--fold", is_flag=True, help="Fold BatchNorm into the weights first.")
 @click.option("--dtype", type=click.Choice(FLOATS), help="Give the parameters this type first [their own].")
 @click.option("--keep-io", is_flag=True, help="Inputs and outputs stay float32 where the graph has float16.")
 @click.option(
@@ -79,7 +79,7 @@ def command(
     format_: str,
     **settings: Any,
 ) -> None:
-    """Write a model as ONNX, tied weights stay tied, and prove it.
+    """Export to ONNX, keep tied weights tied, and prove the result.
 
     The model is what inference needs: labels, Dropout and the gradients of losses are gone. Inputs, outputs and parameters keep
     MXNet's names. A parameter with several users is one initializer, so a siamese network costs no weight twice.

@@ -30,7 +30,7 @@ _VALUES = {"true": True, "false": False}
 
 @click.command("extract", cls=Command)
 @options.rewriting
-@click.option("--target", "targets", metavar="NAME", multiple=True, help="An output that is wanted, or a glob; repeatable.")
+@click.option("--target", "targets", metavar="NAME", multiple=True, help="Output to keep, or a glob; repeatable.")
 @click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")
 @click.option(
     "--branch",

@@ -32,7 +32,7 @@ EXAMPLES = {
 @options.max_memory
 @options.time_limit
 def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
-    """Work BatchNorm into the weights before it, for inference.
+    """Fold BatchNorm into the weights before it, for inference.
 
     Convolution, FullyConnected and Deconvolution (in ONNX models Conv, Gemm and ConvTranspose) take in the BatchNorm that
     follows them: fewer operators, fewer parameters, the same outputs up to rounding. The layer gets BatchNorm's name, so that

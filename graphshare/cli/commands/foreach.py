@@ -62,13 +62,16 @@ EXAMPLES = {
 @click.option("--scheduler", metavar="ADDRESS", default="", help="Run on the workers of a Dask cluster, as tcp://HOST:8786.")
 @click.option("--shared-filesystem", is_flag=True, help="The workers of the cluster see the same files under the same paths.")
 @click.option("--manifest", metavar="FILE", help="Append a line for each model; run again, finished ones are skipped.")
-@click.option("--retry", is_flag=True, help="Run only what has failed, by the manifest.")
-@click.option("--force", is_flag=True, help="Run every model, whatever the manifest says.")
+@click.option("--retry", is_flag=True, help="Run only models that the manifest lists as failed.")
+@click.option("--force", is_flag=True, help="Run every model, also those that the manifest lists as done.")
 @click.option(
-    "--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="S", help="A model that takes more seconds has failed."
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Seconds after which a model counts as failed.",
 )
-@click.option("--max-memory", metavar="SIZE", help="A model that would take more than this, as in 2G, has failed.")
-@click.option("--report", "report_format", type=click.Choice(FORMATS), default="text", help="How to print the results [text].")
+@click.option("--max-memory", metavar="SIZE", help="Memory above which a model counts as failed, such as 2G.")
+@click.option("--report", "report_format", type=click.Choice(FORMATS), default="text", help="Output format [text].")
 def command(patterns: tuple[str, ...], words: list[str], report_format: str, **settings: Any) -> int:
     """Run a command for every model that matches.
 
@@ -233,17 +236,17 @@ def _find(command: str, result: Result) -> Iterator[Finding]:
         yield Finding(code=_FAILED.code, level=Level.ERROR, message=result.error or result.result, where=where)
         return
     report = result.summary
-    for found in report.findings:
+    for finding in report.findings:
         yield Finding(
-            code=found.code,
-            level=found.level,
-            message=found.message,
-            where=found.file,
-            path=found.path,
-            node=found.node,
-            line=found.line or 0,
-            column=found.column or 0,
-            hint=found.hint,
+            code=finding.code,
+            level=finding.level,
+            message=finding.message,
+            where=finding.file,
+            path=finding.path,
+            node=finding.node,
+            line=finding.line or 0,
+            column=finding.column or 0,
+            hint=finding.hint,
         )
     for branch in report.branches:
         for stage in branch.stages:

@@ -34,7 +34,7 @@ EXAMPLES = {
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
 @report_format()
 def command(graph: str, out: str | None, in_place: bool, layout: str | None, check: bool, format_: str | None) -> int:
-    """Lay the file out anew, or check its layout.
+    """Reformat a symbol file, or check its format.
 
     The graph stays as it is, unknown keys and order of nodes included. --layout mxnet is MXNet's own layout to the byte.
     --format says how --check reports.

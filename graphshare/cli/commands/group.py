@@ -57,7 +57,7 @@ EXAMPLES = {
     "--on-collision",
     type=click.Choice(get_args(OnCollision)),
     default="error",
-    help="What becomes of a name that two graphs have [error].",
+    help="How to resolve a name that two graphs have [error].",
 )
 @click.option(
     "--switch", "switch", metavar="NAME", help="Make two graphs the branches of one If: the first where the input NAME is true."
@@ -75,7 +75,7 @@ def command(
     output: Mapping[str, Any],
     **settings: Any,
 ) -> None:
-    """Join several graphs in one, parameters along.
+    """Join several graphs and their parameters in one.
 
     The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and that input is gone. IN
     means every input of that name, as in its own file or with its prefix. A name that two graphs have is refused;
@@ -107,7 +107,7 @@ def command(
 
 
 def _say_switch(report: Switching, name: str) -> None:
-    """What each value of the input computes, what both have together, and the outputs."""
+    """Return lines: the model of each value of the input, the shared weights, and the outputs."""
     for value, member in zip(("true", "false"), report.members, strict=True):
         say(f"{escape_control(name)} {value}: {member.label}, {member.graph.source.describe_parts(member.graph.nodes)}")
     say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
@@ -123,7 +123,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
     """Refuses options that do not stand for the graphs one by one.
 
     Raises:
-        UsageError: their number is another, or stdin is named twice; all are listed.
+        UsageError: their number differs, or stdin is named twice; all are listed.
     """
     faults = find_count_faults(len(graphs), {"`prefixes`": prefixes, "`params`": params})
     if graphs.count("-") > 1:
@@ -137,7 +137,7 @@ def _is_stem(graph: str) -> bool:
 
 
 def _say_group(report: Grouping) -> None:
-    """What came of each graph, what was connected and tied, and the outputs."""
+    """Return lines: the nodes of each graph, connections and ties, and the outputs."""
     for number, (part, branch) in enumerate(zip(report.parts, report.branches, strict=True)):
         roles = report.roles[number]
         names = [

@@ -18,7 +18,7 @@ from graphshare.cli.console import align, name_options, put, put_json, put_table
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.model_names import stem_of
+from graphshare.formats.model_names import find_stem
 from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
@@ -46,7 +46,7 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="How to print [text].")
+@click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
 @options.as_input
 @options.as_parameter
 @options.shapes
@@ -67,7 +67,7 @@ def command(
     shared: bool,
     module: bool,
 ) -> int:
-    """Sum up inputs, outputs, parameters, costs and layers.
+    """Summarize inputs, outputs, parameters, costs and layers.
 
     Shapes follow from --shape, the parameter file and what the graph declares; where they determine everything, a table shows
     each layer. Of an ONNX model --shape and --names show what the file states and what ONNX infers. --names adds MXNet's lists
@@ -79,7 +79,7 @@ def command(
     if is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
-        _refuse_options([option for option, given in single.items() if given], graph)
+        _refuse_options([option for option, value in single.items() if value], graph)
         return _put_shared(graph, format_, Sieve(exclude)) if shared else _put_folder(graph, format_, Sieve(exclude))
     Sieve(exclude).refuse_unused()
     if shared:
@@ -94,43 +94,44 @@ def command(
     # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
     is_plain = format_ == "text" and not (shapes or names) and not find_format(model.graph).supports(Capability.COSTS)
     sizes = None if is_plain else shapes
-    found = inspect(model, shapes=sizes, as_input=as_input, as_parameter=as_parameter)
-    roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in found.roles]
-    found = msgspec.structs.replace(found, roles=roles)
-    unknown = [output.name for output in found.shaped.outputs if output.dtype is None] if found.shaped is not None else []
+    inspection = inspect(model, shapes=sizes, as_input=as_input, as_parameter=as_parameter)
+    roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in inspection.roles]
+    inspection = msgspec.structs.replace(inspection, roles=roles)
+    shaped = inspection.shaped.outputs if inspection.shaped is not None else []
+    unknown = [output.name for output in shaped if output.dtype is None]
     if unknown and not find_format(model.graph).supports(Capability.COSTS):
         warn([find_format(model.graph).explain_unknown_types(unknown)])
     if format_ != "text":
-        put_json(_list_fields(found), lines=format_ == "jsonl")
+        put_json(_list_fields(inspection), lines=format_ == "jsonl")
         return 0
-    _put_inspection(found, model, with_layers=bool(shapes) or _is_fully_shaped(found), with_names=names)
+    _put_inspection(inspection, model, with_layers=bool(shapes) or _is_fully_shaped(inspection), with_names=names)
     return 0
 
 
-def _refuse_options(given: Sequence[str], folder: str) -> None:
+def _refuse_options(used: Sequence[str], folder: str) -> None:
     """Refuse options that concern a single model. Raises UsageError with all of them."""
     hint = "inspect the models one at a time"
-    if given:
-        raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in given])
+    if used:
+        raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in used])
 
 
 def _put_shared(folder: str, format_: str, sieve: Sieve) -> int:
     """Print which models below ``folder`` have equal arrays; return 0. Raises InputError as :func:`_put_folder`."""
-    found = find_shared(find_models(folder, sieve))
+    sharing = find_shared(find_models(folder, sieve))
     if format_ != "text":
-        put_json(found, lines=format_ == "jsonl")
+        put_json(sharing, lines=format_ == "jsonl")
         return 0
-    for group in found.groups:
+    for group in sharing.groups:
         put(
             [f"{format_bytes(group.size)} in {format_count(len(group.models), 'model')}, {format_count(group.arrays, 'array')}"]
         )
         put(f"  {model}" for model in group.models)
     for note in sieve.notes():
         say(note)
-    if found.left:
-        say(f"left out: {format_names(found.left, _SHOWN)}")
-    saved = found.weights - found.distinct
-    say(f"{format_bytes(found.weights)} of weights; `graphshare pool` would save {format_bytes(saved)}")
+    if sharing.left:
+        say(f"left out: {format_names(sharing.left, _SHOWN)}")
+    saved = sharing.weights - sharing.distinct
+    say(f"{format_bytes(sharing.weights)} of weights; `graphshare pool` would save {format_bytes(saved)}")
     return 0
 
 
@@ -141,7 +142,7 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
         InputError: there is no model; a folder cannot be read.
     """
     models = find_models(folder, sieve)
-    width = min(_WIDEST, max(len(stem_of(model.graph)) for model in models))
+    width = min(_WIDEST, max(len(find_stem(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
     broken, collected = 0, []
@@ -164,7 +165,7 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
 
 
 def _format_model(facts: ModelFacts, width: int) -> str:
-    name = f"{stem_of(facts.graph):{width}}"
+    name = f"{find_stem(facts.graph):{width}}"
     if facts.faults:
         return f"{name}  error: {'; '.join(_describe(facts))}"
     numbers = format_count(facts.parameters or 0, "array") if facts.numbers is None else f"{facts.numbers:,}"
@@ -173,51 +174,51 @@ def _format_model(facts: ModelFacts, width: int) -> str:
 
 
 def _describe(facts: ModelFacts) -> Iterator[str]:
-    """Yield the first faults; the file is named where it is another than the graph's."""
+    """Yield the first faults; the file is named where it is not the graph's."""
     for fault in facts.faults[:_SHOWN]:
         yield str(msgspec.structs.replace(fault, where="") if fault.where == facts.graph else fault)
     if len(facts.faults) > _SHOWN:
         yield f"and {len(facts.faults) - _SHOWN} more"
 
 
-def _list_fields(found: Inspection) -> dict[str, object]:
+def _list_fields(inspection: Inspection) -> dict[str, object]:
     """Return the fields as JSON has them: without shapes, or without a contradiction, where there is none."""
-    fields = msgspec.structs.asdict(found)
+    fields = msgspec.structs.asdict(inspection)
     return {key: value for key, value in fields.items() if value or key not in ("shaped", "contradiction")}
 
 
-def _put_inspection(found: Inspection, model: Checkpoint, *, with_layers: bool, with_names: bool) -> None:
+def _put_inspection(inspection: Inspection, model: Checkpoint, *, with_layers: bool, with_names: bool) -> None:
     """Print the summary, then the layers and the lists of names if they are wanted."""
-    put(_format_summary(found, model, with_layers=with_layers))
-    if found.shaped is not None and with_layers:
-        _put_layers(found.shaped, with_costs=find_format(model.graph).supports(Capability.COSTS))
+    put(_format_summary(inspection, model, with_layers=with_layers))
+    if inspection.shaped is not None and with_layers:
+        _put_layers(inspection.shaped, with_costs=find_format(model.graph).supports(Capability.COSTS))
     if with_names:
-        put(_format_name_lists(found))
+        put(_format_name_lists(inspection))
 
 
-def _format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) -> Iterator[str]:
+def _format_summary(inspection: Inspection, model: Checkpoint, *, with_layers: bool) -> Iterator[str]:
     """Yield inputs, outputs, parameters, multiply-adds, and what the file is; operators unless the layers follow."""
     file = model.parameter_file
-    shapes = {} if found.shaped is None else {output.name: output.shape for output in found.shaped.outputs}
+    shapes = {} if inspection.shaped is None else {output.name: output.shape for output in inspection.shaped.outputs}
     size = "" if file is None else f" ({format_bytes(file.size)})"
     yield _line("model", model.where + ("" if file is None or file.path == model.where else f", {file.shown_path}") + size)
     format_ = find_format(model.graph)
     types = {name: f"{name} {type_}" for name, type_ in format_.list_types(model.graph).items()}
-    yield _line("inputs", _name_with_shapes([types.get(name, name) for name in found.inputs], shapes))
-    yield _line("outputs", _name_with_shapes([types.get(name, name) for name in found.outputs], shapes))
-    yield _format_parameters(found)
+    yield _line("inputs", _name_with_shapes([types.get(name, name) for name in inspection.inputs], shapes))
+    yield _line("outputs", _name_with_shapes([types.get(name, name) for name in inspection.outputs], shapes))
+    yield _format_parameters(inspection)
     if format_.supports(Capability.COSTS):
         labels = list_module_names(model.graph, held=model.held).label_names
-        yield _line("multiply-adds", _format_multiply_adds(found, labels, shapes))
-    if found.contradiction:
-        yield _line("contradiction", found.contradiction)
+        yield _line("multiply-adds", _format_multiply_adds(inspection, labels, shapes))
+    if inspection.contradiction:
+        yield _line("contradiction", inspection.contradiction)
     yield _line("generation", format_.describe_version(model.graph))
-    if found.implied:
-        yield _line("implied states", format_names(found.implied, _LISTED))
+    if inspection.implied:
+        yield _line("implied states", format_names(inspection.implied, _LISTED))
     for what, count in model.graph.source.count_parts(model.graph.nodes).items():
         yield _line(f"{what}s", f"{count:,}")
     if not with_layers:
-        yield _line("operators", ", ".join(f"{op} {count}" for op, count in found.ops.items()) or "none")
+        yield _line("operators", ", ".join(f"{op} {count}" for op, count in inspection.ops.items()) or "none")
 
 
 def _line(title: str, text: str) -> str:
@@ -228,26 +229,26 @@ def _name_with_shapes(names: Sequence[str], shapes: Mapping[str, _Dims]) -> str:
     return format_names((f"{n} {format_dims(shapes[n])}" if n in shapes else n for n in names), _LISTED) or "none"
 
 
-def _format_parameters(found: Inspection) -> str:
-    totals = found.shaped.totals if found.shaped is not None else None
-    arrays = format_count(len(found.parameters), "array")
+def _format_parameters(inspection: Inspection) -> str:
+    totals = inspection.shaped.totals if inspection.shaped is not None else None
+    arrays = format_count(len(inspection.parameters), "array")
     if totals is not None and (totals.parameters is not None or totals.auxiliary is not None):
         counts = f"{_count(totals.parameters)}, auxiliary states {_count(totals.auxiliary)}"
         return _line("parameter count", f"{counts}; {arrays}")
-    states = len(found.auxiliary_states)
+    states = len(inspection.auxiliary_states)
     return _line("parameters", arrays + (f", {states} of them auxiliary states" if states else ""))
 
 
-def _format_multiply_adds(found: Inspection, labels: Collection[str], shapes: Mapping[str, _Dims]) -> str:
-    shaped = found.shaped
+def _format_multiply_adds(inspection: Inspection, labels: Collection[str], shapes: Mapping[str, _Dims]) -> str:
+    shaped = inspection.shaped
     if shaped is not None and shaped.unsupported:
         return f"unknown: the shapes of {format_names(shaped.unsupported, _LISTED)} cannot be computed"
     if shaped is not None and shaped.totals.multiply_adds is not None:
         batch = f" for one sample of {format_names(shaped.samples, _LISTED)}" if shaped.samples else ""
         return _count(shaped.totals.multiply_adds) + batch
-    if found.contradiction:
+    if inspection.contradiction:
         return "unknown: shapes in the files contradict each other"
-    unknown = [name for name in found.inputs if name not in labels and None in (shapes.get(name) or (None,))]
+    unknown = [name for name in inspection.inputs if name not in labels and None in (shapes.get(name) or (None,))]
     known = {name: format_shape(shape)[1:-1] for name in unknown if (shape := shapes.get(name)) is not None}
     if not unknown:
         return "unknown"
@@ -255,16 +256,16 @@ def _format_multiply_adds(found: Inspection, labels: Collection[str], shapes: Ma
     return f"unknown: give {options}" + (" with a size for each ?" if known else "")
 
 
-def _is_fully_shaped(found: Inspection) -> bool:
+def _is_fully_shaped(inspection: Inspection) -> bool:
     """Return whether the shapes of all layers are known, and there are some."""
-    layers = found.shaped.totals.layers if found.shaped is not None else []
+    layers = inspection.shaped.totals.layers if inspection.shaped is not None else []
     return bool(layers) and all(shape is not None and None not in shape for layer in layers for shape in layer.outputs)
 
 
 def _put_layers(shaped: Shaped, *, with_costs: bool) -> None:
     """Print the totals by operator and the table of layers, each after an empty line."""
     operators = sorted(shaped.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0))
-    rows = [(op, f"{of.nodes:,}", _count(of.parameters), _count(of.multiply_adds)) for op, of in operators]
+    rows = [(op, f"{total.nodes:,}", _count(total.parameters), _count(total.multiply_adds)) for op, total in operators]
     put([""])
     end = None if with_costs else -1
     put_table(("operator", "nodes", "parameters", "multiply-adds")[:end], [row[:end] for row in rows], right=_COUNTS)
@@ -287,20 +288,21 @@ def _count(count: int | None) -> str:
     return "unknown" if count is None else f"{count:,}"
 
 
-def _format_name_lists(found: Inspection) -> Iterator[str]:
+def _format_name_lists(inspection: Inspection) -> Iterator[str]:
     """Yield, after an empty line, MXNet's lists, the variables with the reason of each kind, and the shapes of all outputs."""
     yield ""
     for title, names in (
-        ("arguments", found.arguments),
-        ("auxiliary states", found.auxiliary_states),
-        ("outputs", found.outputs),
-        ("inputs", found.inputs),
-        ("parameters", found.parameters),
+        ("arguments", inspection.arguments),
+        ("auxiliary states", inspection.auxiliary_states),
+        ("outputs", inspection.outputs),
+        ("inputs", inspection.inputs),
+        ("parameters", inspection.parameters),
     ):
         yield _line(title, ", ".join(names) or "none")
     yield "variables"
-    yield from (f"  {line}" for line in align([(role.name, role.kind, role.reason) for role in found.roles] or [("none",)]))
-    if found.shaped is not None:
+    roles = [(role.name, role.kind, role.reason) for role in inspection.roles]
+    yield from (f"  {line}" for line in align(roles or [("none",)]))
+    if inspection.shaped is not None:
         yield "shapes"
-        rows = [(output.name, format_dims(output.shape), output.dtype or "?") for output in found.shaped.outputs]
+        rows = [(output.name, format_dims(output.shape), output.dtype or "?") for output in inspection.shaped.outputs]
         yield from (f"  {line}" for line in align(rows or [("none",)]))

@@ -20,7 +20,9 @@ from graphshare.inspection.params import ParameterListing, list_params, measure_
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
 _TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)
-select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
+select = click.option(
+    "--select", metavar="PATTERN", multiple=True, help="Only names that this glob or =name matches; repeatable."
+)
 
 
 EXAMPLES = {
@@ -62,13 +64,13 @@ def list_(file: str, epoch: int | None, format_: str) -> None:
     FILE is a parameter file, - for stdin, or the stem of a checkpoint. On a terminal the list is a table, in a pipe its columns
     are separated by tabs.
     """
-    found = list_params(file, epoch=epoch)
-    for remark in found.remarks:
+    listing = list_params(file, epoch=epoch)
+    for remark in listing.remarks:
         say(str(remark), style="warning")
     if format_ == "json":
-        put_json(found)
+        put_json(listing)
     else:
-        _print_table(found)
+        _print_table(listing)
 
 
 @command.command
@@ -82,9 +84,9 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
     "tied to" means one array under two names; "same as" means equal arrays that are stored twice.
     """
 
-    found = show_params(file, select=select, epoch=epoch)
+    listing = show_params(file, select=select, epoch=epoch)
     if format_ == "json":
-        put_json(found)
+        put_json(listing)
         return
     rows = [
         (
@@ -95,11 +97,11 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
             "compressed" if array.offset is None else f"{array.offset:,}",
             f"tied to {array.tied_to}" if array.tied_to else f"same as {array.equal_to}" if array.equal_to else "",
         )
-        for array in found.arrays
+        for array in listing.arrays
     ]
     put_table(("name", "shape", "type", "size", "offset", "shares"), rows, right=("size", "offset"))
-    again = f", {format_bytes(found.repeated)} of them stored twice" if found.repeated else ""
-    say(f"{format_count(len(found.arrays), 'array')}, {format_bytes(found.size)}{again}")
+    again = f", {format_bytes(listing.repeated)} of them stored twice" if listing.repeated else ""
+    say(f"{format_count(len(listing.arrays), 'array')}, {format_bytes(listing.size)}{again}")
 
 
 @command.command
@@ -110,35 +112,38 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
 def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
     """Show extremes, mean, deviation, norm, zeros and NaN of each array."""
 
-    found = measure_params(file, select=select, epoch=epoch)
+    listing = measure_params(file, select=select, epoch=epoch)
     if format_ == "json":
-        put_json(found)
+        put_json(listing)
         return
     rows = []
-    for array in found.arrays:
-        of = array.statistics
+    for array in listing.arrays:
+        figures = array.statistics
         cells = [
             array.key if array.key is not None else "(no name)",
             format_dims(array.shape, unknown="never filled"),
             array.dtype or "-",
         ]
-        if of is not None:
-            cells += [format_number(value) for value in (of.min, of.max, of.mean, of.std, of.norm)]
-            cells += [f"{100 * of.zeros / of.count:.3g}%" if of.count else "-", str(of.nans + of.infinities)]
+        if figures is not None:
+            cells += [format_number(value) for value in (figures.min, figures.max, figures.mean, figures.std, figures.norm)]
+            cells += [
+                f"{100 * figures.zeros / figures.count:.3g}%" if figures.count else "-",
+                str(figures.nans + figures.infinities),
+            ]
         rows.append([*cells, *["-"] * (10 - len(cells))])
     titles = ("name", "shape", "type", "min", "max", "mean", "std", "norm", "zeros", "nan/inf")
     put_table(titles, rows, right=titles[3:])
-    for array in found.arrays:
-        of = array.statistics
-        if of is not None and of.nans + of.infinities:
-            say(f"{array.key} holds {of.nans} NaN and {format_count(of.infinities, 'infinity')}", style="warning")
+    for array in listing.arrays:
+        figures = array.statistics
+        if figures is not None and figures.nans + figures.infinities:
+            say(f"{array.key} holds {figures.nans} NaN and {format_count(figures.infinities, 'infinity')}", style="warning")
 
 
 @command.command("diff")
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
 @options.epoch
-@click.option("-p", "--prefix", metavar="P", default="", help="Names in B have this prefix.")
+@click.option("--extra-prefix", metavar="P", default="", help="Names in B have this prefix, those in A do not.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
 @click.option("--across-dtypes", is_flag=True, help="Compare arrays of unlike types by value [a difference].")
@@ -153,12 +158,12 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
     are a difference; with --across-dtypes a float32 file and its float16 copy are equal up to the rounding of float16.
     """
 
-    found = diff_params(left, right, **settings)
+    difference = diff_params(left, right, **settings)
     if format_ == "json":
-        put_json({"different": bool(found), **msgspec.to_builtins(found)})
+        put_json({"different": bool(difference), **msgspec.to_builtins(difference)})
     else:
-        put_colored(format_parameter_diff(found))
-    return 1 if found else 0
+        put_colored(format_parameter_diff(difference))
+    return 1 if difference else 0
 
 
 @command.command("convert")
@@ -209,7 +214,7 @@ def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
         say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
 
 
-def _print_table(found: ParameterListing) -> None:
+def _print_table(listing: ParameterListing) -> None:
     rows = [
         (
             array.key if array.key is not None else "(no name)",
@@ -217,10 +222,10 @@ def _print_table(found: ParameterListing) -> None:
             format_dims(array.shape, unknown="never filled"),
             array.layout + ("" if array.storage == "default" else f" {array.storage}"),
         )
-        for array in found.arrays
+        for array in listing.arrays
     ]
     if is_terminal():
         put_table(("name", "type", "shape", "layout"), rows)
     else:
         put(("\t".join(map(escape_control, row)) for row in rows), keep="\t")
-    say(f"{format_count(len(found.arrays), 'array')}, {format_count(found.data_size, 'byte')} of data in {found.size:,}")
+    say(f"{format_count(len(listing.arrays), 'array')}, {format_count(listing.data_size, 'byte')} of data in {listing.size:,}")

@@ -13,7 +13,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.rewrite.rename import rename
-from graphshare.rewrite.rules.load import ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Only, matches_of_options
 from graphshare.text.format import format_count
 
@@ -28,7 +28,7 @@ EXAMPLES = {
 @click.command("rename", cls=Command)
 @options.rewriting
 @click.option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
-@click.option("--strip-prefix", metavar="P", default="", help="Take P away where a name begins with it.")
+@click.option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
 @click.option("--map", metavar="FILE", help="New names: a map file, or a JSON object of old names and new ones.")
 @click.option("--inverse", is_flag=True, help="Take the names of --map back: the original file, byte for byte.")
 @rule_options.matches
@@ -46,13 +46,13 @@ def command(
     output: Mapping[str, Any],
     **settings: Any,
 ) -> None:
-    """Give nodes other names, parameters along.
+    """Rename nodes and their parameters.
 
     Names inside subgraphs stay as they are: they are bound by position. A name that would meet another is refused. In --to
     each * is what the pattern's next * matched. Of several rules for one name the last holds; swaps work.
     """
     rules = matches_of_options(match, to)
-    result = rename(source, ruleset_of(rules_file, rules) if rules or rules_file else None, **settings)
+    result = rename(source, make_ruleset(rules_file, rules) if rules or rules_file else None, **settings)
     outputs = write_result(result, output, inputs=[*list_inputs("map", settings["map"]), *list_inputs("rules", rules_file)])
     if outputs is not None and result.rewrite is not None:
         branch = result.rewrite.branches[0]

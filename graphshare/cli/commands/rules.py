@@ -13,7 +13,7 @@ from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import put, put_json, say
 from graphshare.rewrite.rules.explain import NameKind, check_rules
 from graphshare.rewrite.rules.explain import explain as explain_name
-from graphshare.rewrite.rules.load import ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 
@@ -43,7 +43,7 @@ def command() -> None:
 @rule_options.matches
 @rule_options.targets
 @rule_options.separator
-@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="What NAME is.")
+@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME.")
 @_graph
 @options.params
 @options.format_
@@ -64,17 +64,18 @@ def explain(
 
     With --graph, NAME is one of its nodes or a key of its parameter file, and the answer says whether it is tied.
     """
-    given = [rule_from_option("scope", "--override", text) for text in overrides]
-    given += [rule_from_option("alias", "--alias", text) for text in aliases]
-    rules = ruleset_of(rules_file, [*given, *matches_of_options(match, to)], separator=separator)
+    option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
+    option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
+    rules = make_ruleset(rules_file, [*option_rules, *matches_of_options(match, to)], separator=separator)
     model = None if graph is None else load(graph, params=params)
-    found = explain_name(name, rules, kind=kind, model=model)
+    explanation = explain_name(name, rules, kind=kind, model=model)
     if format_ == "json":
-        put_json(found)
+        put_json(explanation)
         return
-    put([f"{found.name} ({found.kind})"])
-    put(f"  {i}. {step.before} -> {step.after}  by {step.rule} ({step.place})" for i, step in enumerate(found.steps, start=1))
-    put([f"  {found.result}: {found.effect}" if found.effect != "unknown" else f"  {found.result}"])
+    put([f"{explanation.name} ({explanation.kind})"])
+    steps = enumerate(explanation.steps, start=1)
+    put(f"  {i}. {step.before} -> {step.after}  by {step.rule} ({step.place})" for i, step in steps)
+    put([f"  {explanation.result}: {explanation.effect}" if explanation.effect != "unknown" else f"  {explanation.result}"])
 
 
 @command.command
@@ -88,18 +89,18 @@ def check(file: str, graph: str | None, params: str | None, strict: bool, format
 
     Exit code 1 says that it has errors, with --strict also warnings: rules that never fire or are shadowed by later ones.
     """
-    found = check_rules(file, model=None if graph is None else load(graph, params=params))
+    result = check_rules(file, model=None if graph is None else load(graph, params=params))
     if format_ == "json":
-        put_json(msgspec.to_builtins(found))
+        put_json(msgspec.to_builtins(result))
     else:
-        for fault in found.errors:
+        for fault in result.errors:
             say(str(fault), style="error")
             if fault.hint:
                 say(fault.hint, style="hint")
-        for warning in found.warnings:
+        for warning in result.warnings:
             say(warning, style="warning")
         say(
-            f"{file}: {format_count(found.rules, 'rule')}, {format_count(len(found.errors), 'error')}, "
-            f"{format_count(len(found.warnings), 'warning')}"
+            f"{file}: {format_count(result.rules, 'rule')}, {format_count(len(result.errors), 'error')}, "
+            f"{format_count(len(result.warnings), 'warning')}"
         )
-    return 1 if found.errors or (strict and found.warnings) else 0
+    return 1 if result.errors or (strict and result.warnings) else 0

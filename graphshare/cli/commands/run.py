@@ -20,7 +20,7 @@ from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
-from graphshare.execute.run import Computed, OutputSummary, Profile, profile_of, run, summarize
+from graphshare.execute.run import Computed, OutputSummary, Profile, make_profile, run, summarize
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.train import LossHistory, StepListener, Trained, train
 from graphshare.files.paths import is_directory
@@ -49,9 +49,9 @@ class _ClassOptions(msgspec.Struct, frozen=True):
     labels: Sequence[str] | None
 
 
-def _parse_classes(given: Mapping[str, Any]) -> _ClassOptions | None:
+def _parse_classes(options: Mapping[str, Any]) -> _ClassOptions | None:
     """Return what the options say; None without ``--top``. Raises UsageError for ``--labels`` alone."""
-    top, labels = given["top"], given["labels"]
+    top, labels = options["top"], options["labels"]
     if top is None:
         if labels is not None:
             raise UsageError(Fault("--labels needs --top", hint="add --top 5"))
@@ -89,15 +89,15 @@ class _TrainingOptions(msgspec.Struct, frozen=True):
     gradient_files: tuple[str, ...]
 
 
-def _parse_training(given: Mapping[str, Any], *, profile: bool) -> _TrainingOptions | None:
+def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOptions | None:
     """Return what the options say; None without ``--sgd-steps``.
 
     Raises:
         UsageError: options that need ``--sgd-steps``, or do not go with it; all are listed.
         RefusedError: the suffix of ``--params-out`` is of no format.
     """
-    if given["sgd_steps"] is None:
-        idle = [name for name, value in given.items() if value not in (None, (), False)]
+    if options["sgd_steps"] is None:
+        idle = [name for name, value in options.items() if value not in (None, (), False)]
         if idle:
             names = {"head_gradients": "head-gradient"}
             raise UsageError(
@@ -106,26 +106,26 @@ def _parse_training(given: Mapping[str, Any], *, profile: bool) -> _TrainingOpti
         return None
     if profile:
         raise UsageError(Fault("--profile measures a forward pass and does not go with --sgd-steps"))
-    target = given["params_out"] or ""
+    target = options["params_out"] or ""
     if target == "-":
         raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with --params-out"))
     if target and not is_directory(target):
         choose_format(target)
-    gradients = parse_feeds(given["head_gradients"])
+    gradients = parse_feeds(options["head_gradients"])
     arguments = {
-        "steps": given["sgd_steps"],
-        "settings": Sgd(**{field: given[name] for name, field in _SETTINGS.items() if given[name] is not None}),
-        "rescale": given["rescale_grad"],
+        "steps": options["sgd_steps"],
+        "settings": Sgd(**{field: options[name] for name, field in _SETTINGS.items() if options[name] is not None}),
+        "rescale": options["rescale_grad"],
         "head_gradients": load_feeds(gradients),
     }
-    return _TrainingOptions(arguments, target, given["in_place"], tuple(path for _, path in gradients))
+    return _TrainingOptions(arguments, target, options["in_place"], tuple(path for _, path in gradients))
 
 
 EXAMPLES = {
     "run": [
-        ("random data", "graphshare run lenet --random 0 --shape data=1,1,28,28"),
-        ("an inner output", "graphshare run lenet --random 0 --shape data=1,1,28,28 --target fc1_output -o out.npz"),
-        ("every output, for `verify --recorded`", "graphshare run lenet --random 0 --shape data=1,1,28,28 --all -o dump.npz"),
+        ("random data", "graphshare run lenet --seed 0 --shape data=1,1,28,28"),
+        ("an inner output", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --target fc1_output -o out.npz"),
+        ("every output, for `verify --recorded`", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --all -o dump.npz"),
     ],
 }
 
@@ -138,7 +138,7 @@ EXAMPLES = {
 @options.shapes
 @click.option("--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output [the graph's heads].")
 @click.option("--all", "all_outputs", is_flag=True, help="Compute every inner output too, and keep the inputs beside them.")
-@click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
 @click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
 @options.gather("classes", ("top", "labels"), _CLASS_OPTIONS, _parse_classes)
@@ -211,7 +211,7 @@ def command(
         return
     chosen: dict[str, Any] = {"engine": engine, "strict_engine": strict_engine}
     computed = run(model, profile=profile, batch=batch, all_outputs=all_outputs, **chosen, **common)
-    costs = profile_of(computed.timings) if profile else None
+    costs = make_profile(computed.timings) if profile else None
     facts = {"peak_bytes": computed.peak_bytes, "profile": costs}
     _put_results(model, computed, facts, classes, values, outputs, format_)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
@@ -325,15 +325,15 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
 
 def _profile_lines(costs: Profile) -> Iterator[str]:
     """Yield a line for each operator, then for the slowest nodes."""
-    total = sum(cost.seconds for cost in costs.operators) or 1.0
+    total = sum(row.seconds for row in costs.operators) or 1.0
     rows = [("operator", "nodes", "ms", "%", "output")]
-    for of in costs.operators:
+    for row in costs.operators:
         rows.append(
-            (of.op, str(of.nodes), f"{of.seconds * 1e3:.3f}", f"{100 * of.seconds / total:.1f}", format_bytes(of.bytes))
+            (row.op, str(row.nodes), f"{row.seconds * 1e3:.3f}", f"{100 * row.seconds / total:.1f}", format_bytes(row.bytes))
         )
     yield from align(rows)
     yield ""
-    slowest = sorted(costs.nodes, key=lambda cost: -cost.seconds)[:_LISTED]
+    slowest = sorted(costs.nodes, key=lambda row: -row.seconds)[:_LISTED]
     rows = [("node", "operator", "ms", "%", "output")]
     for node in slowest:
         rows.append(
@@ -390,9 +390,10 @@ def _step_reporter(steps: int) -> StepListener | None:
         return None
     every = 10 ** max(0, len(str(steps - 1)) - 2)
 
-    def say_step(number: int, losses: Sequence[LossHistory]) -> None:
+    def say_step(number: int, histories: Sequence[LossHistory]) -> None:
         if number == 1 or number == steps or number % every == 0:
-            texts = [f"{escape_control(of.name)} {of.measure} {format_number(of.values[-1], 6)}" for of in losses[:_MEANS]]
+            losses = histories[:_MEANS]
+            texts = [f"{escape_control(loss.name)} {loss.measure} {format_number(loss.values[-1], 6)}" for loss in losses]
             say(f"step {number}: {', '.join(texts)}")
 
     return say_step

@@ -16,7 +16,7 @@ from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import format_name_list, list_inputs, say_written, write_result
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
-from graphshare.rewrite.rules.load import ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
 from graphshare.rewrite.share import Repair
 from graphshare.rewrite.tie import Sharing
@@ -47,7 +47,9 @@ EXAMPLES = {
 @rule_options.rules_file
 @rule_options.separator
 @rule_options.reuse
-@click.option("--detect", "detect_only", is_flag=True, help="List parameters that may be meant to be one; write nothing.")
+@click.option(
+    "--detect", "detect_only", is_flag=True, help="List parameters that look like candidates for sharing; write nothing."
+)
 @click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses such a parameter its own copy.")
 @click.option(
     "--doctor", type=click.Choice(get_args(Repair)), help="Variables of one name become one, or get names of their own."
@@ -78,11 +80,11 @@ def command(
     A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes are
     equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
     """
-    given = [rule_from_option("scope", "--override", text) for text in overrides]
-    given += [rule_from_option("alias", "--alias", text) for text in aliases]
-    if detect_only and (given or rules_file or untie or doctor or transposed):
+    option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
+    option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
+    if detect_only and (option_rules or rules_file or untie or doctor or transposed):
         raise UsageError(Fault("only one at a time", hint=PURPOSES))
-    rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
+    rules = make_ruleset(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
     if detect_only:
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
         _print_candidates(detect(source, **roles), output["format_"])
@@ -105,11 +107,11 @@ def _say_ties(report: Sharing) -> None:
     say(f"separate: {len(report.ties.separate)} ({format_name_list(report.ties.separate)})")
 
 
-def _print_candidates(found: list[Candidates], format_: str) -> None:
+def _print_candidates(candidates: list[Candidates], format_: str) -> None:
     if format_ == "json":
-        put_json({"candidates": [msgspec.to_builtins(group) for group in found]})
+        put_json({"candidates": [msgspec.to_builtins(group) for group in candidates]})
         return
-    for group in found:
+    for group in candidates:
         put([f"{_EQUAL[group.why]}{', related names' if group.related else ''}, {group.form}: {', '.join(group.names)}"])
         put(f"  {option}" for option in group.options)
-    say(f"{format_count(len(found), 'group')} of parameters that may be meant to be one")
+    say(f"{format_count(len(candidates), 'group')} of parameters that may be meant to be one")

@@ -20,7 +20,7 @@ from graphshare.formats.images.images import describe_images
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
 from graphshare.text.format import escape_control, format_count
-from graphshare.verification.report import Report, report_of
+from graphshare.verification.report import Report, make_report
 from graphshare.verification.verify import verify
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
@@ -56,11 +56,11 @@ EXAMPLES = {
 @click.option(
     "--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift."
 )
-@click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
-@click.option("--values-only", is_flag=True, help="With --against: compare outputs by name, whatever the structure.")
+@click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that differs.")
+@click.option("--values-only", is_flag=True, help="With --against: compare outputs by name only, not the structure.")
 @click.option("--across-dtypes", is_flag=True, help="With --against: compare with a model in another type, such as float16.")
 @click.option("--reduce", metavar="OUT", help="With --against: write the smallest parts that show a difference to a folder.")
-@click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
+@click.option("--allow-unsupported", is_flag=True, help="Accept equal structure and parameters if an operator cannot run.")
 @options.engines
 @options.strict_engine
 @image_options.options
@@ -159,7 +159,7 @@ def _print(report: Report, format_: str | None, where: str) -> None:
         put_json({"equal": bool(report), "verdict": report.verdict, **msgspec.to_builtins(report), "notes": notes})
         return
     if format_ != "text":
-        put_report(report_of(report, where), format_)
+        put_report(make_report(report, where), format_)
         return
     for note in report.notes:
         say(note)

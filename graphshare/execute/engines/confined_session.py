@@ -23,7 +23,7 @@ import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.execute.engines.onnx_session import OnnxSession, has_runtime, load_runtime, require_runtime
-from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, chosen_memory
+from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, find_memory_limit
 from graphshare.text.format import format_bytes
 
 if sys.platform != "win32":
@@ -106,7 +106,7 @@ class ConfinedSession(OnnxSession):
 
 def open_session(model: bytes, folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any) -> OnnxSession:
     """Return a session on a model that was translated here: in this process, unless the user limits memory."""
-    kind = OnnxSession if chosen_memory() is None else ConfinedSession
+    kind = OnnxSession if find_memory_limit() is None else ConfinedSession
     return kind(model, folder, arrays=arrays, **options)
 
 
@@ -158,7 +158,7 @@ class _Process:
             MemoryLimitError: the limit was reached, or the process ended without an answer.
             RefusedError: it had ended before.
         """
-        limit = chosen_memory()
+        limit = find_memory_limit()
         with self._lock:
             if not self.goes_on:
                 raise RefusedError(Fault("the process of the model's session has ended", hint="load the model again"))

@@ -39,7 +39,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which users choose it."""
+        """Return the name by which users choose it."""
         ...
 
     def compile(self, part: Part) -> Compiled:

@@ -206,20 +206,21 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
     operators = [node for node in part.inference.nodes if not node.is_variable]
     random = {node for node in operators if draws_numbers(node)}
     refused = dict.fromkeys(random, _RANDOM)
-    made: dict[tuple[tuple[Node, ...], tuple[_Output, ...]], Compiled] = {}
+    compiled: dict[tuple[tuple[Node, ...], tuple[_Output, ...]], Compiled] = {}
     while True:
+        # A refusal may split a segment, and the engine has not seen its parts yet: repeat until nothing more is refused.
         segments = partition(operators, refused, random)
         cuts = _cut_all(segments, part)
         reasons: dict[Node, str] = {}
-        for segment, of in zip(segments, cuts, strict=True):
-            if not segment.apart and (segment.nodes, of.outputs) not in made:
+        for segment, part_cut in zip(segments, cuts, strict=True):
+            if not segment.apart and (segment.nodes, part_cut.outputs) not in compiled:
                 alone = part.alone and len(segments) == 1
                 try:
-                    made[segment.nodes, of.outputs] = engine.compile(
-                        Part(of.graph, of.inference, part.constants, repeated=part.repeated, alone=alone)
+                    compiled[segment.nodes, part_cut.outputs] = engine.compile(
+                        Part(part_cut.graph, part_cut.inference, part.constants, repeated=part.repeated, alone=alone)
                     )
                 except NodesRefusedError as error:
-                    sources = {image: node for node, image in of.images.items()}
+                    sources = {image: node for node, image in part_cut.images.items()}
                     reasons.update((sources[image], reason) for image, reason in error.reasons.items())
         refused.update(reasons)
         if strict and refused:
@@ -227,8 +228,8 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
         if not reasons:
             break
     steps = [
-        _Step(of, make_plan(of.graph.heads) if segment.apart else made[segment.nodes, of.outputs], last)
-        for segment, of, last in zip(segments, cuts, _last_uses(cuts, part), strict=True)
+        _Step(part_cut, make_plan(part_cut.graph.heads) if segment.apart else compiled[segment.nodes, part_cut.outputs], last)
+        for segment, part_cut, last in zip(segments, cuts, _last_uses(cuts, part), strict=True)
     ]
     return Program(engine, part, steps, {node: refused[node] for node in operators if node in refused})
 
@@ -254,16 +255,17 @@ def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
     for entry in part.graph.heads:
         if entry.node in owner:
             wanted[owner[entry.node]][entry.node, entry.index] = None
-    return [cut(segment, tuple(of), part.inference, part.graph) for segment, of in zip(segments, wanted, strict=True)]
+    return [cut(segment, tuple(outputs), part.inference, part.graph) for segment, outputs in zip(segments, wanted, strict=True)]
 
 
 def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
     """Return for each cut the values whose last use it is."""
     kept = {(entry.node, entry.index) for entry in part.graph.heads}
     last: list[list[_Output]] = []
-    for of in reversed(cuts):
-        last.append([output for output in of.inputs.values() if output not in kept])
-        kept.update(of.inputs.values())
+    # Seen from the end, the first cut that reads a value is its last use.
+    for part_cut in reversed(cuts):
+        last.append([output for output in part_cut.inputs.values() if output not in kept])
+        kept.update(part_cut.inputs.values())
     return last[::-1]
 
 
@@ -313,10 +315,10 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
     rebuild(segment.nodes, detach, redirect=redirect, images=images)
     heads = tuple(Entry(images[node], index) for node, index in outputs)
     nodes = (*variables, *stand_ins.values(), *(images[node] for node in segment.nodes))
-    found = Inference(list(nodes), ShapeTable(getattr(inference.shapes, "np_shape", False)), {})
+    own = Inference(list(nodes), ShapeTable(getattr(inference.shapes, "np_shape", False)), {})
     for node in (*variables, *segment.nodes):
-        found.shapes[images[node]], found.types[images[node]] = inference.shapes[node], inference.types[node]
+        own.shapes[images[node]], own.types[images[node]] = inference.shapes[node], inference.types[node]
     for (node, index), variable in stand_ins.items():
-        found.shapes[variable], found.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
+        own.shapes[variable], own.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
     inputs = {variable: key for key, variable in stand_ins.items()}
-    return _Cut(Graph(nodes, heads, graph.attrs, graph.source), found, inputs, tuple(outputs), images)
+    return _Cut(Graph(nodes, heads, graph.attrs, graph.source), own, inputs, tuple(outputs), images)

@@ -117,14 +117,14 @@ def translate_part(part: Part) -> OnnxPart:
         if content is None:
             arrays[node] = array
     try:
-        made = translate_graph(part.graph, part.inference, values, tensors, opset=DEFAULT, name="part")
+        translated = translate_graph(part.graph, part.inference, values, tensors, opset=DEFAULT, name="part")
     except UntranslatedError as error:
         raise NodesRefusedError(error.reasons) from error
-    stored = {node.name for node in made.graph.variables()}
+    stored = {node.name for node in translated.graph.variables()}
     outside = {
-        made.variables[node]: np.require(x, requirements=("C", "A"))
+        translated.variables[node]: np.require(x, requirements=("C", "A"))
         for node, x in arrays.items()
-        if made.variables[node] in stored
+        if translated.variables[node] in stored
     }
 
     def encode(node: Node, name: str) -> Message | None:
@@ -132,8 +132,8 @@ def translate_part(part: Part) -> OnnxPart:
         return None if array is None else encode_tensor(name, str(array.dtype), array.shape, (_NOWHERE, 0, array.nbytes))
 
     inputs = {
-        node: made.variables[node]
+        node: translated.variables[node]
         for node in part.graph.variables()
-        if node not in tensors and made.variables.get(node) in stored
+        if node not in tensors and translated.variables.get(node) in stored
     }
-    return OnnxPart(b"".join(encode_model(made.graph, encode).pieces()), outside, inputs)
+    return OnnxPart(b"".join(encode_model(translated.graph, encode).pieces()), outside, inputs)

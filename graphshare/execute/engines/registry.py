@@ -33,7 +33,7 @@ def create_engine(name: str) -> Engine | None:
     """Return the engine of a name; None for numpy, whose plans are run directly.
 
     Raises:
-        UsageError: there is none of that name, or what it needs is not installed.
+        UsageError: no engine has that name, or its package is not installed.
     """
     if name == NUMPY:
         return None

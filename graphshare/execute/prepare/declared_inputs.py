@@ -152,7 +152,7 @@ class InputDrawer:
 
     @property
     def open_names(self) -> list[str]:
-        """The inputs of which a size is left to be chosen."""
+        """Return the inputs of which a size is left to be chosen."""
         return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
 
     def draw(self, size: int, *, is_batch: bool = False) -> dict[str, Array]:

@@ -96,7 +96,7 @@ def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
     return {}
 
 
-def for_variables(given: Mapping[str, T], variables: Collection[Node], *, option: str) -> dict[Node, T]:
+def for_variables(by_name: Mapping[str, T], variables: Collection[Node], *, option: str) -> dict[Node, T]:
     """Return values that are given by name by variable node.
 
     Raises:
@@ -104,13 +104,13 @@ def for_variables(given: Mapping[str, T], variables: Collection[Node], *, option
     """
     known = {node.name for node in variables}
     faults = []
-    for name in given:
+    for name in by_name:
         if name not in known:
             hint = did_you_mean(name, known) or f"the variables are {', '.join(sorted(known)[:8])}"
             faults.append(Fault(f"{option} {name!r} names no variable", hint=hint))
     if faults:
         raise RefusedError(faults)
-    return {node: given[node.name] for node in variables if node.name in given}
+    return {node: by_name[node.name] for node in variables if node.name in by_name}
 
 
 def parameter_values(

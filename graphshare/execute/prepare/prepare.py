@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_variables, output_name, resolve_targets
+from graphshare.analysis.name_lists import list_implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
+from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, make_plan, missing_kernels
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.execute.prepare.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.prepare.memory import check_memory
@@ -75,7 +75,7 @@ class Prepared(msgspec.Struct, eq=False):
 
     @property
     def variable_bytes(self) -> int:
-        """The size of all values of variables in bytes."""
+        """Return the size of all values of variables in bytes."""
         return sum(array.nbytes for array in self.values.values())
 
 
@@ -102,7 +102,7 @@ def prepare(
     if all_outputs:
         roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input)
         heads = _list_all_outputs(heads, {node for node, role in roles.items() if node.name in feeds or not role.is_parameter})
-    names = {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
+    names = {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
     part, notes = runnable_part(graph, heads)
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
     fed = _by_variable(feeds, variables, graph, names, "`feeds`", notes)
@@ -232,13 +232,15 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
     if not find_format(graph).supports(Capability.UPGRADE):
         return part, {}, 0
-    implied = sum(1 for _ in implied_variables(part))
-    if missing_kernels(nodes) or (not implied and (graph.version or 0) >= UPGRADED_BEFORE and not unsupported_operators(nodes)):
+    implied = sum(1 for _ in list_implied_variables(part))
+    if missing_kernels(nodes) or (
+        not implied and (graph.version or 0) >= UPGRADED_BEFORE and not find_unsupported_operators(nodes)
+    ):
         return part, {}, 0
     try:
         rewrite = upgrade(part, keep_amp_cast=True)
     except RefusedError:
-        if implied or unsupported_operators(nodes):
+        if implied or find_unsupported_operators(nodes):
             raise
         return part, {}, 0
     return rewrite.graph, rewrite.branches[0].images, implied
@@ -290,7 +292,7 @@ def refuse_missing(
     params_seed: int | None,
     params: ParameterFile | None,
     *,
-    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or make up what is missing with `params_seed=SEED`",
+    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or draw missing parameters with `params_seed=SEED`",
 ) -> None:
     """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
@@ -301,7 +303,7 @@ def refuse_missing(
     ]
     where = f"{params.path} does not hold it" if params else "no parameter file is given"
     faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
-    hint = "give it with `feeds={NAME: FILE}`, or make up what is missing with `seed=SEED`"
+    hint = "give it with `feeds={NAME: FILE}`, or draw missing inputs with `seed=SEED`"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
     if faults:
         raise RefusedError(faults)
@@ -321,14 +323,14 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
 
 
 def _by_variable(
-    given: Mapping[str, Any], variables: Sequence[Node], graph: Graph, names: set[str], option: str, notes: list[str]
+    by_name: Mapping[str, Any], variables: Sequence[Node], graph: Graph, names: set[str], option: str, notes: list[str]
 ) -> dict[Node, Any]:
     """Return what is given by name for the variables that are needed; add a note on names that are not."""
     needed = {node.name for node in variables}
-    idle = [name for name in given if name in names and name not in needed]
+    idle = [name for name in by_name if name in names and name not in needed]
     if idle:
         notes.append(f"{option}: nothing that is computed needs {', '.join(idle)}")
-    rest = {name: value for name, value in given.items() if name not in idle}
+    rest = {name: value for name, value in by_name.items() if name not in idle}
     unknown = [name for name in rest if name not in needed]
     for_variables(dict.fromkeys(unknown), [*graph.variables(), *variables], option=option)
     return for_variables(rest, variables, option=option)

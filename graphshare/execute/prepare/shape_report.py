@@ -135,10 +135,10 @@ def _infer(
     if not find_format(part).supports(Capability.COSTS):
         return infer_by_format(part, nodes, shapes)
     variables = [node for node in nodes if node.is_variable]
-    given = for_variables(shapes, variables, option="`shapes`")
+    by_node = for_variables(shapes, variables, option="`shapes`")
     held = read_recorded_shapes(variables, params, roles)
     types = {node: dtype for node, (_, dtype) in held.items()}
-    return infer_given(part, {node: shape for node, (shape, _) in held.items()}, given, types, nodes=nodes)
+    return infer_given(part, {node: shape for node, (shape, _) in held.items()}, by_node, types, nodes=nodes)
 
 
 def _outputs(inference: Inference) -> list[ShapedOutput]:
@@ -186,17 +186,17 @@ def infer_part(
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     idle = {node.name for node in graph.variables()} - {node.name for node in variables}
-    given = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="`shapes`")
+    by_node = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="`shapes`")
     stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="`feeds`")
     held = read_recorded_shapes(variables, params, roles)
     missing = [n for n in variables if roles[n].is_parameter and n not in held]
     refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with `params`; `as_input` makes it an input")
     types_held = {node: dtype for node, (_, dtype) in held.items()}
     shapes_held = {node: shape for node, (shape, _) in held.items()}
-    inference = infer_given(part, shapes_held, given, types_held, nodes=nodes, yielding=stated)
+    inference = infer_given(part, shapes_held, by_node, types_held, nodes=nodes, yielding=stated)
     _, examples = choose_sizes(inference)
-    if examples and any(None in shape for shape in given.values()):
-        inference = infer(part, {**shapes_held, **given, **examples}, types_held, nodes=nodes, yielding=stated)
+    if examples and any(None in shape for shape in by_node.values()):
+        inference = infer(part, {**shapes_held, **by_node, **examples}, types_held, nodes=nodes, yielding=stated)
         notes += describe_sizes(examples)
     faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label], examples)
     faults = faults or unknown_shapes(inference, variables, examples)

@@ -31,7 +31,7 @@ from graphshare.text.format import format_names, format_shape
 
 def draw_input(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
     """Draw values from a stream of ``seed`` and the variable's name: standard normal, or integers below ``limit``."""
-    stream = _stream_of(node, seed)
+    stream = _open_stream(node, seed)
     if limit is not None or np.dtype(dtype).kind in "iub":
         return draw_in_blocks(lambda count: stream.integers(0, limit or 2, size=count), shape, dtype)
     return draw_in_blocks(stream.standard_normal, shape, dtype)
@@ -41,14 +41,14 @@ def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -
     """Draw values that keep a deep network in range: scaled by the inputs a unit has, variances and scales around one."""
     if np.dtype(dtype).kind in "iub":
         return draw_input(node, shape, dtype, seed=seed)
-    stream = _stream_of(node, seed)
+    stream = _open_stream(node, seed)
     if node.name.endswith(("gamma", "var")):
         return draw_in_blocks(lambda count: 1 + 0.1 * np.abs(stream.standard_normal(count)), shape, dtype)
     scale = np.sqrt(2.0 / max(1, int(np.prod(shape[1:])))) if len(shape) > 1 else 0.1
     return draw_in_blocks(lambda count: stream.standard_normal(count) * scale, shape, dtype)
 
 
-def _stream_of(node: Node, seed: int) -> np.random.Generator:
+def _open_stream(node: Node, seed: int) -> np.random.Generator:
     """Return the stream of a variable, by seed and name."""
     return np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
 
@@ -83,7 +83,7 @@ def unknown_shapes(
             else:
                 sizes = "(?, ...)" if shape is None else str(tuple("?" if n is None else n for n in shape)).replace("'", "")
                 hint = f"`shapes={{{node.name!r}: {sizes}}}` with a size that you choose for each ?, as in 1,3,224,224"
-            faults.append(Fault(f"the shape of {node.name!r} does not follow from what is known", node=node.name, hint=hint))
+            faults.append(Fault(f"the shape of {node.name!r} cannot be inferred", node=node.name, hint=hint))
     return faults
 
 
@@ -112,28 +112,29 @@ def _find_misfits(shapes: Mapping[Node, GivenShape], inference: Inference) -> li
 def infer_given(
     part: Graph,
     held: Mapping[Node, GivenShape],
-    given: Mapping[Node, GivenShape],
+    stated: Mapping[Node, GivenShape],
     types: Mapping[Node, str],
     *,
     nodes: Sequence[Node],
     yielding: Mapping[Node, str] | None = None,
 ) -> Inference:
-    """Infer from shapes ``held`` in files and those that the user has ``given``.
+    """Infer from shapes ``held`` in files and those that the user has ``stated``.
 
     Raises:
         RefusedError: shapes contradict each other; where those of files do not, those of the user are named, with what fits.
     """
     try:
-        return infer(part, {**held, **given}, types, nodes=nodes, yielding=yielding)
+        return infer(part, {**held, **stated}, types, nodes=nodes, yielding=yielding)
     except RefusedError as error:
-        if not given:
+        if not stated:
             raise
+        # Inference without the user's shapes tells the sizes that would have fit.
         free = infer(part, held, types, nodes=nodes, default_type=None)
         _, fitting = choose_sizes(free)
-        hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in given if node in fitting)
+        hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in stated if node in fitting)
         hint = f"sizes that fit: {hint}" if hint else ""
-        sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in given.items()), 4)
-        cause = "; ".join(fault.message for fault in _find_misfits(given, free)) or f"at {sizes}"
+        sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in stated.items()), 4)
+        cause = "; ".join(fault.message for fault in _find_misfits(stated, free)) or f"at {sizes}"
         faults = [msgspec.structs.replace(f, message=f"{cause}: {f.message}", hint=f.hint or hint) for f in error.faults]
         raise RefusedError(faults) from None
 
@@ -232,7 +233,7 @@ def _msra(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Gen
 
 
 def _bilinear(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """The weights that make a deconvolution stretch an image."""
+    """Return the weights that make a deconvolution stretch an image."""
     half = -(-shape[3] // 2)
     centre = (2 * half - 1 - half % 2) / (2.0 * half)
     columns = 1 - np.abs(np.arange(shape[3]) / half - centre)
@@ -261,12 +262,12 @@ _BY_ENDING = (
 
 
 def initial_value(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """The first value of a parameter: what its ``__init__`` says, else by the ending of its name, else uniform within 0.01.
+    """Return the first value of a parameter, by ``__init__``, else by the end of its name, else uniform within 0.01.
 
     Raises:
         RefusedError: the initializer is not known here, or cannot fill this shape.
     """
-    stream = _stream_of(node, seed)
+    stream = _open_stream(node, seed)
     text = node.attrs.get("__init__")
     if text is None:
         make = next((make for endings, make in _BY_ENDING if node.name.endswith(endings)), None)

@@ -135,8 +135,8 @@ def train(
     require(source.graph, Capability.TRAINING, where=source.where)
     fed, names = feeds or {}, as_names(targets)
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
-        given = as_shapes(shapes, source.graph)
-        values, sizes, notes = spread_inputs(source.graph, fed, given, targets=names, held=source.held)
+        input_shapes = as_shapes(shapes, source.graph)
+        values, sizes, notes = spread_inputs(source.graph, fed, input_shapes, targets=names, held=source.held)
         params = source.parameter_file
         ready = prepare(
             source.graph,
@@ -203,13 +203,15 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
             [Fault(f"several variables have the name {n!r}", hint="tie them, or give them names of their own") for n in twice]
         )
     if not trained:
-        raise RefusedError(Fault("there is no parameter to train", hint="`params=FILE` tells which variables are parameters"))
+        raise RefusedError(
+            Fault("there is no parameter to train", hint="the names in `params=FILE` decide which variables are parameters")
+        )
 
 
-def _rescale(ready: Prepared, given: float | None) -> float:
-    """``given``, or one divided by axis 0 of the first input that is data, as Module has it."""
-    if given is not None:
-        return given
+def _rescale(ready: Prepared, factor: float | None) -> float:
+    """``factor``, or one divided by axis 0 of the first input that is data, as Module has it."""
+    if factor is not None:
+        return factor
     inputs = [n for n in ready.inference.nodes if n in ready.values and not ready.roles[n].is_parameter]
     node = first_data(inputs, ready.values, ready.roles)  # in the order of list_arguments
     if node is not None:
@@ -217,21 +219,21 @@ def _rescale(ready: Prepared, given: float | None) -> float:
     return batch_rescale(node, ready.values)
 
 
-def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
-    """The gradient of each head; None where none is given, which means ones unless the head is a loss."""
+def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
+    """Return the gradient of each head; None where none is given, which means ones unless the head is a loss."""
     faults = [
-        Fault(f"`head_gradients` {name!r} names no output", hint=suggest(name, ready.names, "outputs")) for name in given
+        Fault(f"`head_gradients` {name!r} names no output", hint=suggest(name, ready.names, "outputs")) for name in gradients
         if name not in ready.names
     ]  # fmt: skip
     if faults:
         raise RefusedError(faults)
     wanting = [n for n, entry in zip(ready.names, ready.part.heads, strict=True) if needs_head_gradient(entry.node)]
-    ones, idle = [n for n in wanting if n not in given], [n for n in given if n not in wanting]
+    ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n not in wanting]
     if ones:
         ready.notes.append(f"not a loss, so its gradient is taken as ones: {', '.join(ones)} (`head_gradients` gives another)")
     if idle:
         ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
-    return [given.get(name) for name in ready.names]
+    return [gradients.get(name) for name in ready.names]
 
 
 def _key(node: Node, role: Role, records: RecordsByName | None) -> str:

@@ -44,10 +44,10 @@ class _LazyGenerator:
         return getattr(generator, name)
 
 
-def _head(node: Node, given: Array | None, out: Array) -> Array | None:
+def _head(node: Node, gradient: Array | None, out: Array) -> Array | None:
     """Return the gradient of a head: the given one in the output's dtype, or ones unless it is a loss."""
-    if given is not None:
-        return given.astype(out.dtype, copy=False)
+    if gradient is not None:
+        return gradient.astype(out.dtype, copy=False)
     return np.ones_like(out) if needs_head_gradient(node) else None
 
 
@@ -112,7 +112,7 @@ def backpropagate(
     tape = Tape(plan, values, wanted, streams=streams, shapes=shapes)
     check_heads(targets, heads, tape.outputs)
     result = tape.backward(
-        [_head(entry.node, given, out) for entry, given, out in zip(targets, heads, tape.outputs, strict=True)]
+        [_head(entry.node, gradient, out) for entry, gradient, out in zip(targets, heads, tape.outputs, strict=True)]
     )
     return Backpropagation(tape.outputs, result.gradients, {**tape.overwritten, **result.updates})
 

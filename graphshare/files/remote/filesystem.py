@@ -1,6 +1,6 @@
 """fsspec's file system for a URL, and its failures as errors that say what to do. Only this module imports fsspec.
 
-fsspec and what speaks ``http`` and ``s3`` are installed by the extra ``remote``, packages for other protocols by the user.
+fsspec and the packages for ``http`` and ``s3`` are installed by the extra ``remote``, packages for other protocols by the user.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, OutputError, install_command
-from graphshare.files.remote.patience import describe_timeout, http_options, s3_options
+from graphshare.files.remote.retries import describe_timeout, http_options, s3_options
 from graphshare.text.format import shorten
 from graphshare.text.urls import find_scheme, hide_secrets, redact
 
@@ -54,7 +54,7 @@ class RemotePath:
         self.url, self.scheme = url, find_scheme(url)
         fsspec = _import_fsspec(url)
         try:
-            found = _open_filesystem(fsspec, url)
+            opened = _open_filesystem(fsspec, url)
         except ImportError as error:
             raise InputError(_refuse_missing_package(error, url)) from error
         except ValueError as error:
@@ -64,8 +64,8 @@ class RemotePath:
             ) from error
         except Exception as error:  # an archive is opened here, by code that may raise anything
             raise explain(error, url) from error
-        self.filesystem: FileSystem = found[0]
-        self.path: str = found[1]
+        self.filesystem: FileSystem = opened[0]
+        self.path: str = opened[1]
 
     @property
     def is_web(self) -> bool:
@@ -74,7 +74,7 @@ class RemotePath:
 
     @property
     def is_s3(self) -> bool:
-        """Whether ranges are requested from an object store that speaks S3."""
+        """Whether ranges are requested from an S3 object store."""
         return self.scheme in ("s3", "s3a") and not self.url.startswith(("simplecache::", "filecache::", "blockcache::"))
 
     def run(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
@@ -96,7 +96,7 @@ def _import_fsspec(url: str) -> Any:
 
 
 def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
-    """Return the file system of a URL and its path there. What speaks S3 or HTTP gets limits on how long it waits."""
+    """Return the file system of a URL and its path there. Requests by S3 and HTTP have time limits."""
     schemes = {link.partition("://")[0].lower() for link in url.split("::")}
     configured = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}
     options = {scheme: s3_options(configured) for scheme in schemes & {"s3", "s3a"}}

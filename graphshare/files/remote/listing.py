@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ListedFile
-from graphshare.files.remote import patience
+from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import RemotePath, translate_errors
 from graphshare.files.remote.ranges import choose_fetch
 from graphshare.files.remote.source import RemoteFile, describe_version, read_url
@@ -41,6 +41,7 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
             raise
         return "file"
     try:
+        # fsspec caches listings, and another process may have written since.
         place.filesystem.invalidate_cache()
         kind = place.filesystem.info(place.path).get("type")
     except (FileNotFoundError, KeyError):
@@ -55,16 +56,17 @@ def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
     """Return the files right in a folder whose names begin with ``prefix``, by name. Raises InputError when it is not there."""
     place = RemotePath(folder)
     if place.is_web:
+        # A page of links states neither sizes nor versions.
         files = [ListedFile(url, -1, "") for url in _list_links(folder) if not url.endswith("/")]
         return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
     with translate_errors(folder):
         place.filesystem.invalidate_cache()
         if prefix and place.is_s3:  # of a million objects only those are listed
-            found: Iterable[Mapping[str, Any]] = place.filesystem.find(place.path, detail=True, prefix=prefix).values()
+            entries: Iterable[Mapping[str, Any]] = place.filesystem.find(place.path, detail=True, prefix=prefix).values()
         else:
-            found = place.filesystem.ls(place.path, detail=True)
+            entries = place.filesystem.ls(place.path, detail=True)
     depth = len(_parts(place.path)) + 1
-    files = [_describe(folder, _parts(facts["name"])[-1], facts) for facts in found if _is_file(facts, depth)]
+    files = [_describe(folder, _parts(facts["name"])[-1], facts) for facts in entries if _is_file(facts, depth)]
     return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
 
 
@@ -75,9 +77,9 @@ def find_files(folder: str, *, depth: int | None = None) -> list[ListedFile]:
         return sorted(_follow_links(folder, depth), key=_by_path)
     with translate_errors(folder):
         place.filesystem.invalidate_cache()
-        found = place.filesystem.find(place.path, detail=True, maxdepth=depth)
+        entries = place.filesystem.find(place.path, detail=True, maxdepth=depth)
     start = len(_parts(place.path))
-    files = [_describe(folder, "/".join(_parts(name)[start:]), facts) for name, facts in found.items() if _is_file(facts)]
+    files = [_describe(folder, "/".join(_parts(name)[start:]), facts) for name, facts in entries.items() if _is_file(facts)]
     return sorted(files, key=_by_path)
 
 
@@ -104,8 +106,8 @@ def _list_links(folder: str) -> list[str]:
     head, name, tail = split_url(folder)
     base = f"{head}{name}/" if name else head
     links = dict.fromkeys(find_links(read_url(f"{base}{tail}", _MAX_PAGE)))
-    found = dict.fromkeys(_join_link(base, link.decode("utf-8", "replace")) for link in links)
-    names = [url[len(base) :] for url in found if url.startswith(base)]
+    urls = dict.fromkeys(_join_link(base, link.decode("utf-8", "replace")) for link in links)
+    names = [url[len(base) :] for url in urls if url.startswith(base)]
     return [f"{base}{name}{tail}" for name in names if name and "/" not in name[:-1] and not leaves_folder(name)]
 
 
@@ -135,14 +137,14 @@ def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
             if pages > _MAX_PAGES:
                 hint = "name a folder further down"
                 raise InputError(Fault(f"has more than {_MAX_PAGES:,} folders below it", where=folder, hint=hint))
-            if (elapsed := time.monotonic() - started) > patience.SILENCE + pages * patience.PER_PAGE:
+            if (elapsed := time.monotonic() - started) > retries.SILENCE + pages * retries.PER_PAGE:
                 message = f"its folders come too slowly: {pages - 1:,} in {elapsed:.0f} s"
                 raise InputError(Fault(message, where=folder, hint="name a folder further down"))
-            for found in _list_links(url):
-                if split_url(found)[1] == "":
-                    below.append(found)
+            for link in _list_links(url):
+                if split_url(link)[1] == "":
+                    below.append(link)
                 else:
-                    files.append(ListedFile(found, -1, ""))
+                    files.append(ListedFile(link, -1, ""))
         if not below:
             break
         level = below

@@ -1,4 +1,4 @@
-"""Requests for ranges of bytes, each of which fails when the content is another than that of the first one.
+"""Requests for ranges of bytes, each of which fails when the content has changed since the first one.
 
 HTTP and S3 are asked with ``If-Match`` and the entity tag of the first answer, and the tag of each answer is compared, for
 servers that ignore the condition. Other file systems have no conditions: size and time are compared.
@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.files.remote import patience
+from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import RemotePath, find_status, may_pass, translate_errors
 from graphshare.text.format import format_bytes
 
@@ -60,7 +60,7 @@ async def _get_all(
     get: Callable[..., Coroutine[Any, Any, Answer]], place: RemotePath, bounds: Sequence[tuple[int, int]], version: str
 ) -> list[Answer]:
     """Return the answers to several requests, of which some are under way at the same time."""
-    free = asyncio.Semaphore(patience.AT_ONCE)
+    free = asyncio.Semaphore(retries.AT_ONCE)
 
     async def get_one(start: int, stop: int) -> Answer:
         async with free:
@@ -76,7 +76,7 @@ def refuse_changed(url: str) -> InputError:
 
 async def _repeat(get: Callable[..., Coroutine[Any, Any, Answer]], *arguments: Any) -> Answer:
     """Return what a request gives; one that fails in a way that may pass is repeated."""
-    for delay in (*patience.DELAYS, None):
+    for delay in (*retries.DELAYS, None):
         try:
             return await get(*arguments)
         except _RepeatedError as error:
@@ -104,32 +104,34 @@ async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) 
     headers = {**filesystem.kwargs.get("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
     if version.startswith('"'):  # a weak tag (W/"...") matches nothing
         headers["If-Match"] = version
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=patience.CONNECT, sock_read=patience.SILENCE)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=retries.CONNECT, sock_read=retries.SILENCE)
     options = {"timeout": timeout, **filesystem.kwargs, "headers": headers}
     head = session.get(filesystem.encode_url(place.path), **options)
-    async with await asyncio.wait_for(head, patience.SILENCE) as response:
+    async with await asyncio.wait_for(head, retries.SILENCE) as response:
         if response.status == 404:
             raise FileNotFoundError(place.url)
         if response.status == 412:
             raise refuse_changed(place.url)
-        found = response.headers.get("ETag") or response.headers.get("Last-Modified", "")
+        version_tag = response.headers.get("ETag") or response.headers.get("Last-Modified", "")
         bounds = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        # No range of an empty file can be satisfied; the answer still has the size.
         if response.status == 416 and start == 0 and bounds and bounds[3] == "0":
-            return Answer(0, b"", 0, found)
+            return Answer(0, b"", 0, version_tag)
         response.raise_for_status()
+        # A server may ignore Range and send the whole file.
         if response.status != 206:
-            return Answer(0, data := await _read_whole(response, place.url), len(data), found)
+            return Answer(0, data := await _read_whole(response, place.url), len(data), version_tag)
         if bounds is None or bounds[1] is None or int(bounds[1]) != start or not bounds[3].isdigit():
-            raise InputError(Fault("the server sent another range than it was asked for", where=place.url))
+            raise InputError(Fault("the server sent a different range from the requested one", where=place.url))
         data = await _read(response, min(stop, int(bounds[2]) + 1) - start, place.url)
-        return Answer(start, data, int(bounds[3]), found)
+        return Answer(start, data, int(bounds[3]), version_tag)
 
 
 async def _read(response: Any, size: int, url: str) -> bytes:
     """Return the bytes of a range."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise InputError(Fault("the server compresses ranges, so that their places are unknown", where=url))
-    data = await patience.read_paced(response.content.read, size)
+    data = await retries.read_paced(response.content.read, size)
     if len(data) < size:
         raise asyncio.IncompleteReadError(data, size)
     return data
@@ -140,7 +142,7 @@ async def _read_whole(response: Any, url: str) -> bytes:
     limit, declared = MAX_WITHOUT_RANGES, response.headers.get("Content-Length", "")
     size, data = int(declared) if re.fullmatch(_NUMBER, declared) else 0, b""
     if size <= limit:
-        data = await patience.read_paced(response.content.read, limit + 1)
+        data = await retries.read_paced(response.content.read, limit + 1)
         size = max(size, len(data))
     if size > limit:
         response.close()
@@ -170,7 +172,7 @@ async def _get_from_s3(place: RemotePath, start: int, stop: int, version: str) -
             return Answer(0, b"", 0, response["ETag"])
         raise
     try:
-        data = await patience.read_paced(response["Body"].read, stop - start)
+        data = await retries.read_paced(response["Body"].read, stop - start)
     finally:
         response["Body"].close()
     return Answer(start, data, _total(response, place.url), response["ETag"])

@@ -77,7 +77,7 @@ class RemoteFile(ByteSource):
         return answers
 
     def _find(self, offset: int, length: int) -> Answer | None:
-        near = bisect_right(self._prefetched, offset, key=_start_of)
+        near = bisect_right(self._prefetched, offset, key=_get_start)
         for answer in (self._start, *self._answers, *self._prefetched[max(near - 1, 0) : near]):
             if answer.start <= offset and offset + length <= answer.start + len(answer.data):
                 return answer
@@ -93,7 +93,7 @@ class RemoteFile(ByteSource):
         self._answers, self._prefetched = [], []
 
 
-def _start_of(answer: Answer) -> int:
+def _get_start(answer: Answer) -> int:
     return answer.start
 
 
@@ -173,13 +173,13 @@ class _FileSystemRanges:
 
     def _read(self, start: int, stop: int, version: str) -> Answer:
         place = self._place
-        size, found = _find_identity(place)
-        if version and found != version:
+        size, current = _find_identity(place)
+        if version and current != version:
             raise refuse_changed(place.url)
         stop = min(stop, int(size))
         with translate_errors(place.url):
             data = place.filesystem.cat_file(place.path, start, stop) if stop > start else b""
-        return Answer(start, data, int(size), str(found))
+        return Answer(start, data, int(size), str(current))
 
 
 def _find_identity(place: RemotePath) -> tuple[int, str]:

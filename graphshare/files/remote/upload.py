@@ -17,7 +17,7 @@ from typing import Any
 
 from graphshare.errors import Fault, OutputError
 from graphshare.files.paths import exists
-from graphshare.files.remote import patience
+from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import RemotePath, explain, find_status, may_pass, translate_errors
 from graphshare.files.staged_file import StagedFile, may_overwrite
 from graphshare.text.format import format_count
@@ -49,7 +49,7 @@ class Upload:
         """Write the object. Raises OutputError, and then the object is as it was."""
         path = self.file.name
         size = os.path.getsize(path)
-        delays = () if self._place.is_s3 else patience.DELAYS  # requests to S3 are repeated below
+        delays = () if self._place.is_s3 else retries.DELAYS  # requests to S3 are repeated below
         for delay in (*delays, None):
             try:
                 self._put(path)

@@ -52,12 +52,12 @@ class Images(ShortRepr):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files, in order."""
+        """Return the files, in order."""
         return tuple(header.path for header in self._headers)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
+        """Return the shape of the array."""
         height, width = size_of_result(self._headers[0], self.settings) if self._headers else (0, 0)
         channels = COLORS[self.settings.color]
         sides = (channels, height, width) if self.settings.layout == "NCHW" else (height, width, channels)
@@ -247,7 +247,7 @@ def open_images(
         InputError: files that are missing, damaged or no images; all are listed.
         RefusedError: Pillow is not installed (the extra ``images``), or the images give different sizes.
     """
-    given = {
+    options = {
         "resize": resize if resize is None or isinstance(resize, int) else tuple(resize),
         "crop": (crop, crop) if isinstance(crop, int) else None if crop is None else tuple(crop),
         "mean": mean if mean is None else (mean,) if isinstance(mean, (int, float)) else tuple(mean),
@@ -258,4 +258,4 @@ def open_images(
         "interpolation": interpolation,
     }
     files = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return open_image_files([os.fspath(path) for path in files], make_settings(preset, given))
+    return open_image_files([os.fspath(path) for path in files], make_settings(preset, options))

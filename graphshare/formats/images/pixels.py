@@ -111,17 +111,18 @@ def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
     with open_image(header.path) as image:
         mode = "L" if settings.color == "gray" else "RGB"
         image.draft(mode, image.size)  # a JPEG decodes to gray by itself, as it does for OpenCV
-        found: Image.Image = image
-        if found.mode.startswith("I;16"):
-            found = Image.fromarray((np.asarray(found) >> 8).astype(np.uint8))
-        found = found.convert(mode)
+        decoded: Image.Image = image
+        if decoded.mode.startswith("I;16"):
+            # Pillow would clip 16 bits at 255; OpenCV, which MXNet uses, keeps the high byte.
+            decoded = Image.fromarray((np.asarray(decoded) >> 8).astype(np.uint8))
+        decoded = decoded.convert(mode)
         if header.is_turned and image.format not in TURNED_BY_PILLOW:
-            found = found.transpose(Image.Transpose[_TURNS[header.orientation]])
-        if (found.height, found.width) != (header.height, header.width):
+            decoded = decoded.transpose(Image.Transpose[_TURNS[header.orientation]])
+        if (decoded.height, decoded.width) != (header.height, header.width):
             raise InputError(Fault("changed while it was being read", where=header.path))
         if settings.interpolation != "mxnet":
-            found = found.resize((width, height), Image.Resampling[settings.interpolation.upper()])
-        pixels = np.asarray(found)
+            decoded = decoded.resize((width, height), Image.Resampling[settings.interpolation.upper()])
+        pixels = np.asarray(decoded)
     pixels = pixels.reshape(*pixels.shape[:2], -1)
     return resize_as_mxnet(pixels, height, width) if settings.interpolation == "mxnet" else pixels
 

@@ -93,13 +93,13 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
 
-def make_settings(preset: str | None = None, given: Mapping[str, Any] | None = None) -> ImageSettings:
-    """Return the settings of ``preset`` with those ``given`` by name (None: not given) in their place.
+def make_settings(preset: str | None = None, options: Mapping[str, Any] | None = None) -> ImageSettings:
+    """Return the settings of ``preset`` with those ``options`` by name (None: not given) in their place.
 
     Raises:
         UsageError: an unknown preset, or values that do not make sense; all are listed.
     """
-    stated = {name: value for name, value in (given or {}).items() if value is not None}
+    stated = {name: value for name, value in (options or {}).items() if value is not None}
     faults = []
     if preset is not None and preset not in PRESETS:
         hint = did_you_mean(preset, PRESETS) or f"the presets are {', '.join(PRESETS)}"
@@ -117,7 +117,7 @@ def _check(values: Mapping[str, Any]) -> list[Fault]:
     for name, choices in (("color", tuple(COLORS)), ("layout", LAYOUTS), ("interpolation", INTERPOLATIONS)):
         if name in values and values[name] not in choices:
             hint = did_you_mean(str(values[name]), choices) or f"such as {name}={choices[0]!r}"
-            faults.append(Fault(f"{name} {values[name]!r} is none of {', '.join(choices)}", hint=hint))
+            faults.append(Fault(f"{name} {values[name]!r} must be one of {', '.join(choices)}", hint=hint))
     for name in ("resize", "crop"):
         size = values.get(name)
         sides = (size,) if isinstance(size, int) else size if isinstance(size, tuple) else ()

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.mxnet.source import CHUNK, SPECIAL, FileText, JsonWriter, NodesText, source_of
+from graphshare.formats.mxnet.source import CHUNK, SPECIAL, FileText, JsonWriter, NodesText, get_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 from graphshare.progress import Advance, noop_progress
 from graphshare.text.format import escape_surrogates
@@ -41,7 +41,7 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
 
 def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
     graph = reuse_text(graph)
-    source = source_of(graph)
+    source = get_source(graph)
     if source.text is not None and _is_as_read(graph, source.text.graph):
         for i in range(0, len(source.text.data), _BYTES):
             yield source.text.data[i : i + _BYTES]
@@ -57,7 +57,7 @@ def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
 
 def _is_as_read(graph: Graph, read: Graph) -> bool:
     """Return whether ``graph`` is nothing but ``read``, node by node the same object."""
-    source, own = source_of(graph), source_of(read)
+    source, own = get_source(graph), get_source(read)
     return (
         graph.nodes == read.nodes
         and graph.heads == read.heads
@@ -72,14 +72,14 @@ def reuse_text(graph: Graph) -> Graph:
 
     A file with text of its own, which no layout reproduces, stays the text of the graph.
     """
-    source = source_of(graph)
+    source = get_source(graph)
     text = source.text
     if text is None or source.nodes_text is not None or not _may_keep_text(graph, text) or _is_as_read(graph, text.graph):
         return graph
     nodes_text = _locate_nodes(text)
     if nodes_text is None:
         return graph
-    keeps_nodes = source.style == source_of(text.graph).style and graph.nodes[: nodes_text.count] == text.graph.nodes
+    keeps_nodes = source.style == get_source(text.graph).style and graph.nodes[: nodes_text.count] == text.graph.nodes
     return replace(graph, source=replace(source, text=None, nodes_text=nodes_text if keeps_nodes else None))
 
 
@@ -91,7 +91,7 @@ def _may_keep_text(graph: Graph, text: FileText) -> bool:
 def _locate_nodes(text: FileText) -> NodesText | None:
     """Return where the nodes are in a file, or None where it has text of its own, which no layout reproduces."""
     data, graph = text.data, text.graph
-    style = source_of(graph).style
+    style = get_source(graph).style
     texts, ids, end = JsonWriter(style), _Ids(graph), 0
     starts: list[int] = []  # of the pieces of the array: its bracket, nodes, its other bracket
 
@@ -112,11 +112,11 @@ def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[
     """Yield the bytes of a graph whose unchanged nodes keep the text of the file that was read."""
     from graphshare.formats.mxnet.own_text import OwnText  # start-up: few files are laid out by hand
 
-    own, texts = OwnText(text), JsonWriter(source_of(graph).style)
+    own, texts = OwnText(text), JsonWriter(get_source(graph).style)
     ids, old_ids = _Ids(graph), _Ids(text.graph)
     old, new = (
-        NodeTexts(g, texts, found, 2, lambda inner, at: _subgraph_text(inner, texts, at))
-        for g, found in ((text.graph, old_ids), (graph, ids))
+        NodeTexts(g, texts, numbers, 2, lambda inner, at: _subgraph_text(inner, texts, at))
+        for g, numbers in ((text.graph, old_ids), (graph, ids))
     )
 
     def node_text(node: Node) -> str:
@@ -128,8 +128,8 @@ def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[
     sources = [own.source(node) for node in graph.nodes]
     nodes = (piece.encode() for piece in own.array(sources, map(node_text, graph.nodes), start, comma))
     values = [
-        {key: "".join(pieces) for key, pieces in _graph_values(g, texts, found, 1).items() if key in source_of(g).keys}
-        for g, found in ((text.graph, old_ids), (graph, ids))
+        {key: "".join(pieces) for key, pieces in _graph_values(g, texts, numbers, 1).items() if key in get_source(g).keys}
+        for g, numbers in ((text.graph, old_ids), (graph, ids))
     ]
     if values[0].keys() == values[1].keys():
         begin, end = own.frame(values[0], values[1], texts)
@@ -159,7 +159,7 @@ def _graph_pieces(
     start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
     comma = texts.break_comma.rstrip("\n") if least == 1 else texts.comma
     yield "{"
-    for position, key in enumerate([key for key in source_of(graph).keys if key in values]):
+    for position, key in enumerate([key for key in get_source(graph).keys if key in values]):
         yield f"{comma if position else ''}{start}{texts.quote(key)}{texts.colon}"
         if key == "nodes":
             yield from _node_pieces(graph, texts, ids, level + 1, advance) if nodes is None else nodes
@@ -170,7 +170,7 @@ def _graph_pieces(
 
 def _graph_values(graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int) -> dict[str, Iterable[str]]:
     """Return the text of every key of the graph object but ``nodes``, in pieces; keys that cannot be known are absent."""
-    irregular = source_of(graph).irregular
+    irregular = get_source(graph).irregular
     arg_nodes = irregular.get("arg_nodes")
     if arg_nodes is None:
         arg_nodes = [i for i, node in enumerate(graph.nodes) if not node.op]
@@ -201,7 +201,7 @@ class _Ids(dict[Node, int]):
     """
 
     def __init__(self, graph: Graph) -> None:
-        copied = source_of(graph).nodes_text
+        copied = get_source(graph).nodes_text
         self._copied = graph.nodes[: copied.count] if copied is not None else ()
         self._looked_up = 0
         formatted = graph.nodes[len(self._copied) :] if self._copied else graph.nodes
@@ -229,7 +229,7 @@ def _node_pieces(
     start, comma = _separators(texts, level)
     text_of = NodeTexts(graph, texts, ids, level + 1, lambda inner, at: _subgraph_text(inner, texts, at))
     yield "[" + start
-    copied, text = 0, source_of(graph).nodes_text
+    copied, text = 0, get_source(graph).nodes_text
     if text is not None:
         copied = text.count
         for i in range(text.start, text.end, _BYTES):
@@ -275,12 +275,12 @@ class NodeTexts:
         self, graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int, subgraph_text: Callable[[Graph, int], str]
     ) -> None:
         self._texts, self._ids, self._level, self._subgraph_text = texts, ids, level, subgraph_text
-        self._default = source_of(graph).form
+        self._default = get_source(graph).form
         self._templates: dict[str, dict[int, _Template]] = {}  # by operator and identity of the attribute map
         # What surrounds the id of an entry for a node's first output at version 0, which nearly all entries are.
         self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
         # Most names need no escape; one search over all of them is cheaper than one a name.
-        copied = source_of(graph).nodes_text
+        copied = get_source(graph).nodes_text
         written = graph.nodes[copied.count :] if copied is not None else graph.nodes
         self._clean = SPECIAL.search("".join([node.name for node in written])) is None
 

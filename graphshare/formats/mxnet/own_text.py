@@ -1,4 +1,4 @@
-"""The text of a file that no layout reproduces, because a hand has touched it: what did not change keeps its own text.
+"""The text of a file that no layout reproduces, because it was edited by hand: what did not change keeps its own text.
 
 Of a node or of the frame around the nodes only the values that changed are written anew; of a name only the characters that
 changed, of inputs only the ids. A value has changed where the graph as it was read and the graph to write differ in it when

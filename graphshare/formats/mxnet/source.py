@@ -104,14 +104,14 @@ class MxnetSource(Source, frozen=True):
         return replace(self.after_rename(images), irregular=EMPTY, nodes_text=self.nodes_text if kept else None)
 
 
-def source_of(graph: Graph) -> MxnetSource:
+def get_source(graph: Graph) -> MxnetSource:
     """Return the source of ``graph``; for a graph from elsewhere, how MXNet 1.9.1 writes."""
     return graph.source if isinstance(graph.source, MxnetSource) else MxnetSource()
 
 
 def restyle(graph: Graph, **changes: Any) -> Graph:
     """Return ``graph`` with fields of its :class:`JsonStyle` replaced; all of its text is written anew."""
-    source = source_of(graph)
+    source = get_source(graph)
     return replace(graph, source=replace(source, style=replace(source.style, **changes), nodes_text=None, text=None))
 
 

@@ -19,7 +19,7 @@ from graphshare.formats.model_format import refuse_differences
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
-from graphshare.formats.mxnet.source import NodesText, source_of
+from graphshare.formats.mxnet.source import NodesText, get_source
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
 from graphshare.ir.walk import node_ids
@@ -85,7 +85,7 @@ def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
     """
     nodes, after = graph.nodes, 0
     span = document.nodes_span(data)
-    text = source_of(graph).nodes_text
+    text = get_source(graph).nodes_text
     if text is not None and _is_text_unchanged(data, text):
         nodes, after = nodes[text.count :], text.end
         if span is None:
@@ -156,7 +156,7 @@ def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
 
 def _arg_nodes(graph: Graph) -> list[int]:
     """Return what ``arg_nodes`` of a file of ``graph`` holds."""
-    irregular: list[int] | None = source_of(graph).irregular.get("arg_nodes")
+    irregular: list[int] | None = get_source(graph).irregular.get("arg_nodes")
     return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
 
 

@@ -118,10 +118,10 @@ class AttributeReader:
                 is_list |= which in (9, 10, 15, 23)
                 if len(parts) <= _LONGEST or which in (TENSOR, TENSORS, SPARSE_TENSOR, SPARSE_TENSORS):
                     parts.append(self._describe(field))
-        shown = numbers or parts
-        if is_list or len(shown) > 1:
-            return name, f"[{', '.join(shown[:_LONGEST])}{', ...' if len(shown) > _LONGEST else ''}]", graphs
-        return name, shown[0] if shown else "", graphs
+        items = numbers or parts
+        if is_list or len(items) > 1:
+            return name, f"[{', '.join(items[:_LONGEST])}{', ...' if len(items) > _LONGEST else ''}]", graphs
+        return name, items[0] if items else "", graphs
 
     def _list_numbers(self, field: Field) -> list[str]:
         data = self._file.data

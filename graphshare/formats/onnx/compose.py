@@ -36,9 +36,9 @@ from graphshare.formats.onnx.stored import (
     TensorPlace,
     ValueMessages,
     find_stored,
-    outputs_of,
+    get_source,
+    list_output_names,
     replace_stored,
-    source_of,
 )
 from graphshare.formats.onnx.tensors import locate_tensor
 from graphshare.formats.onnx.types import TensorType, is_complete, read_type
@@ -180,7 +180,7 @@ class ValueScope:
 
     def define(self, node: Node) -> Node:
         """Add the outputs of a node, and return it."""
-        for index, name in enumerate(outputs_of(node)):
+        for index, name in enumerate(list_output_names(node)):
             if name:
                 self.values[name] = Entry(node, index)
         return node
@@ -360,7 +360,7 @@ def _read_list(text: str, count: int) -> list[int]:
 
 def _enclose(body: Graph) -> OnnxSource:
     """Return the source of the main graph of a model as that of a body: without fields of the model, and not as it was read."""
-    return replace(source_of(body), fields=(), nodes=(), heads=())
+    return replace(get_source(body), fields=(), nodes=(), heads=())
 
 
 def _encode_common_type(types: Sequence[StaticType | None]) -> bytes:

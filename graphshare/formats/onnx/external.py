@@ -39,7 +39,7 @@ class RecordData(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
+        """Return the number of bytes."""
         return self.record.dense_size
 
     def pieces(self) -> Iterator[bytes | memoryview]:

@@ -115,7 +115,7 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
         return dtype, place.shape, None
     data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
     if len(data) != element_count(place.shape) * width:  # in a field of another dtype any number of bytes may stand
-        message = f"a tensor has {format_count(len(data), 'byte')} of data; its shape and dtype need another number"
+        message = f"a tensor has {format_count(len(data), 'byte')} of data; its shape and dtype need a different number"
         raise WireError(message, span.start)
     if not is_integer:
         return dtype, place.shape, list(struct.unpack(f"<{len(data) // width}{_FLOATS[dtype]}", data))

@@ -31,7 +31,7 @@ from graphshare.formats.onnx.facts import describe_constant, describe_operator, 
 from graphshare.formats.onnx.integer_inputs import find_integers
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
 from graphshare.formats.onnx.statements import find_calls, find_changes, separate_functions
-from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, source_of
+from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, get_source
 from graphshare.formats.onnx.types import list_replaceable, list_types
 from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs
 from graphshare.formats.onnx.write import encode_graph_file, list_as_read
@@ -123,7 +123,7 @@ class OnnxFormat(ModelFormat):
         return graph.source.describe() if isinstance(graph.source, OnnxSource) else ""
 
     def operator_set(self, graph: Graph) -> int | None:
-        return source_of(graph).opsets.get("")
+        return get_source(graph).opsets.get("")
 
     def find_types(
         self,

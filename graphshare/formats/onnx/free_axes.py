@@ -133,7 +133,7 @@ class Call(msgspec.Struct, eq=False):
 
     @property
     def data(self) -> Axes:
-        """The axes of the first operand."""
+        """Return the axes of the first operand."""
         return self.get_axes(0)
 
     def get_axes(self, place: int) -> Axes:

@@ -87,13 +87,13 @@ def _read_sparse(file: OnnxFile, field: Field, rank: int) -> NamedMessage:
 
 def index_by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict[str, NamedMessage]:
     """Return messages by name. Raises InputError where ``unique`` ones have one name."""
-    found: dict[str, NamedMessage] = {}
+    index: dict[str, NamedMessage] = {}
     for message in messages:
-        if unique and message.name in found:
+        if unique and message.name in index:
             fault = f"two {unique} are called {message.name!r}, and a name stands for one value"
             raise InputError(Fault(fault, path=f"byte {message.span.start}"))
-        found[message.name] = message
-    return found
+        index[message.name] = message
+    return index
 
 
 def list_messages(names: Sequence[str], by_output: ByOutput) -> ValueMessages:
@@ -105,8 +105,8 @@ def list_messages(names: Sequence[str], by_output: ByOutput) -> ValueMessages:
             return NO_MESSAGES
         single = [EMPTY if message is None else {0: message} for message in (infos, results, annotations)]
         return ValueMessages(*single)
-    found = [
+    by_kind = [
         {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
         for messages in by_output
     ]
-    return ValueMessages(*found) if any(found) else NO_MESSAGES
+    return ValueMessages(*by_kind) if any(by_kind) else NO_MESSAGES

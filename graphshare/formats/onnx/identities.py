@@ -17,7 +17,7 @@ from graphshare.formats.model_format import StaticType
 from graphshare.formats.onnx.integer_inputs import read_numbers
 from graphshare.formats.onnx.messages import encode_attribute, keep_message
 from graphshare.formats.onnx.statements import key_of_call, list_functions
-from graphshare.formats.onnx.stored import find_stored, source_of
+from graphshare.formats.onnx.stored import find_stored, get_source
 from graphshare.formats.onnx.tensors import dtype_code
 from graphshare.formats.onnx.values import Content, StoredValue, read_attribute, read_sparse_tensor, read_tensor, shorten
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -118,7 +118,7 @@ class OnnxForm(NormalForm):
     def __init__(self, graph: Graph, table: TermTable, facts: Facts) -> None:
         super().__init__(table)
         self._types, self._computed, self._ranks = facts.types, facts.computed, facts.ranks
-        self._opsets = source_of(graph).opsets
+        self._opsets = get_source(graph).opsets
         self._functions = {key: function.span.read() for key, function in list_functions(graph).items()}
         self._shapes: dict[int, tuple[int, ...]] = {}
 

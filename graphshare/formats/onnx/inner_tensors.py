@@ -18,8 +18,8 @@ from graphshare.formats.onnx.stored import (
     Span,
     TensorPlace,
     find_stored,
+    get_source,
     replace_stored,
-    source_of,
 )
 from graphshare.formats.onnx.tensors import locate_sparse, locate_tensor
 from graphshare.ir.graph import Graph, Node
@@ -102,7 +102,7 @@ def change_inner_tensors(
     """
     changed, _ = rebuild_graph(graph, lambda node: _change_in_node(node, change, is_concerned, enters_bodies))
     if parts:
-        source = source_of(graph)
+        source = get_source(graph)
         fields = [(number, _change_part(span, change) if span in parts else span) for number, span in source.fields]
         # Without the heads that were read the model is not taken for an untouched one, whose bytes are copied.
         changed = replace(changed, source=replace(source, fields=tuple(fields), heads=()))
@@ -120,7 +120,7 @@ def _change_in_node(node: Node, change: TensorChange, is_concerned: Callable[[No
 
 def _list_parts(graph: Graph) -> list[Span]:
     """Return the functions and the training information of a model that have external data, each with its tag."""
-    return [span for number, span in source_of(graph).fields if number in _KINDS and b"location" in span.read()]
+    return [span for number, span in get_source(graph).fields if number in _KINDS and b"location" in span.read()]
 
 
 def _list_in_part(span: Span) -> Iterator[InnerTensor]:

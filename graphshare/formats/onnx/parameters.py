@@ -19,7 +19,7 @@ from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.integer_inputs import walk_operands
 from graphshare.formats.onnx.protobuf import BYTES, WireError, scan
 from graphshare.formats.onnx.statements import list_function_weights
-from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPlace, find_stored, source_of
+from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPlace, find_stored, get_source
 from graphshare.formats.onnx.tensors import (
     DTYPE_NAMES,
     EXTERNAL,
@@ -51,7 +51,7 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
     No data is read. Texts, sparse tensors, and elements of dtypes that no parameter file holds are listed as the bytes that
     they take in the file.
     """
-    file = source_of(graph).file
+    file = get_source(graph).file
     inner: list[Record] = []
     outer: dict[str, list[Record]] = {}
     order: list[tuple[str, Record]] = []
@@ -67,9 +67,9 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
     if not outer:
         return own
     files = {"": own}
-    for path, found in outer.items():
+    for path, external in outer.items():
         with open_source(path) as data:
-            files[path] = ParameterFile(path, data.size, _NAME, tuple(found), named=True, identity=data.identity)
+            files[path] = ParameterFile(path, data.size, _NAME, tuple(external), named=True, identity=data.identity)
     records = tuple(msgspec.structs.replace(record, origin=Origin(record.key, files[path])) for path, record in order)
     return msgspec.structs.replace(own, records=records)
 

@@ -37,8 +37,8 @@ from graphshare.formats.onnx.stored import (
     TakenNames,
     TensorPlace,
     find_stored,
+    get_source,
     read_metadata,
-    source_of,
 )
 from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.write import encode_graph_file
@@ -372,7 +372,7 @@ def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, lo
     if pool is not None:
         places |= {weight.key: pool.locate(content, location) for weight, content in member.contents.items()}
     graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
-    source = source_of(graph)
+    source = get_source(graph)
     fields = tuple([field for field in source.fields if not _read_digests(*field)[0]])
     source = msgspec.structs.replace(source, fields=fields)
     if pool is not None and member.contents:
@@ -400,7 +400,7 @@ def _read_digests(number: int, span: Span) -> tuple[str, str]:
 
 def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     """Yield a fault for each file with weights of a model that has other bytes than the model was pooled with."""
-    source = source_of(graph)
+    source = get_source(graph)
     stated = dict(pair for field in source.fields if (pair := _read_digests(*field))[0])
     places = {dict(place.external).get("location"): place.path for _, _, place in list_outside(graph)} if stated else {}
     own = {(place.path, f"{place.start} {place.end}") for _, _, place in list_outside(graph)} if stated else set()

@@ -19,7 +19,7 @@ from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import Placement, list_external, list_outside
 from graphshare.formats.onnx.protobuf import Blob
-from graphshare.formats.onnx.stored import FileRange, OnnxFile, find_stored, outputs_of, source_of
+from graphshare.formats.onnx.stored import FileRange, OnnxFile, find_stored, get_source, list_output_names
 from graphshare.formats.onnx.tensors import data_size
 from graphshare.formats.onnx.value_types import find_head_types
 from graphshare.formats.onnx.write import encode_graph_file
@@ -86,13 +86,13 @@ def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes
     Raises:
         RefusedError: its external data is in several directories.
     """
-    folder = source_of(graph).file.folder
+    folder = get_source(graph).file.folder
     is_remote = is_url(folder)
     embedded = _list_remote(graph, parameters) if is_remote else EMPTY
     folder = "" if is_remote else folder
     outside = [place.path for _, _, place in list_outside(graph)]
     if any(not is_inside(path, folder) for path in outside):
-        folder = source_of(graph).file.real_folder
+        folder = get_source(graph).file.real_folder
     placement = Placement(graph, os.path.join(folder, "model.onnx"), parameters, embedded=embedded)
     if placement.outside:
         hint = "write the model first: its data is then beside it"
@@ -131,7 +131,7 @@ def stage_onnx(
         raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
     if placement.files:
         hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placement.files}
-        graph = msgspec.structs.replace(graph, source=add_metadata(source_of(graph), hashes))
+        graph = msgspec.structs.replace(graph, source=add_metadata(get_source(graph), hashes))
     with placement.open_records() as reader:
         data = encode_graph_file(graph, placement.make_encoder(reader), find_head_types(graph))
         if data.size > LARGEST:
@@ -247,11 +247,11 @@ def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str]
     read = decode_model(OnnxFile(source, seeks_data=False))
     for node, twin in zip_longest(_operators(graph), _operators(read)):
         if node is None or twin is None:
-            yield Fault("the file has another number of operators")
+            yield Fault("the file has a different number of operators")
             return
-        expected, found = _describe(node), _describe(twin)
-        if expected != found:
-            yield Fault(f"reads back as {found}, expected {expected}", node=node.name)
+        expected, actual = _describe(node), _describe(twin)
+        if expected != actual:
+            yield Fault(f"reads back as {actual}, expected {expected}", node=node.name)
     ours, theirs = ({node.name: _describe_variable(node) for node in g.nodes if not node.op} for g in (graph, read))
     for name in dict.fromkeys((*ours, *theirs)):
         if ours.get(name) != theirs.get(name) and name not in changed:
@@ -266,7 +266,7 @@ def _operators(graph: Graph) -> Iterator[Node]:
 
 
 def _value(entry: Entry) -> str:
-    return outputs_of(entry.node)[entry.index]
+    return list_output_names(entry.node)[entry.index]
 
 
 def _describe(node: Node) -> _Facts:
@@ -282,7 +282,7 @@ def _describe(node: Node) -> _Facts:
         inputs,
         *captured,
         details.absent,
-        outputs_of(node),
+        list_output_names(node),
         tuple(node.attrs.items()),
         len(node.subgraphs),
     )

@@ -22,9 +22,9 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TakenNames,
     find_stored,
-    outputs_of,
+    get_source,
+    list_output_names,
     replace_stored,
-    source_of,
 )
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight
 from graphshare.formats.onnx.types import read_any_type
@@ -78,7 +78,7 @@ class StoredFunction:
 
     @property
     def function(self) -> Function | None:
-        """The function; None for one that is damaged."""
+        """Return the function; None for one that is damaged."""
         if not self._is_read:
             self._is_read = True
             try:
@@ -89,7 +89,7 @@ class StoredFunction:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes of the body; none of a damaged function."""
+        """Return the nodes of the body; none of a damaged function."""
         return () if self.function is None else self.function.graph.nodes
 
     def describe(self) -> str:
@@ -107,7 +107,7 @@ def list_functions(graph: Graph) -> Functions:
 
 def read_functions(graph: Graph) -> Iterator[tuple[FunctionKey, StoredFunction]]:
     """Yield the functions of a model with their keys, of which a damaged model may have one twice."""
-    for number, field in source_of(graph).fields:
+    for number, field in get_source(graph).fields:
         if number == FUNCTION:
             _, span = field.open_field()
             data = span.file.data
@@ -266,7 +266,7 @@ def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) ->
     for a, b in pairs:
         for index in by_node.get(a, ()):
             if (b, index) in results:
-                yield from _compare_type("output", outputs_of(a)[index], _find_result(a, index), _find_result(b, index))
+                yield from _compare_type("output", list_output_names(a)[index], _find_result(a, index), _find_result(b, index))
 
 
 def _compare_type(what: str, name: str, left: NamedMessage | None, right: NamedMessage | None) -> Iterator[Change]:
@@ -295,7 +295,7 @@ def _compare_annotations(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
             for key in {**olds, **news}:
                 old, new = olds.get(key), news.get(key)
                 if old is None or new is None or new not in partners.get(old, {old}):
-                    yield Change(f"annotation {key} of", outputs_of(a)[index], old, new)
+                    yield Change(f"annotation {key} of", list_output_names(a)[index], old, new)
 
 
 def _list_stored_names(node: Node) -> tuple[str, ...]:
@@ -366,7 +366,7 @@ def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
     for key, function in functions.items():
         if key in names or not names.keys().isdisjoint(list_calls(function.nodes)):
             fields[function.field] = keep_field(FUNCTION, _encode(function.span, "function", names, names.get(key, "")))
-    source = source_of(graph)
+    source = get_source(graph)
     source = replace(source, fields=tuple([(number, fields.get(span, span)) for number, span in source.fields]), heads=())
     return replace(renamed, source=source)
 

@@ -44,7 +44,7 @@ class OnnxFile:
 
     @property
     def real_folder(self) -> str:
-        """The directory of the file behind links."""
+        """Return the directory of the file behind links."""
         return os.path.dirname(os.path.realpath(self.path))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
+        """Return the number of bytes."""
         return self.end - self.start
 
     def pieces(self) -> Iterator[bytes]:
@@ -144,7 +144,7 @@ class FileRange(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
+        """Return the number of bytes."""
         return self.end - self.start
 
 
@@ -228,7 +228,7 @@ class TakenNames:
         return free
 
 
-def outputs_of(node: Node) -> tuple[str, ...]:
+def list_output_names(node: Node) -> tuple[str, ...]:
     """Return the names of a node's outputs; a variable is its own output."""
     return node.details.outputs if node.op else (node.name,)
 
@@ -313,16 +313,20 @@ class OnnxSource(Source, frozen=True, eq=False):
         taken: set[str] = set()
         hint = "choose another prefix, or rename one of them first"
         for node in graph.nodes:
-            for name in filter(None, outputs_of(node)):
+            for name in filter(None, list_output_names(node)):
                 if name in taken:
                     yield f"two values would be called {name!r}, and a name stands for one value", hint, node
                 taken.add(name)
         hint = "leave its parameter copied and its input unshared, or take other outputs with `graphshare extract` first"
         if not _list_repeated(self.heads):
             for node, index in _list_repeated(graph.heads):
-                yield f"two outputs would be the value {outputs_of(node)[index]!r}, and names of outputs differ", hint, node
+                yield (
+                    f"two outputs would be the value {list_output_names(node)[index]!r}, and names of outputs differ",
+                    hint,
+                    node,
+                )
 
-    def remarks(self) -> Iterator[str]:
+    def list_notes(self) -> Iterator[str]:
         """Yield what a written model has otherwise than its file, or does not follow."""
         if not self.is_ordered:
             yield f"{self.file.path}: its fields are not in protobuf's own order; a rewritten model has them in that order"
@@ -365,6 +369,6 @@ _NOTHING = MemoryFile(b"")
 NO_SOURCE = OnnxSource(_NOTHING, Span(_NOTHING, 0, 0))
 
 
-def source_of(graph: Graph) -> OnnxSource:
+def get_source(graph: Graph) -> OnnxSource:
     """Return the source of ``graph``; an empty one for a graph that comes from no ONNX file."""
     return graph.source if isinstance(graph.source, OnnxSource) else NO_SOURCE

@@ -108,7 +108,7 @@ def locate_sparse(file: OnnxFile, start: int, end: int) -> TensorPlace | None:
             expect(field, BYTES, "a part of a sparse tensor")
             places[field[0]] = locate_tensor(file, field[3], field[4])
             if places[field[0]].data == EXTERNAL:
-                raise WireError("a sparse tensor has its data in another file, and it must be in the model", field[2])
+                raise WireError("a sparse tensor has external data, which ONNX does not allow", field[2])
     return places.get(1)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.compose import make_operator, take_outputs
-from graphshare.formats.onnx.stored import TakenNames, find_stored, outputs_of
+from graphshare.formats.onnx.stored import TakenNames, find_stored, list_output_names
 from graphshare.formats.onnx.types import TensorType
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
@@ -82,10 +82,10 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         if isinstance(known, TensorType) and known.shape is not None:
             ranks[node] = len(known.shape)
         else:
-            faults.append(Fault(f"the rank of {outputs_of(indices.node)[indices.index]!r} is not known", node=node.name))
+            faults.append(Fault(f"the rank of {list_output_names(indices.node)[indices.index]!r} is not known", node=node.name))
     if faults:
         raise RefusedError([replace(fault, hint="state the shapes of inputs in the model") for fault in faults])
-    taken = TakenNames(name for node in graph.nodes for name in outputs_of(node))
+    taken = TakenNames(name for node in graph.nodes for name in list_output_names(node))
     images: dict[Node, Node] = {twin: twin for twin in pairs.values()}
     ends: dict[Node, Node] = {}
 
@@ -118,7 +118,7 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
 
 def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     """Return the graph in which the first of each pair of parameters is a Reshape of the second, under its own name."""
-    taken = TakenNames(name for node in graph.nodes for name in outputs_of(node))
+    taken = TakenNames(name for node in graph.nodes for name in list_output_names(node))
     added: dict[Node, tuple[Node, Node]] = {}
     for node, kept in pairs.items():
         place, name = find_stored(node.details).place, taken.find_free(f"{node.name}_shape")

@@ -30,7 +30,7 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[str | None, tuple[Dimension, ...] | None]:
-        """The dtype and the shape, each None where it is not known."""
+        """Return the dtype and the shape, each None where it is not known."""
         return self.dtype or None, self.shape
 
     def contradicts(self, other: TensorType | NestedType) -> bool:
@@ -57,7 +57,7 @@ class NestedType(msgspec.Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[str, None]:
-        """The type as a text, and no shape."""
+        """Return the type as a text, and no shape."""
         return str(self), None
 
     def contradicts(self, other: TensorType | NestedType) -> bool:

@@ -25,9 +25,9 @@ from graphshare.formats.onnx.stored import (
     NamedMessage,
     Span,
     find_stored,
-    outputs_of,
+    get_source,
+    list_output_names,
     replace_stored,
-    source_of,
 )
 from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, dtype_name, locate_tensor, read_elements
 from graphshare.formats.onnx.types import NestedType, TensorType, input_types, is_complete, parse_type, read_any_type, read_type
@@ -58,14 +58,14 @@ def find_head_types(graph: Graph) -> Mapping[str, bytes]:
     What the file has as an output stays as it is there.
     """
     types = _find_type_bytes(graph, _list_untyped(graph))
-    return {outputs_of(node)[index]: data for (node, index), data in types.items()}
+    return {list_output_names(node)[index]: data for (node, index), data in types.items()}
 
 
 def list_untyped_outputs(graph: Graph) -> list[str]:
     """Return the names of the heads that are written without a dtype or a rank, and were no outputs of the file."""
     heads = _list_untyped(graph)
     types = find_types(graph, heads) if heads else {}
-    return [outputs_of(e.node)[e.index] for e in heads if not is_complete(types.get((e.node, e.index)))]
+    return [list_output_names(e.node)[e.index] for e in heads if not is_complete(types.get((e.node, e.index)))]
 
 
 def _list_untyped(graph: Graph) -> list[Entry]:
@@ -155,7 +155,7 @@ def _find_type_bytes(graph: Graph, entries: Iterable[Entry], *, infers_all: bool
     inferred = _infer(graph) if infers_all or None in stated.values() else EMPTY
     types: dict[Key, bytes] = {}
     for (node, index), data in stated.items():
-        other = inferred.get(outputs_of(node)[index])
+        other = inferred.get(list_output_names(node)[index])
         known = other or data if infers_all else data or other
         if known is not None:
             types[node, index] = known
@@ -237,7 +237,7 @@ def _list_typed(graph: Any, inferred: Any) -> list[Any]:
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
     """Return a model without large data, which is in the file ``location`` if that is given."""
     shrink = partial(_shrink_tensor, location=location)
-    functions = [span for number, span in source_of(graph).fields if number == FUNCTION and span.size > _LARGEST]
+    functions = [span for number, span in get_source(graph).fields if number == FUNCTION and span.size > _LARGEST]
     if functions or any(map(_is_large, graph.nodes)):
         graph = change_inner_tensors(graph, shrink, _is_large, functions, enters_bodies=True)
 
@@ -259,7 +259,7 @@ def _state_loops(graph: Graph) -> Graph:
             return node
         body, infos = node.subgraphs[0], dict(stored.values.infos)
         inputs = [declared for each in body.variables() if (declared := find_stored(each.details).input) is not None]
-        for index, (name, before, head) in enumerate(zip(outputs_of(node), inputs[2:], body.heads[1:], strict=False)):
+        for index, (name, before, head) in enumerate(zip(list_output_names(node), inputs[2:], body.heads[1:], strict=False)):
             after = find_stored(head.node.details).values.results.get(head.index)
             common = _find_common_type([read_type(message) for message in (before, after) if message is not None])
             if name and common and index not in infos and index not in stored.values.results:

@@ -30,7 +30,7 @@ class StoredValue:
 
     @property
     def content(self) -> Content:
-        """All that counts in a comparison."""
+        """Return everything that a comparison takes into account."""
         if self._content is None:
             try:
                 self._content = self._read(self.span)

@@ -28,8 +28,8 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TakenNames,
     find_stored,
-    outputs_of,
-    source_of,
+    get_source,
+    list_output_names,
 )
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_bodies
@@ -78,7 +78,7 @@ class _EncodedFile:
 
 def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Message:
     """Return the ModelProto of ``graph``, each part from its own bytes where these still hold."""
-    source = source_of(graph)
+    source = get_source(graph)
     message = Message()
     fields = sorted(source.fields, key=lambda field: field[0])
     for number, span in fields:
@@ -122,7 +122,7 @@ def find_at_home(graph: Graph) -> dict[Node, str]:
         if node.subgraphs:
             homes.update(_list_at_home(node, lifted))
     at_home = {node for node in homes if uses[node] == 1}
-    taken = TakenNames(name for node in graph.nodes if node not in at_home for name in outputs_of(node))
+    taken = TakenNames(name for node in graph.nodes if node not in at_home for name in list_output_names(node))
     names: dict[Node, str] = {}
     for node in graph.nodes:
         if node in at_home:
@@ -138,7 +138,7 @@ def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
     """Yield the weights that bodies of an operator capture, and that were read from them."""
     pending = [(body, {v: e.node for v, e in body.captured.items() if e.node in lifted}) for body in list_bodies(node).values()]
     for body, weights in pending:
-        home = source_of(body.graph).span
+        home = get_source(body.graph).span
         yield from (weight for weight in weights.values() if find_stored(weight.details).home is home)
         for inner in [inner for node in body.graph.nodes for inner in list_bodies(node).values()] if weights else ():
             pending.append((inner, {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights}))
@@ -153,7 +153,7 @@ def _is_constant(node: Node, graph: Graph) -> bool:
     stored = find_stored(node.details)
     if node.op or stored.node is None:
         return False
-    return stored.home is None or stored.is_sparse or source_of(graph).ir_version < FIRST_CONSTANTS
+    return stored.home is None or stored.is_sparse or get_source(graph).ir_version < FIRST_CONSTANTS
 
 
 def _rank_tensor(stored: Stored) -> int:
@@ -198,12 +198,12 @@ class _GraphWriter:
         self._types = types
         self._at_home = at_home if around else find_at_home(graph)
         self._lifted: Mapping[Node, Node] = lifted if around else {node: node for node in self._at_home}
-        home = source_of(graph).span
+        home = get_source(graph).span
         self._own = {variable: node for variable, node in lifted.items() if find_stored(node.details).home is home}
         self._weights = set(self._own.values())
         self._nodes = [node for node in graph.nodes if node not in captured and node not in self._lifted]
         self._nodes[:0] = self._own.values()
-        self._names_of = self._find_names if self._weights else outputs_of
+        self._names_of = self._find_names if self._weights else list_output_names
         names = {name for node in self._nodes for name in self._names_of(node) if name}
         self._renamed = _find_free_names(names, around)
         self._around = (*around, {self._renamed.get(name, name) for name in names} if self._renamed else names)
@@ -229,7 +229,7 @@ class _GraphWriter:
         items += [(INPUT, self._encode_input(node)) for node in variables if _is_input(node)]
         items += [(OUTPUT, self._encode_output(head)) for head in self._graph.heads]
         items += _order(self._list_infos())
-        items += [(-number, span) for number, span in source_of(self._graph).rest]
+        items += [(-number, span) for number, span in get_source(self._graph).rest]
         message = Message()
         for number, item in sorted(items, key=lambda item: abs(item[0])):
             if isinstance(item, Message):
@@ -249,7 +249,7 @@ class _GraphWriter:
 
     def _find_names(self, node: Node) -> tuple[str, ...]:
         """Return the names of a node's outputs; of a weight at home the one that it has there."""
-        return (self._at_home[node],) if node in self._weights else outputs_of(node)
+        return (self._at_home[node],) if node in self._weights else list_output_names(node)
 
     def _is_kept(self, node: Node) -> bool:
         """Return whether a weight of this body has the names that it was read with."""
@@ -370,20 +370,20 @@ class _GraphWriter:
                     yield VALUE_INFO, _LAST, rename_message(message, names[index])
             for index, message in stored.values.annotations.items():
                 yield ANNOTATION, message.rank, rename_annotation(message, names[index], self._new_names())
-        for number, message in source_of(self._graph).orphans:
+        for number, message in get_source(self._graph).orphans:
             if not any(message.name in names for names in self._around):
                 yield number, message.rank, message.span
 
     def _new_names(self) -> dict[str, list[str]]:
         """Return the names that values of the file have now, several where it has copies."""
-        found: dict[str, list[str]] = {}
+        new_names: dict[str, list[str]] = {}
         for node in self._nodes:
             stored = find_stored(node.details)
             declared = stored.tensor or stored.input
             read = stored.outputs if node.op else (declared.name if declared is not None else node.name,)
             for old, new in zip(read, self._own_names(node), strict=True):
-                found.setdefault(old, []).append(new)
-        return found
+                new_names.setdefault(old, []).append(new)
+        return new_names
 
 
 _LAST = 1 << 62

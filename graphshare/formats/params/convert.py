@@ -57,7 +57,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def keeper(self) -> str:
-        """What takes arrays in float32 only, and why."""
+        """Return the targets that take arrays in float32 only, each with the reason."""
         if self.source.format in MODELS:
             return "BatchNormalization and Resize keep their type: they stay float32 beside float16 data"
         return "BatchNorm keep their type: MXNet takes them in float32 only"
@@ -151,7 +151,7 @@ def refuse_record(
         return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with densify")
     _, _, dtype = record.layout.partition("onnx ")
     if dtype and record.layout == f"onnx {dtype}":  # it is listed as the bytes that it takes
-        hint = "--select chooses what is written; graphs keep it as it is"
+        hint = "--select chooses the arrays to write; in graphs they stay as they are"
         return Fault(f"is {dtype}, for which parameter files have no place", hint=hint)
     if key is None and format_.unique_names:
         return Fault(f"has no name, which {format_.name} needs")
@@ -286,13 +286,13 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bo
     with ExitStack() as files:
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
         # Records of two files may be equal; which file an object is of is known by its identity.
-        of = {id(record): reader for reader, items in readers for record, _ in items}
+        reader_by_record = {id(record): reader for reader, items in readers for record, _ in items}
         sources = {id(record): source for (record, _), source in zip(plan, stored, strict=True)}
         advance = files.enter_context(task("converting", sum(record.dense_size for record, _ in plan), "B"))
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
             source, key = sources[id(record)]
-            pieces = of[id(source)].chunks(source)
+            pieces = reader_by_record[id(source)].chunks(source)
             for chunk in pieces if cast is None else cast.chunks(source, key or "", pieces):
                 yield chunk
                 advance(len(chunk))

@@ -100,7 +100,9 @@ def diff_parameters(
                 x,
                 y,
                 coarser,
-                lambda old, new, of: compare_records(b, new, a, old, atol=atol, rtol=rtol, across=of, advance=advance),
+                lambda old, new, coarsest: compare_records(
+                    b, new, a, old, atol=atol, rtol=rtol, across=coarsest, advance=advance
+                ),
             )
             # Names in models have no arg: and aux:
             if change is not None and not (change.how == "renamed" and {left.format, right.format} & MODELS.keys()):

@@ -72,7 +72,7 @@ class ParameterFormat(ABC):
 
     @property
     def suffix(self) -> str:
-        """What the names of files end in."""
+        """Return the suffix of files."""
         return f".{self.name}"
 
     def sniff(self, start: bytes) -> bool:

@@ -167,7 +167,7 @@ def _read_array(cursor: Cursor, number: int, bare: bool) -> _Array:
         cursor.fail(
             f"starts with {word:#x}, which is neither an array's magic number nor a rank up to {MAX_RANK}",
             at=offset,
-            hint="the file is damaged, or the array before this one is not what its header says",
+            hint="the file is damaged, or the header of the preceding array is wrong",
         )
     return _read_legacy(cursor, offset, "V0", cursor.unpack(_DIMS_V0[word], "the dimensions"), bare)
 

@@ -138,7 +138,7 @@ class Npz(ParameterFormat):
         if record.dtype == "bfloat16":
             return Fault("is bfloat16, which has no .npy form", hint="convert to .safetensors, or cast it to float32 first")
         if record.shape is not None and len(record.shape) > _MAX_RANK:
-            return Fault(f"has rank {len(record.shape)}; numpy knows ranks up to {_MAX_RANK}")
+            return Fault(f"has rank {len(record.shape)}; numpy supports ranks up to {_MAX_RANK}")
         if "\0" in key:
             return Fault("has a name with a NUL, which ends a zip member's name", hint="rename it first")
         try:

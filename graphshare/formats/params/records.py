@@ -125,7 +125,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key_bytes(self) -> bytes:
-        """The name as bytes of the file; empty in a list without names."""
+        """Return the name as bytes of the file; empty in a list without names."""
         return encode_key(self.key or "")
 
     def shape_and_dtype(self) -> tuple[tuple[int, ...], str]:
@@ -166,7 +166,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def shown_path(self) -> str:
-        """The path as messages and reports show it: of a URL without credentials."""
+        """Return the path as messages and reports show it: of a URL without credentials."""
         return redact(self.path)
 
     @property

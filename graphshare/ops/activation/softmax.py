@@ -8,7 +8,7 @@ from graphshare.ops.arrays import Array, Attrs, KernelError, Shapes, Types
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, TapeEntry, Vjp
 from graphshare.ops.kernel import Context, Forward, Kernel, result_buffer, reuse_buffer
-from graphshare.ops.unification import axis_of, same_floating_dtypes, same_shapes, unify
+from graphshare.ops.unification import normalize_axis, same_floating_dtypes, same_shapes, unify
 from graphshare.text.format import format_count
 
 
@@ -76,7 +76,7 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
     if length is None:
         return np.asarray(_softmax_member(softmax_along)(context, attrs, x))
     data, _ = _prepare(context, attrs, x, 1)
-    axis = axis_of(attrs["axis"], x.ndim)
+    axis = normalize_axis(attrs["axis"], x.ndim)
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     inside = places < np.expand_dims(length, axis)
     masked = np.where(inside, data, data.dtype.type(-np.inf))
@@ -94,7 +94,7 @@ def _softmax_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     shape = unify(inputs[0], outputs[0])
     if shape is None:
         return inputs, outputs
-    axis = axis_of(attrs["axis"], max(1, len(shape)))
+    axis = normalize_axis(attrs["axis"], max(1, len(shape)))
     if len(inputs) == 1:
         return [shape], [shape]
     rest = tuple(d for i, d in enumerate(shape) if i != axis)

@@ -12,7 +12,7 @@ from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.unary.onnx_special import erf, expm1, softplus, softsign
 from graphshare.ops.unary.to_onnx import fill_like
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 _BY_TYPE = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softrelu": "Softplus", "softsign": "Softsign"}
 
@@ -104,7 +104,7 @@ def translate_softmax(t: Translation) -> str:
     x = t.inputs[0]
     if len(t.inputs) == 1:
         return _emit(t, "Softmax", _data(t))
-    axis, wide = axis_of(t.attrs["axis"], x.rank), _compute_dtype(t)
+    axis, wide = normalize_axis(t.attrs["axis"], x.rank), _compute_dtype(t)
     places = t.constant(np.arange(x.shape[axis]).reshape(-1, *(1,) * (x.rank - 1 - axis)), "int64")
     length = t.emit("Unsqueeze", t.cast(t.inputs[1], "int64"), t.integers([axis]))
     inside = t.emit("Less", places, length)
@@ -127,7 +127,7 @@ def _data(t: Translation) -> str:
 
 def _emit(t: Translation, op_type: str, data: str) -> str:
     rank = t.inputs[0].rank
-    axis, wide = axis_of(t.attrs["axis"], max(1, rank)), _compute_dtype(t)
+    axis, wide = normalize_axis(t.attrs["axis"], max(1, rank)), _compute_dtype(t)
     out = _round(t, t.emit(op_type, _divide(t, data, axis, wide), axis=axis), wide)
     return out if rank else t.reshape(out, ())
 
@@ -147,8 +147,8 @@ def _round(t: Translation, out: str, wide: str) -> str:
     """Return the result in the dtype of the output; as in MXNet, a wider one holds numbers of the dtype of the data."""
     own, wanted = t.inputs[0].dtype, t.attrs["dtype"] or t.inputs[0].dtype
     if _BYTES[wanted] > _BYTES[own]:
-        out, wide = t.cast(out, own, of=wide), own
-    return t.cast(out, wanted, of=wide)
+        out, wide = t.cast(out, own, dtype=wide), own
+    return t.cast(out, wanted, dtype=wide)
 
 
 _POSITIVE = "its temperature is positive"

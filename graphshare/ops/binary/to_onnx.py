@@ -112,7 +112,7 @@ FUNCTIONS: dict[str, Function] = {
 """The functions of the operators on two arrays and on an array and a number, by the words in their names."""
 
 
-def scalar_of(t: Translation, dtype: str) -> int | float:
+def read_scalar(t: Translation, dtype: str) -> int | float:
     """Return the attribute ``scalar`` as a number of ``dtype``."""
     number: int | float = conversion.convert(np.asarray(t.attrs["scalar"], np.float64), dtype).item()
     return number
@@ -122,7 +122,7 @@ def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
     """Emit the function ``name`` of :data:`FUNCTIONS` on an array and a number, which comes first with ``reverse``."""
     x = term(t)
     data = x.convert(result_type(t.attrs, x.dtype))
-    value = scalar_of(t, data.dtype)
+    value = read_scalar(t, data.dtype)
     number = data.number(value)
     if name in ("div", "mod") and not reverse:
         return _by_number(data, value, name).name

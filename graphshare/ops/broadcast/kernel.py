@@ -11,11 +11,11 @@ from graphshare.ops.gradient import Gradient, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.unification import axis_of, first_dtype, output_rule, same_dtypes, size_of, with_dim
+from graphshare.ops.unification import count_elements, first_dtype, normalize_axis, output_rule, same_dtypes, with_dim
 from graphshare.text.format import format_count, format_shape
 
 
-def padding_of(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
+def read_padding(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
     """Return the padding (before, after) of each axis.
 
     Raises:
@@ -32,7 +32,7 @@ def padding_of(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
 
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``x`` padded by ``pad_width`` (before, after) with ``constant_value``, edge values or the mirrored array."""
-    padding, mode = padding_of(attrs, x.ndim), attrs["mode"]
+    padding, mode = read_padding(attrs, x.ndim), attrs["mode"]
     if mode == "constant":
         require(x.dtype.kind == "f" or isfinite(attrs["constant_value"]), f"constant_value must be finite for {x.dtype}")
         return np.pad(x, padding, mode="constant", constant_values=attrs["constant_value"])
@@ -44,7 +44,7 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _pad_shape(attrs: Attrs, x: Dims) -> Dims:
-    return tuple(None if d is None else d + sum(pad) for d, pad in zip(x, padding_of(attrs, len(x)), strict=True))
+    return tuple(None if d is None else d + sum(pad) for d, pad in zip(x, read_padding(attrs, len(x)), strict=True))
 
 
 def tile(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -73,9 +73,9 @@ def repeat(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def _repeat_shape(attrs: Attrs, x: Dims) -> Dims:
     if attrs["axis"] is None:
-        x, axis = (size_of(x),), 0
+        x, axis = (count_elements(x),), 0
     else:
-        axis = axis_of(attrs["axis"], len(x))
+        axis = normalize_axis(attrs["axis"], len(x))
     if not attrs["repeats"]:
         return (0,)
     size = x[axis]
@@ -109,7 +109,7 @@ def _along_axes(attrs: Attrs, x: Dims) -> Dims:
     require(len(axes) == len(sizes), f"axis {axes} and size {sizes} differ in length")
     shape = list(x)
     for axis, size in zip(axes, sizes, strict=True):
-        at = axis_of(axis, len(x))
+        at = normalize_axis(axis, len(x))
         if shape[at] not in (1, None):
             raise KernelError(
                 f"axis {axis} of {format_shape(x)} has size {shape[at]}, but only axes of size 1 can be broadcast"
@@ -126,10 +126,10 @@ def _like_other(attrs: Attrs, x: Dims, y: Dims) -> Dims:
         return _check_broadcast(x, y)
     shape = list(x)
     for a, b in zip(ours, theirs, strict=True):
-        axis = axis_of(a, len(x))
+        axis = normalize_axis(a, len(x))
         if x[axis] not in (1, None):
             raise KernelError(f"axis {a} of {format_shape(x)} has size {x[axis]}, but only axes of size 1 can be broadcast")
-        shape[axis] = y[axis_of(b, len(y))]
+        shape[axis] = y[normalize_axis(b, len(y))]
     return _check_broadcast(x, tuple(shape))
 
 

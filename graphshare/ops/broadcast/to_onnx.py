@@ -6,15 +6,15 @@ from math import prod
 
 import numpy as np
 
-from graphshare.ops.broadcast.kernel import align_repeats, padding_of
+from graphshare.ops.broadcast.kernel import align_repeats, read_padding
 from graphshare.ops.translation import Translation, Translator
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def translate_pad(t: Translation) -> str:
     """Emit ``Pad``, of the mode of the same name."""
     x, mode = t.inputs[0], t.attrs["mode"]
-    before, after = zip(*padding_of(t.attrs, x.rank), strict=True)
+    before, after = zip(*read_padding(t.attrs, x.rank), strict=True)
     if mode == "constant":
         return t.pad(x, before, after, t.attrs["constant_value"], x.dtype)
     return t.emit("Pad", x, t.integers((*before, *after)), mode=mode)
@@ -33,7 +33,7 @@ def translate_repeat(t: Translation) -> str:
     if not repeats:
         return t.constant(np.empty((0,)), x.dtype)
     shape = (prod(x.shape),) if axis is None else x.shape
-    at = 0 if axis is None else axis_of(axis, x.rank)
+    at = 0 if axis is None else normalize_axis(axis, x.rank)
     apart = t.reshape(x, (*shape[: at + 1], 1, *shape[at + 1 :]))
     tiled = t.emit("Tile", apart, t.integers((*(1,) * (at + 1), repeats, *(1,) * (len(shape) - at - 1))))
     return t.reshape(tiled, t.outputs[0].shape)

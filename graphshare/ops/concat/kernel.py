@@ -11,7 +11,16 @@ from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.unification import axis_of, dims_of_rank, is_known, same_dtypes, same_shapes, size_of, unify, with_dim
+from graphshare.ops.unification import (
+    count_elements,
+    dims_of_rank,
+    is_known,
+    normalize_axis,
+    same_dtypes,
+    same_shapes,
+    unify,
+    with_dim,
+)
 from graphshare.text.format import format_shape
 
 
@@ -20,10 +29,10 @@ def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shap
     common: Shape = None
     for shape in (*inputs, output):
         if shape is not None:
-            common = unify(common, with_dim(shape, axis_of(axis, len(shape)), None))
+            common = unify(common, with_dim(shape, normalize_axis(axis, len(shape)), None))
     if common is None:
         return inputs, [output]
-    at = axis_of(axis, len(common))
+    at = normalize_axis(axis, len(common))
     shapes = [dims_of_rank(unify(shape, common), len(common)) for shape in inputs]
     sizes = [shape[at] for shape in shapes]
     known = sum(size for size in sizes if size is not None)
@@ -47,7 +56,7 @@ def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     shapes, (output,) = infer_concat_shapes(attrs, inputs, outputs)
     if output is None or any(shape is None for shape in shapes):
         return shapes, [output]
-    at = axis_of(attrs["dim"], len(output))
+    at = normalize_axis(attrs["dim"], len(output))
     sizes = [shape[at] for shape in shapes if shape is not None]
     whole = output[at]
     if whole is None or sizes.count(None) != 2:
@@ -74,7 +83,7 @@ def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     """Infer the sum of the sizes along ``axis``, or of the numbers of elements if it is None."""
     if attrs["axis"] is not None:
         return _infer_along(attrs["axis"], inputs, outputs[0])
-    sizes = [size_of(shape) for shape in inputs]
+    sizes = [count_elements(shape) for shape in inputs]
     total = None if None in sizes else sum(size for size in sizes if size is not None)
     return inputs, [unify((total,), outputs[0])]
 
@@ -89,10 +98,10 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     (each, *_), _ = same_shapes(attrs, inputs, [])
     output = outputs[0]
     if output is not None:
-        at = axis_of(attrs["axis"], len(output))
+        at = normalize_axis(attrs["axis"], len(output))
         each = unify(each, output[:at] + output[at + 1 :])
     if each is not None:
-        at = axis_of(attrs["axis"], len(each) + 1)
+        at = normalize_axis(attrs["axis"], len(each) + 1)
         output = unify((*each[:at], len(inputs), *each[at:]), output)
     return [each] * len(inputs), [output]
 
@@ -131,7 +140,7 @@ def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool, sing
 
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return parts along ``axis``: equal ones, or beginning at ``indices`` (the first is 0)."""
-    axis = axis_of(attrs["axis"], x.ndim)
+    axis = normalize_axis(attrs["axis"], x.ndim)
     options = {"squeeze": attrs["squeeze_axis"], "single": () if context.shapes and context.shapes[0] == () else (1,)}
     return tuple(_take_part(x, axis, *span, **options) for span in part_spans(attrs, x.shape[axis]))
 
@@ -148,7 +157,7 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
         if rank is None:
             return inputs, parts
         x = (None,) * rank
-    at = axis_of(attrs["axis"], len(x))
+    at = normalize_axis(attrs["axis"], len(x))
     along: list[Dim] = []
     for part in parts:
         along.append(1 if squeeze else None if part is None else part[at])
@@ -239,7 +248,7 @@ def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     if axis is None:
         dy, axis, sizes = dy.reshape(-1), 0, [x.size for x in entry.inputs]
     else:
-        axis = axis_of(axis, dy.ndim)
+        axis = normalize_axis(axis, dy.ndim)
         sizes = [x.shape[axis] for x in entry.inputs]
     parts = np.split(dy, np.cumsum(sizes)[:-1].tolist(), axis)
     return [part.reshape(x.shape).astype(x.dtype, copy=False) for part, x in zip(parts, entry.inputs, strict=True)]
@@ -248,7 +257,7 @@ def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
     """Return the gradients of the parts, concatenated; zeros for unused parts."""
     (x,) = entry.inputs
-    axis = axis_of(entry.attrs["axis"], x.ndim)
+    axis = normalize_axis(entry.attrs["axis"], x.ndim)
     dx = np.zeros_like(x)
     for dy, (begin, end) in zip(dys, part_spans(entry.attrs, x.shape[axis]), strict=False):
         if dy is not None:

@@ -15,7 +15,7 @@ from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradi
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Dims, Kernel, KernelError, Shape, ShapeRule, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import joint_permutation_vjp, permutation_vjp
-from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, size_of, unify, with_dim
+from graphshare.ops.unification import count_elements, is_known, normalize_axis, output_rule, same_dtypes, unify, with_dim
 from graphshare.text.format import format_count
 
 Lift = Callable[[Shape], Shape]
@@ -107,7 +107,7 @@ def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
     return ((widths[0][0], widths[1][0]),) if rank == 1 else tuple((pair[0], pair[1]) for pair in widths)
 
 
-def kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
+def find_kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
     """Return the elements that negative widths do not take away."""
     return tuple(slice(max(0, -a), size + min(0, b)) for (a, b), size in zip(widths, shape, strict=True))
 
@@ -124,7 +124,7 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     widths = pad_widths(attrs, x.ndim)
     whole = mode in ("constant", "edge") or min(map(min, widths), default=0) >= 0
     require(whole, f"pad_width {widths} is negative: with mode {mode} MXNet reads memory that was never written")
-    kept = x[kept_part(widths, x.shape)]
+    kept = x[find_kept_part(widths, x.shape)]
     with refuse_invalid_call():
         if mode in _EXTREMES:
             return _pad_with_extreme(kept, widths, _EXTREMES[mode])
@@ -182,8 +182,8 @@ def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     shape, values, axis = inputs[0], inputs[1] if len(inputs) > 1 else None, attrs["axis"]
     if shape is None or (len(inputs) > 2 and inputs[2] is None):
         return inputs, outputs
-    at = 0 if axis is None else axis_of(axis, len(shape))
-    size: Dim = size_of(shape) if axis is None else shape[at]
+    at = 0 if axis is None else normalize_axis(axis, len(shape))
+    size: Dim = count_elements(shape) if axis is None else shape[at]
     by_slice = attrs["int_ind"] is None and len(inputs) == 2 and size is not None
     count: Dim = _count(attrs, size or 0) if by_slice else 1
     if count == 1:  # at one position the values decide; at several each has one, whatever the values are
@@ -220,8 +220,8 @@ def _delete_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     shape, axis = inputs[0], attrs["axis"]
     if shape is None or len(inputs) > 1:
         return inputs, outputs
-    at = 0 if axis is None else axis_of(axis, len(shape))
-    size: Dim = size_of(shape) if axis is None else shape[at]
+    at = 0 if axis is None else normalize_axis(axis, len(shape))
+    size: Dim = count_elements(shape) if axis is None else shape[at]
     left = None if size is None else size - _count(attrs, size)
     return inputs, [unify((left,) if axis is None else (*shape[:at], left, *shape[at + 1 :]), outputs[0])]
 
@@ -259,7 +259,7 @@ def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
     (x,) = entry.inputs
     widths = pad_widths(entry.attrs, x.ndim)
     dx: Array = np.zeros_like(x)
-    inside = dx[kept_part(widths, x.shape)]
+    inside = dx[find_kept_part(widths, x.shape)]
     inside[...] = dy[tuple(slice(max(0, a), max(0, a) + size) for (a, _), size in zip(widths, inside.shape, strict=True))]
     return dx
 

@@ -11,11 +11,11 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.concat.kernel import crop_origin, part_spans
-from graphshare.ops.concat.numpy_kernel import STACKS, Lift, kept_part, pad_widths, positions, with_split_axis
+from graphshare.ops.concat.numpy_kernel import STACKS, Lift, find_kept_part, pad_widths, positions, with_split_axis
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.limits import refuse_invalid_call
 from graphshare.ops.translation import Translate, Translation, Translator, Value
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def translate_concat(t: Translation) -> str:
@@ -23,13 +23,13 @@ def translate_concat(t: Translation) -> str:
     axis = t.attrs["dim" if "dim" in t.attrs else "axis"]
     if axis is None:
         return t.emit("Concat", *(t.reshape(x, (prod(x.shape),)) for x in t.inputs), axis=0)
-    return t.emit("Concat", *t.inputs, axis=axis_of(axis, t.inputs[0].rank))
+    return t.emit("Concat", *t.inputs, axis=normalize_axis(axis, t.inputs[0].rank))
 
 
 def translate_stack(t: Translation) -> str:
     """Emit ``Concat`` of the inputs with a new axis of size 1."""
     rank = t.inputs[0].rank + 1
-    axis = axis_of(t.attrs["axis"], rank)
+    axis = normalize_axis(t.attrs["axis"], rank)
     lifted = [t.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in t.inputs]
     return t.emit("Concat", *lifted, axis=axis)
 
@@ -37,7 +37,7 @@ def translate_stack(t: Translation) -> str:
 def emit_parts(t: Translation, attrs: Attrs) -> list[str]:
     """Emit ``Split`` of the first input by ``axis``, ``sections`` and ``indices``; squeezed axes go by ``Reshape``."""
     x = t.inputs[0]
-    axis = axis_of(attrs["axis"], x.rank)
+    axis = normalize_axis(attrs["axis"], x.rank)
     sizes = [end - begin for begin, end in part_spans(attrs, x.shape[axis])]
     if len(sizes) == 1:
         return [_reshape_part(t, x.name, 0, x.shape)]
@@ -85,7 +85,7 @@ def translate_pad(t: Translation) -> str:
             result = _pad_with_extreme(t, result, shape, axis, pair)
         else:
             with refuse_invalid_call():
-                places = np.pad(np.arange(x.shape[axis])[kept_part([pair], [x.shape[axis]])], np.maximum(pair, 0), mode)
+                places = np.pad(np.arange(x.shape[axis])[find_kept_part([pair], [x.shape[axis]])], np.maximum(pair, 0), mode)
             result = t.emit("Gather", result, t.integers(places.tolist()), axis=axis)
         shape[axis] += sum(pair)
     return result
@@ -93,7 +93,7 @@ def translate_pad(t: Translation) -> str:
 
 def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
     """Emit ``Slice`` for what negative widths take away, then ``Pad``."""
-    kept = kept_part(widths, x.shape)
+    kept = find_kept_part(widths, x.shape)
     cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
     rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])
     pads = [max(0, before) for before, _ in widths] + [max(0, after) for _, after in widths]
@@ -114,7 +114,7 @@ def _flatten_without_axis(t: Translation, x: Value) -> tuple[str, tuple[int, ...
     """Return the array to edit, its shape and the axis: the flattened array without an axis."""
     if t.attrs["axis"] is None:
         return t.reshape(x, (prod(x.shape),)), (prod(x.shape),), 0
-    return x.name, x.shape, axis_of(t.attrs["axis"], x.rank)
+    return x.name, x.shape, normalize_axis(t.attrs["axis"], x.rank)
 
 
 def translate_delete(t: Translation) -> str:

@@ -92,7 +92,7 @@ def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: B
     """Infer as :func:`foreach_shapes`, and through a step of the body."""
     operands, results = map(list, foreach_shapes(attrs, inputs, outputs))
     places, data, count = _places(attrs, len(inputs)), len(attrs["in_data_locs"]), attrs["num_out_data"]
-    steps = [_step_shape_of(x) for x in operands[:data]]
+    steps = [_infer_step_shape(x) for x in operands[:data]]
     heads = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
     variables, heads = map(list, _infer_body(bodies.shapes, 0, places, [*steps, *operands[data:]], heads))
     for i, place in enumerate(places):
@@ -106,7 +106,7 @@ def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: B
     return foreach_shapes(attrs, operands, results)
 
 
-def _step_shape_of(shape: Shape) -> Shape:
+def _infer_step_shape(shape: Shape) -> Shape:
     """Return the shape of one step of the data; data with a single axis keep it with size 1."""
     return None if not shape else shape[1:] if len(shape) > 1 else (1,)
 
@@ -185,8 +185,8 @@ def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], inf
     """Infer shapes or dtypes through the condition and both branches, whose heads have those of the outputs."""
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
-        of = [operands[i] for i in _inputs(attrs, key, operands)]
-        variables, heads = infer(number, of, results if number else [])
+        arguments = [operands[i] for i in _inputs(attrs, key, operands)]
+        variables, heads = infer(number, arguments, results if number else [])
         for place, value in zip(attrs[key], variables, strict=True):
             operands[place] = merge(operands[place], value)
         if number:
@@ -361,7 +361,7 @@ def _add(a: Array | None, b: Array | None) -> Array | None:
     return np.asarray(a + b)
 
 
-def _step_of(dys: Sequence[Array | None], step: int) -> list[Array | None]:
+def _slice_step(dys: Sequence[Array | None], step: int) -> list[Array | None]:
     return [None if dy is None else dy[step] for dy in dys]
 
 
@@ -374,7 +374,7 @@ def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     totals += [None] * (len(entry.inputs) - data)
     current = [*dys[count:], *[None] * states][:states]
     for step in reversed(range(len(entry.subruns))):
-        gradients = entry.subruns[step][1]([*_step_of(dys[:count], step), *current])
+        gradients = entry.subruns[step][1]([*_slice_step(dys[:count], step), *current])
         here = [gradients[place] for place in places]
         for dx, gradient in zip(totals[:data], here, strict=False):
             if dx is not None and gradient is not None:
@@ -397,7 +397,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     totals: list[Array | None] = [None] * len(inputs)
     current = [*dys[count:], *[None] * len(variables)][: len(variables)]
     for step in reversed(range(len(runs))):
-        gradients = runs[step]([*_step_of(dys[:count], step), *current])
+        gradients = runs[step]([*_slice_step(dys[:count], step), *current])
         here: dict[int, Array | None] = {}
         for place, gradient in zip(attrs["func_input_locs"], gradients, strict=True):
             here[place] = _add(here.get(place), gradient)

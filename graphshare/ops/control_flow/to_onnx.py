@@ -30,9 +30,10 @@ def translate_foreach(t: Translation) -> list[str]:
         return [*heads[out_count:], *heads[:out_count]]
 
     steps = [msgspec.structs.replace(x, name="step", shape=x.shape[1:]) for x in data]
-    body = t.body([*(_state_of(x) for x in states), *steps], step)
-    made = t.emit_several("Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count)
-    return [*made[state_count:], *made[:state_count]]
+    body = t.body([*(_make_state(x) for x in states), *steps], step)
+    outputs = t.emit_several("Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count)
+    # Scan returns the final states first, MXNet returns them last.
+    return [*outputs[state_count:], *outputs[:state_count]]
 
 
 def _with_steps(t: Translation, x: Value) -> Value:
@@ -43,7 +44,7 @@ def _with_steps(t: Translation, x: Value) -> Value:
     return Value(t.reshape(x, shape), shape, x.dtype)
 
 
-def _state_of(x: Value) -> Value:
+def _make_state(x: Value) -> Value:
     """Return the input of a body for a state that begins as ``x``."""
     return Value("state", x.shape, x.dtype)
 
@@ -67,11 +68,12 @@ def translate_while(t: Translation) -> list[str]:
 
     begins = [t.inputs[place] for place in variables]
     counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
-    body = t.body([*counter, *map(_state_of, begins)], step)
+    body = t.body([*counter, *map(_make_state, begins)], step)
     count = len(body.heads) - 1
-    made = t.emit_several("Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body)
-    collected = zip(made[len(begins) :], t.outputs, strict=False)
-    return [*(_fill_up(t, x, out) for x, out in collected), *made[: len(begins)]]
+    outputs = t.emit_several("Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body)
+    # Loop returns the final states first, MXNet returns them last.
+    collected = zip(outputs[len(begins) :], t.outputs, strict=False)
+    return [*(_fill_up(t, x, out) for x, out in collected), *outputs[: len(begins)]]
 
 
 def _condition(t: Translation, heads: Sequence[Value]) -> Value:

@@ -15,9 +15,9 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.convolution.depthwise import depthwise
-from graphshare.ops.convolution.grid import Empty, Epilogue, Grid, grid_of, phases_of
+from graphshare.ops.convolution.grid import Empty, Epilogue, Grid, make_grid, split_phases
 from graphshare.ops.kernel import Array, Attrs, Context
-from graphshare.ops.windows import Window, is_channels_last, to_compute_dtype, window_of
+from graphshare.ops.windows import Window, is_channels_last, read_window, to_compute_dtype
 
 _BLOCK = 1 << 22
 """Number of elements of copied windows at a time."""
@@ -44,7 +44,7 @@ def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, group
         (1,) * lift + window.kernel, (1,) * lift + window.stride, (1,) * lift + window.dilate, (0,) * lift + window.pad
     )
     lifted = x.reshape(x.shape[:2] + (1,) * lift + x.shape[2:])
-    grid = grid_of(lifted.shape[2:], window)
+    grid = make_grid(lifted.shape[2:], window)
     filters = weight.shape[0]
     result = empty((len(x), filters, *grid.out), x.dtype)
     is_depthwise = weight.shape[1] == 1 and filters == groups
@@ -130,7 +130,7 @@ def _images_together(
     """Correlate ``images`` (N, C, H, W) into ``result`` (N, filters, H, W): several as the planes of one image."""
     for first in range(0, len(images), together):
         planes = images[first : first + together].swapaxes(0, 1)
-        grid = grid_of(planes.shape[1:], window)
+        grid = make_grid(planes.shape[1:], window)
         for plane, top, rows in _by_columns(planes, matrix, grid, empty):
             whole = rows.shape[2] == result.shape[2]
             for i in range(rows.shape[1]):
@@ -157,7 +157,7 @@ def _by_columns(image: Array, matrix: Array, grid: Grid, empty: Empty) -> Iterat
     A part has its first plane and row, and the cells (filters, planes, rows, W): rows of one plane, or several whole planes.
     """
     is_sparse, by_window = _is_sparse(grid), _has_wide_windows(grid)
-    phases = {} if by_window else phases_of(image, grid, empty)
+    phases = {} if by_window else split_phases(image, grid, empty)
     padded = np.pad(image, [(0, 0), *((p, p) for p in grid.window.pad)]) if by_window else image
     channels, groups = len(image), len(matrix)
     depth, height, width = grid.out
@@ -216,7 +216,7 @@ def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, emp
 
     Unlike :func:`_by_columns` this copies no windows, but adds results, which are small for few filters.
     """
-    phases = phases_of(image, grid, empty)
+    phases = split_phases(image, grid, empty)
     filters, channels = weight.shape[:2]
     depth, height, width = grid.out
     matrices = np.ascontiguousarray(weight.reshape(filters, channels, -1).transpose(2, 0, 1))
@@ -247,7 +247,7 @@ def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: A
     if last:
         x, weight = np.moveaxis(x, -1, 1), np.moveaxis(weight, -1, 1)
     epilogue = Epilogue(term=None if bias is None else bias.astype(x.dtype, copy=False))
-    out = correlate(x, weight, epilogue, window_of(attrs), attrs["num_group"], context.empty)
+    out = correlate(x, weight, epilogue, read_window(attrs), attrs["num_group"], context.empty)
     if last:
         out = np.moveaxis(out, 1, -1)
     return np.ascontiguousarray(out, dtype=dtype)

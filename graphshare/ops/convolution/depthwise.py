@@ -12,7 +12,7 @@ from math import isfinite, prod
 
 import numpy as np
 
-from graphshare.ops.convolution.grid import Empty, Epilogue, Grid, phases_of
+from graphshare.ops.convolution.grid import Empty, Epilogue, Grid, split_phases
 from graphshare.ops.kernel import Array
 
 _STRIP = 16
@@ -127,7 +127,7 @@ def correlate_by_tap(image: Array, weight: Array, grid: Grid, result: Array) -> 
     """Correlate as :func:`depthwise` without an epilogue, by sums of scaled copies: the reference implementation."""
     depth, height, width = grid.out
     span = height * grid.pitch
-    phases = phases_of(image, grid)
+    phases = split_phases(image, grid)
     total = np.empty((len(weight), span), image.dtype)
     term = np.empty_like(total)
     for plane in range(depth):

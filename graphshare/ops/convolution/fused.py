@@ -13,7 +13,7 @@ from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.kernel import Add, Array, Attrs, Clip, Context, Kernel, Operation
 from graphshare.ops.normalization.batch_norm import batch_norm, plain_scaling
 from graphshare.ops.unification import infer_nothing, same_dtypes
-from graphshare.ops.windows import is_channels_last, window_of
+from graphshare.ops.windows import is_channels_last, read_window
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     if x.dtype not in (np.float32, np.float64) or any(a is not None and a.dtype != x.dtype for a in operands):
         return _run_separately(context, chain, x, weight, bias, rest, addend)
     epilogue = Epilogue(factor, term, addend, chain.low, chain.high)
-    return correlate(x, weight, epilogue, window_of(chain.convolution), chain.convolution["num_group"], context.empty)
+    return correlate(x, weight, epilogue, read_window(chain.convolution), chain.convolution["num_group"], context.empty)
 
 
 def _run_separately(

@@ -18,7 +18,7 @@ from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.limits import require
-from graphshare.ops.windows import Window, is_channels_last, to_compute_dtype, window_of
+from graphshare.ops.windows import Window, is_channels_last, read_window, to_compute_dtype
 
 _BLOCK = 1 << 21
 """Number of elements of copied windows at a time."""
@@ -50,7 +50,7 @@ def layer_gradients(attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_w
 
 def convolution(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of data, weight and bias."""
-    groups, window = entry.attrs["num_group"], window_of(entry.attrs)
+    groups, window = entry.attrs["num_group"], read_window(entry.attrs)
     return layer_gradients(
         entry.attrs,
         entry,

@@ -37,7 +37,7 @@ class Grid(NamedTuple):
 
 
 @lru_cache(256)
-def grid_of(size: tuple[int, ...], window: Window) -> Grid:
+def make_grid(size: tuple[int, ...], window: Window) -> Grid:
     """Return the grid for images of this size (D, H, W)."""
     kernel, stride, dilate, pad = window
     out = tuple((n + 2 * p - e) // s + 1 for n, p, e, s in zip(size, pad, window.extent, stride, strict=True))
@@ -55,7 +55,7 @@ def grid_of(size: tuple[int, ...], window: Window) -> Grid:
     return Grid(size, out, window, pitch, out[1] + reach[1], out[0] + reach[0], tuple(taps))
 
 
-def phases_of(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tuple[int, int, int], Array]:
+def split_phases(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tuple[int, int, int], Array]:
     """Return the padded image (C, planes, rows * pitch and a margin for the last taps), split by phase of the stride."""
     _, stride, _, pad = grid.window
     channels, *size = image.shape

@@ -28,11 +28,11 @@ from graphshare.ops.windows import (
     input_size,
     is_channels_last,
     output_size,
+    read_window,
     to_channels_first,
     to_compute_dtype,
     to_layout,
     unify_dims,
-    window_of,
 )
 from graphshare.text.format import format_count
 
@@ -54,7 +54,7 @@ def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias:
 
 def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
     """Return the window and the cells to add at the end; ``target_shape`` determines both padding and added cells."""
-    window, rank = window_of(attrs), len(attrs["kernel"])
+    window, rank = read_window(attrs), len(attrs["kernel"])
     extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
     target: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
     if len(target) != rank:
@@ -150,7 +150,7 @@ def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradie
 
 def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer data, weight, bias and output from each other; sizes of the data from the output only for stride 1."""
-    window, groups, filters = window_of(attrs), attrs["num_group"], attrs["num_filter"]
+    window, groups, filters = read_window(attrs), attrs["num_group"], attrs["num_filter"]
     data, weight, out = _with_channels_first(attrs, inputs, outputs)
     batch = unify_dims(data[0], out[0], "samples of data and output")
     channels, share = unify_group_channels(data[1], weight[1], groups)
@@ -197,7 +197,7 @@ def _positions(window: Window, size: Dims) -> list[Dim]:
 
 def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the cells of all windows (N, C * taps, positions)."""
-    window = window_of(attrs)
+    window = read_window(attrs)
     positions = tuple(n or 0 for n in _positions(window, x.shape[2:]))
     padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     cells = np.stack([padded[part] for part in tap_slices(window, positions)], axis=2)
@@ -218,7 +218,7 @@ def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _read_window(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
-    window, size = window_of(attrs), tuple(attrs["output_size"])
+    window, size = read_window(attrs), tuple(attrs["output_size"])
     if len(size) != len(window.kernel):
         raise KernelError(
             f"output_size {size} has {format_count(len(size), 'number')}, but kernel {window.kernel} has {len(window.kernel)}"
@@ -227,7 +227,7 @@ def _read_window(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
 
 
 def _infer_im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    window = window_of(attrs)
+    window = read_window(attrs)
     batch, channels, *size = dims_of_rank(inputs[0], len(window.kernel) + 2, "data")
     positions = _positions(window, tuple(size))
     count = None if None in positions else prod(n for n in positions if n is not None)

@@ -12,7 +12,7 @@ from graphshare.ops.convolution.kernel import fit_window
 from graphshare.ops.kernel import Attrs
 from graphshare.ops.onnx_windows import fold_columns, gather_columns, place_taps
 from graphshare.ops.translation import Translation, Translator
-from graphshare.ops.windows import Window, is_channels_last, window_of
+from graphshare.ops.windows import Window, is_channels_last, read_window
 
 
 def translate_convolution(t: Translation) -> str:
@@ -28,7 +28,7 @@ def translate_convolution(t: Translation) -> str:
 
 
 def _emit_convolution(t: Translation, data: str, weight: str, bias: list[str]) -> str:
-    window = window_of(t.attrs)
+    window = read_window(t.attrs)
     if min(window.pad) < 0:  # Conv takes no negative padding
         data = t.pad(data, (0, 0, *window.pad), (0, 0, *window.pad), 0, t.inputs[0].dtype)
     pad = window.pad if min(window.pad) >= 0 else (0,) * len(window.pad)
@@ -47,7 +47,7 @@ def _emit_convolution(t: Translation, data: str, weight: str, bias: list[str]) -
 
 def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> str:
     """Return the product of the filters with the cells under all taps."""
-    x, window, groups = t.inputs[0], window_of(t.attrs), t.attrs["num_group"]
+    x, window, groups = t.inputs[0], read_window(t.attrs), t.attrs["num_group"]
     (samples, channels, *_), (_, filters, *counts) = _shapes_with_channels_first(t, t.attrs)
     rows, front = channels // groups * prod(window.kernel), (0, 0, *window.pad)
     cells = gather_columns(t, t.pad(data, front, front, 0, x.dtype), place_taps(window, counts))
@@ -65,7 +65,7 @@ def _shapes_with_channels_first(t: Translation, attrs: Attrs) -> list[tuple[int,
 
 def translate_im2col(t: Translation) -> str:
     """Emit a ``Gather`` of the taps for each axis."""
-    x, window = t.inputs[0], window_of(t.attrs)
+    x, window = t.inputs[0], read_window(t.attrs)
     front = (0, 0, *window.pad)
     data = t.pad(x, front, front, 0, x.dtype)
     return t.reshape(gather_columns(t, data, place_taps(window, _positions(window, x.shape[2:]))), t.outputs[0].shape)
@@ -73,10 +73,12 @@ def translate_im2col(t: Translation) -> str:
 
 def translate_col2im(t: Translation) -> str:
     """Emit for each axis the sum of the columns that meet at each cell."""
-    x, window, size = t.inputs[0], window_of(t.attrs), tuple(t.attrs["output_size"])
+    x, window, size = t.inputs[0], read_window(t.attrs), tuple(t.attrs["output_size"])
     wide = t.widen(x)
     shape = (x.shape[0], x.shape[1] // prod(window.kernel))
-    return t.cast(fold_columns(t, wide.name, window, shape, _positions(window, size), size, wide.dtype), x.dtype, of=wide.dtype)
+    return t.cast(
+        fold_columns(t, wide.name, window, shape, _positions(window, size), size, wide.dtype), x.dtype, dtype=wide.dtype
+    )
 
 
 def _positions(window: Window, sizes: tuple[int, ...]) -> list[int]:

@@ -18,9 +18,9 @@ from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Ke
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import (
     attribute_rule,
-    axis_of,
     dtype_rule,
     is_known,
+    normalize_axis,
     output_rule,
     same_dtypes,
     same_shapes,
@@ -29,7 +29,7 @@ from graphshare.ops.unification import (
 from graphshare.text.format import format_shape
 
 
-def type_of(attrs: Attrs) -> str:
+def read_dtype(attrs: Attrs) -> str:
     """Return the attribute ``dtype``.
 
     Raises:
@@ -42,7 +42,7 @@ def type_of(attrs: Attrs) -> str:
 
 def attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Infer the dtype that the attribute ``dtype`` names for the output."""
-    return inputs, same_dtypes(attrs, [type_of(attrs)], outputs)[1]
+    return inputs, same_dtypes(attrs, [read_dtype(attrs)], outputs)[1]
 
 
 ShapeOf = Callable[[Attrs], Shape]
@@ -66,7 +66,7 @@ def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel
     """Return a kernel without inputs that computes ``values(attrs, shape, dtype)`` for the shape ``shape_of(attrs)``."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
-        return values(attrs, complete_shape(context, attrs, shape_of), type_of(attrs))
+        return values(attrs, complete_shape(context, attrs, shape_of), read_dtype(attrs))
 
     return Kernel(operator, forward, attribute_rule(shape_of), attribute_dtype)
 
@@ -152,7 +152,7 @@ def _eye(operator: str) -> Kernel:
     return _creation_kernel(operator, lambda attrs: (attrs["N"], attrs["M"] or attrs["N"]), values)
 
 
-def _spaced(operator: str, function: Callable[[Attrs, Array], Array]) -> Kernel:
+def _make_spaced_kernel(operator: str, function: Callable[[Attrs, Array], Array]) -> Kernel:
     """Return the kernel of a function of evenly spaced numbers, in the dtype of the output."""
 
     def values(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -211,13 +211,13 @@ def _infer_arange_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> 
     if attrs["axis"] is None:
         return same_shapes(attrs, inputs, outputs)
     x = inputs[0]
-    size: Dim = None if x is None else x[axis_of(attrs["axis"], len(x))]
+    size: Dim = None if x is None else x[normalize_axis(attrs["axis"], len(x))]
     return inputs, [unify((size,), outputs[0])]
 
 
 def full_like(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``fill_value`` in the shape of ``x``, and in its dtype unless ``dtype`` names one."""
-    dtype = x.dtype if attrs["dtype"] is None else type_of(attrs)
+    dtype = x.dtype if attrs["dtype"] is None else read_dtype(attrs)
     return fill(x.shape, np.asarray(attrs["fill_value"]).astype(dtype), dtype)
 
 
@@ -247,8 +247,8 @@ KERNELS = with_limits(
     _creation_kernel("_npi_arange", _npi_arange_shape, _arange),
     _creation_kernel("_npi_identity", attribute_shape, _identity),
     *map(_eye, ("_eye", "_npi_eye")),
-    _spaced("_linspace", lambda attrs, steps: steps),
-    _spaced("_npi_logspace", lambda attrs, steps: np.power(float(attrs["base"]), steps)),
+    _make_spaced_kernel("_linspace", lambda attrs, steps: steps),
+    _make_spaced_kernel("_npi_logspace", lambda attrs, steps: np.power(float(attrs["base"]), steps)),
     _window("_npi_blackman", np.blackman),
     _window("_npi_hamming", np.hamming),
     _window("_npi_hanning", np.hanning),

@@ -31,7 +31,7 @@ def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -
     out = t.reshape(t.emit("MatMul", kernels, cells), (count, filters, *offset.shape[2:]))
     for term in bias:
         out = t.emit("Add", out, t.reshape(Value(t.cast(term, wide), term.shape, wide), (filters, 1, 1)))
-    return t.cast(out, x.dtype, of=wide)
+    return t.cast(out, x.dtype, dtype=wide)
 
 
 def _sample(t: Translation, mask: Value | None, dtype: str) -> str:
@@ -102,9 +102,9 @@ def translate_regions(t: Translation) -> list[str]:
 
     samples = sample_bilinear(t, (height, width), rows, columns, wide, gather, deep=False)
     total = t.reduce("ReduceSum", t.emit("Where", inside, samples, t.number(0, wide)), [4, 5])
-    number = t.reduce("ReduceSum", t.cast(inside, wide, of="bool"), [4, 5])
+    number = t.reduce("ReduceSum", t.cast(inside, wide, dtype="bool"), [4, 5])
     mean = t.emit("Div", total, t.emit("Max", number, t.number(1, wide)))
-    return [t.cast(y, x.dtype, of=wide) for y in (mean, number)]
+    return [t.cast(y, x.dtype, dtype=wide) for y in (mean, number)]
 
 
 def _points(t: Translation, dtype: str) -> tuple[str, str]:
@@ -164,7 +164,7 @@ def _planes(t: Translation) -> str:
     cells = np.clip(np.arange(size) * group // size, 0, group - 1)
     channels = (np.arange(count)[:, None, None] * group + cells[:, None]) * group + cells
     pixels = x.shape[2] * x.shape[3]
-    sample = t.cast(t.emit("Gather", rois, t.integers([0]), axis=1), "int64", of=rois.dtype)
+    sample = t.cast(t.emit("Gather", rois, t.integers([0]), axis=1), "int64", dtype=rois.dtype)
     begin = t.emit("Mul", t.reshape(sample, (rois.shape[0], 1, 1, 1, 1, 1)), t.number(x.shape[1] * pixels, "int64"))
     return t.emit("Add", begin, t.constant((channels * pixels)[None, :, :, :, None, None], "int64"))
 

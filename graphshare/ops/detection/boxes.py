@@ -96,7 +96,7 @@ _TOGETHER = 64
 """Number of boxes that are compared with all others at a time."""
 
 
-def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
+def compute_iou(a: Array, b: Array, *, pixels: bool = False) -> Array:
     """Return intersection over union of boxes ``(..., 4)`` that broadcast; with ``pixels`` the last pixel is part of a box."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         both, share = measure_overlap(ARRAYS, measure_sides(ARRAYS, a, pixels), measure_sides(ARRAYS, b, pixels), pixels)
@@ -157,7 +157,7 @@ def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) ->
     for start in range(0, len(boxes), _TOGETHER):
         candidates = start + np.flatnonzero(alive[start : start + _TOGETHER])
         with np.errstate(all="ignore"):
-            over = overlaps(boxes[candidates, None], boxes[None, start:], pixels=pixels) > bound
+            over = compute_iou(boxes[candidates, None], boxes[None, start:], pixels=pixels) > bound
         for place, row in zip(candidates.tolist(), over, strict=True):
             if alive[place]:
                 alive[place + 1 :] &= ~row[place + 1 - start :]
@@ -264,7 +264,7 @@ def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     out: Array = np.empty((first.shape[0], second.shape[1]), np.result_type(x, y))
     step = max(1, _PAIRS // max(1, second.shape[1]))
     for start in range(0, len(out), step):
-        out[start : start + step] = overlaps(first[start : start + step], second)
+        out[start : start + step] = compute_iou(first[start : start + step], second)
     return out.reshape(a.shape[:-1] + b.shape[:-1])
 
 

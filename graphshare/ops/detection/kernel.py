@@ -17,7 +17,7 @@ import numpy as np
 
 from graphshare.ops.detection.boxes import GRADIENTS as BOX_GRADIENTS
 from graphshare.ops.detection.boxes import KERNELS as BOX_KERNELS
-from graphshare.ops.detection.boxes import decode_offsets, encode_offsets, overlaps, suppress_overlaps, to_centers
+from graphshare.ops.detection.boxes import compute_iou, decode_offsets, encode_offsets, suppress_overlaps, to_centers
 from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
@@ -101,7 +101,7 @@ def _suppress(attrs: Attrs, rows: Array) -> Array:
     rows[count:, 0] = -1
     for start in range(0, count, _TOGETHER):
         best, rest = rows[start : min(start + _TOGETHER, count)], rows[start:count]
-        over = overlaps(best[:, None, 2:], rest[None, :, 2:]) >= rows.dtype.type(limit)
+        over = compute_iou(best[:, None, 2:], rest[None, :, 2:]) >= rows.dtype.type(limit)
         if not attrs["force_suppress"]:
             over &= best[:, None, 0] == rest[None, :, 0]
         for i in range(len(best)):
@@ -148,7 +148,7 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
             continue
         require_memory(6 * boxes.itemsize * len(boxes) * len(rows))
         with np.errstate(invalid="ignore"):
-            shared = np.nan_to_num(overlaps(boxes[:, None], rows[None, :, 1:5]))
+            shared = np.nan_to_num(compute_iou(boxes[:, None], rows[None, :, 1:5]))
         positive, match = _match_anchors(attrs, shared)
         if attrs["negative_mining_ratio"] > 0:
             negative = _hard_negatives(attrs, shared.max(axis=1), positive, scores[sample])
@@ -206,7 +206,7 @@ def _infer_target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return [(1, n, 4), (batch, *labels[1:]), (batch, scores[1], n)], results
 
 
-def anchors_of(attrs: Attrs, height: int, width: int) -> Array:
+def make_anchors(attrs: Attrs, height: int, width: int) -> Array:
     """Return the anchors of all cells ``(height * width * A, 4)``, by ratio, then by scale."""
     stride = attrs["feature_stride"]
     middle, base = (stride - 1) / 2, []
@@ -239,7 +239,7 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
     if number != len(attrs["ratios"]) * len(attrs["scales"]):
         raise KernelError(f"{scores.shape[0]} scores are for {number} anchors, but ratios and scales give another number")
     score = scores[number:].transpose(1, 2, 0).reshape(-1).copy()
-    boxes = _apply_deltas(attrs, anchors_of(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
+    boxes = _apply_deltas(attrs, make_anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
     boxes = np.clip(boxes, 0, np.array([info[1], info[0], info[1], info[0]], boxes.dtype) - 1)
     real_height, real_width = int(info[0] / attrs["feature_stride"]), int(info[1] / attrs["feature_stride"])
     if real_height > height or real_width > width:

@@ -21,7 +21,7 @@ from graphshare.ops.detection.boxes_to_onnx import (
     emit_survivors,
     refuse_integers,
 )
-from graphshare.ops.detection.kernel import PREFIXES, anchors_of, multi_box_prior, variances
+from graphshare.ops.detection.kernel import PREFIXES, make_anchors, multi_box_prior, variances
 from graphshare.ops.kernel import Array, Context
 from graphshare.ops.onnx_terms import TERMS, Term, term
 from graphshare.ops.translation import Translation, Translator, Value
@@ -202,7 +202,7 @@ def _emit_boxes(t: Translation, total: int) -> tuple[str, str]:
     dtype, number = scores.dtype, twice // 2
     score = t.transpose(t.slice(scores, [1], [number], [twice]), (0, 2, 3, 1))
     moved = t.reshape(t.transpose(deltas, (0, 2, 3, 1)), (batch, total, 4))
-    boxes = _emit_moved(t, anchors_of(t.attrs, height, width), moved)
+    boxes = _emit_moved(t, make_anchors(t.attrs, height, width), moved)
     sides = t.emit("Gather", info, t.integers((1, 0, 1, 0)), axis=1)
     limits = t.emit("Sub", t.reshape(sides, (batch, 1, 4)), t.number(1, dtype))
     boxes = t.emit("Min", t.emit("Max", boxes, t.number(0, dtype)), limits)

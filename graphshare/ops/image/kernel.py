@@ -114,7 +114,7 @@ def _crop_shape(attrs: Attrs, shape: Dims) -> Shape:
     return (*shape[:-3], attrs["height"], attrs["width"], shape[-1])
 
 
-def shift_of(attrs: Attrs) -> Array:
+def compute_shift(attrs: Attrs) -> Array:
     """Return what ``alpha`` adds to red, green and blue.
 
     Raises:
@@ -128,7 +128,7 @@ def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the colours bright by ``alpha`` along the principal components; a single channel is unchanged."""
     if x.shape[-1] == 1:
         return x
-    bright: Array = x.astype(np.float32) + shift_of(attrs)
+    bright: Array = x.astype(np.float32) + compute_shift(attrs)
     if x.dtype.kind == "f":
         return bright.astype(x.dtype)
     ends = np.iinfo(x.dtype)

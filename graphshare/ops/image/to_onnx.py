@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.image.kernel import by_channel, shift_of
+from graphshare.ops.image.kernel import by_channel, compute_shift
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import FAR, Translation, Translator
 
@@ -44,7 +44,7 @@ def translate_adjust_lighting(t: Translation) -> str:
     x = term(t)
     if t.inputs[0].shape[-1] == 1:
         return x.name
-    bright = x.cast("float32") + Term(t, t.constant(shift_of(t.attrs), "float32"), "float32")
+    bright = x.cast("float32") + Term(t, t.constant(compute_shift(t.attrs), "float32"), "float32")
     if x.is_float:
         return bright.cast(x.dtype).name
     ends = np.iinfo(x.dtype)

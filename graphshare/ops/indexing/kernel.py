@@ -15,11 +15,11 @@ from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import (
-    axis_of,
     dims_of_rank,
     dtype_from_attribute,
     dtype_rule,
     first_dtype,
+    normalize_axis,
     output_rule,
     same_dtypes,
     same_shapes,
@@ -28,7 +28,7 @@ from graphshare.ops.unification import (
 from graphshare.text.format import format_count, format_shape
 
 
-def bound_indices(index: Array, size: int, mode: str = "clip") -> Array:
+def limit_indices(index: Array, size: int, mode: str = "clip") -> Array:
     """Return int64 indices within ``0 <= i < size``: clipped, wrapped, or with ``raise`` checked."""
     places = convert(index, np.int64)
     if mode == "wrap":
@@ -40,7 +40,7 @@ def bound_indices(index: Array, size: int, mode: str = "clip") -> Array:
 
 def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Array:
     """Return the row of ``weight`` (input_dim, output_dim) for each index; indices out of range are clipped."""
-    return np.take(weight, bound_indices(data, weight.shape[0]), 0)
+    return np.take(weight, limit_indices(data, weight.shape[0]), 0)
 
 
 def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -64,19 +64,19 @@ def embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 
 def take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
     """Return slices of ``a`` along ``axis``, which the axes of the indices replace."""
-    axis = axis_of(attrs["axis"], a.ndim)
-    return np.take(a, bound_indices(indices, a.shape[axis], attrs["mode"]), axis)
+    axis = normalize_axis(attrs["axis"], a.ndim)
+    return np.take(a, limit_indices(indices, a.shape[axis], attrs["mode"]), axis)
 
 
 def _take_shape(attrs: Attrs, a: Dims, indices: Dims) -> Dims:
-    axis = axis_of(attrs["axis"], len(a))
+    axis = normalize_axis(attrs["axis"], len(a))
     return (*a[:axis], *indices, *a[axis + 1 :])
 
 
 def batch_take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
     """Return one element of each row."""
     rows = a.reshape(-1, a.shape[-1])
-    places = bound_indices(indices, rows.shape[1]).reshape(-1, 1)
+    places = limit_indices(indices, rows.shape[1]).reshape(-1, 1)
     return np.take_along_axis(rows, places, 1).reshape(indices.shape)
 
 
@@ -94,8 +94,8 @@ def _infer_batch_take_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tup
 
 def pick(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
     """Return one element along ``axis`` for each index of the other axes."""
-    axis = axis_of(attrs["axis"], data.ndim)
-    places = bound_indices(index, data.shape[axis], attrs["mode"])
+    axis = normalize_axis(attrs["axis"], data.ndim)
+    places = limit_indices(index, data.shape[axis], attrs["mode"])
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     chosen = np.take_along_axis(data, places.reshape(kept), axis)
     return chosen.reshape(_infer_pick_shapes(attrs, [data.shape, None], [None])[1][0])
@@ -107,7 +107,7 @@ def _infer_pick_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
         raise KernelError("axis is None, expected a number")
     if data is None:
         return inputs, outputs
-    axis = axis_of(attrs["axis"], len(data))
+    axis = normalize_axis(attrs["axis"], len(data))
     without = (*data[:axis], *data[axis + 1 :])
     kept: Shape = (*data[:axis], 1, *data[axis + 1 :])
     expected = kept if index is not None and len(index) == len(data) else (without or (1,))
@@ -234,7 +234,7 @@ def _infer_unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 def index_array(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the index of each element along ``axes`` (default: all) on a new last axis."""
-    axes = range(x.ndim) if attrs["axes"] is None else [axis_of(axis, x.ndim) for axis in attrs["axes"]]
+    axes = range(x.ndim) if attrs["axes"] is None else [normalize_axis(axis, x.ndim) for axis in attrs["axes"]]
     require(axes, "axes is empty")
     grid = np.indices(x.shape, dtype=np.int64, sparse=True)
     return np.stack([np.broadcast_to(grid[axis], x.shape) for axis in axes], axis=-1)
@@ -311,15 +311,15 @@ def sum_rows(shape: tuple[int, ...], index: Array, rows: Array) -> Array:
 def embedding_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradient of the weight."""
     data, weight = entry.inputs
-    index = bound_indices(data, weight.shape[0]).reshape(-1)
+    index = limit_indices(data, weight.shape[0]).reshape(-1)
     return [None, sum_rows(weight.shape, index, dy.reshape(index.size, -1))]
 
 
 def take_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return the gradient summed at the selected slices."""
     a, indices = entry.inputs
-    axis = axis_of(entry.attrs["axis"], a.ndim)
-    index = bound_indices(indices, a.shape[axis], entry.attrs["mode"]).reshape(-1)
+    axis = normalize_axis(entry.attrs["axis"], a.ndim)
+    index = limit_indices(indices, a.shape[axis], entry.attrs["mode"]).reshape(-1)
     front = dy.reshape(*a.shape[:axis], index.size, *a.shape[axis + 1 :])
     rows = np.moveaxis(front, axis, 0).reshape(index.size, -1)
     total = sum_rows((a.shape[axis], rows.shape[1]), index, rows)
@@ -329,8 +329,8 @@ def take_gradient(entry: TapeEntry, dy: Array) -> Array:
 def pick_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return the gradient at the picked elements."""
     data, index = entry.inputs
-    axis = axis_of(entry.attrs["axis"], data.ndim)
-    chosen = bound_indices(index, data.shape[axis], entry.attrs["mode"])
+    axis = normalize_axis(entry.attrs["axis"], data.ndim)
+    chosen = limit_indices(index, data.shape[axis], entry.attrs["mode"])
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     dx: Array = np.zeros_like(data)
     np.put_along_axis(dx, chosen.reshape(kept), dy.reshape(kept), axis)
@@ -342,7 +342,7 @@ def batch_take_gradient(entry: TapeEntry, dy: Array) -> Array:
     a, indices = entry.inputs
     dx: Array = np.zeros_like(a)
     rows = dx.reshape(-1, a.shape[-1])
-    np.put_along_axis(rows, bound_indices(indices, rows.shape[1]).reshape(-1, 1), dy.reshape(-1, 1), 1)
+    np.put_along_axis(rows, limit_indices(indices, rows.shape[1]).reshape(-1, 1), dy.reshape(-1, 1), 1)
     return np.asarray(rows.reshape(a.shape))
 
 

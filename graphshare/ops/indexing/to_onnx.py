@@ -8,7 +8,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.translation import FAR, NoTranslation, Translation, Translator, Value
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def translate_embedding(t: Translation) -> str:
@@ -20,7 +20,7 @@ def translate_embedding(t: Translation) -> str:
 def translate_take(t: Translation) -> str:
     """Emit ``Gather`` along ``axis``."""
     a, indices = t.inputs
-    axis = axis_of(t.attrs["axis"], a.rank)
+    axis = normalize_axis(t.attrs["axis"], a.rank)
     return t.emit("Gather", a, emit_indices(t, indices, a.shape[axis], t.attrs["mode"]), axis=axis)
 
 
@@ -35,7 +35,7 @@ def translate_batch_take(t: Translation) -> str:
 def translate_pick(t: Translation) -> str:
     """Emit ``GatherElements`` of one element along ``axis``."""
     data, index = t.inputs
-    axis = axis_of(t.attrs["axis"], data.rank)
+    axis = normalize_axis(t.attrs["axis"], data.rank)
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     places = emit_indices(t, index, data.shape[axis], t.attrs["mode"])
     chosen = t.emit("GatherElements", data, places if index.shape == kept else t.reshape(places, kept), axis=axis)
@@ -103,7 +103,7 @@ def translate_unravel(t: Translation) -> str:
 def translate_index_array(t: Translation) -> str:
     """Emit 0, 1, 2... along each axis, expanded to the shape of the array."""
     x = t.inputs[0]
-    axes = range(x.rank) if t.attrs["axes"] is None else [axis_of(axis, x.rank) for axis in t.attrs["axes"]]
+    axes = range(x.rank) if t.attrs["axes"] is None else [normalize_axis(axis, x.rank) for axis in t.attrs["axes"]]
     parts = []
     for axis in axes:
         places = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.rank + 1)])

@@ -11,9 +11,9 @@ from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntr
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.limits import require
 from graphshare.ops.linear_algebra.kernel import triangular_factor
-from graphshare.ops.linear_algebra.numpy_kernel import multiplies_by_scalar, summed_axes
+from graphshare.ops.linear_algebra.numpy_kernel import find_summed_axes, multiplies_by_scalar
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 from graphshare.ops.windows import to_compute_dtype
 
 
@@ -170,8 +170,8 @@ def contraction(entry: TapeEntry, dy: Array) -> Gradients:
     a, b = entry.inputs
     if multiplies_by_scalar(entry.attrs, a.ndim, b.ndim):
         return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
-    left, right = summed_axes(entry.attrs, a.ndim, b.ndim)
-    first, second = [axis_of(i, a.ndim) for i in left], [axis_of(i, b.ndim) for i in right]
+    left, right = find_summed_axes(entry.attrs, a.ndim, b.ndim)
+    first, second = [normalize_axis(i, a.ndim) for i in left], [normalize_axis(i, b.ndim) for i in right]
     rows, columns = [i for i in range(a.ndim) if i not in first], [i for i in range(b.ndim) if i not in second]
     gradient = to_compute_dtype(dy).reshape([a.shape[i] for i in rows] + [b.shape[i] for i in columns])
     count = len(rows)
@@ -244,7 +244,7 @@ def tensorinv(entry: TapeEntry, dy: Array) -> Array:
 def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of both sides, of the tensor as a matrix with ``a_axes`` as its last axes."""
     (a, b), x = entry.inputs, entry.outputs[0]
-    last = [axis_of(axis, a.ndim) for axis in entry.attrs["a_axes"]]
+    last = [normalize_axis(axis, a.ndim) for axis in entry.attrs["a_axes"]]
     require(len(set(last)) == len(last), "a_axes names an axis twice")
     order = [i for i in range(a.ndim) if i not in last] + last
     ordered = a.transpose(order)

@@ -10,7 +10,15 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, TypeRule, Types
 from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite, infer_matrix_shapes, square
-from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, output_rule, same_dtypes, size_of, unify
+from graphshare.ops.unification import (
+    broadcast_shapes,
+    count_elements,
+    is_known,
+    normalize_axis,
+    output_rule,
+    same_dtypes,
+    unify,
+)
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count, format_shape
 
@@ -28,7 +36,7 @@ def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Cal
     return forward
 
 
-def summed_axes(attrs: Attrs, a: int, b: int) -> tuple[Sequence[int], Sequence[int]]:
+def find_summed_axes(attrs: Attrs, a: int, b: int) -> tuple[Sequence[int], Sequence[int]]:
     """Return the axes of arrays with ``a`` and ``b`` axes that a product sums over.
 
     They are those that the attributes name, the last ``axes`` of the first and the first of the second, or those of ``dot``.
@@ -53,9 +61,9 @@ def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
         require(attrs["axes"] <= len(a), f"axes is {attrs['axes']}, of an array with {format_count(len(a), 'axis')}")
     if a is None or b is None:
         return inputs, outputs
-    left, right = summed_axes(attrs, len(a), len(b))
+    left, right = find_summed_axes(attrs, len(a), len(b))
     require(len(left) == len(right), f"axes {tuple(left)} and {tuple(right)} differ in number")
-    first, second = ([axis_of(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
+    first, second = ([normalize_axis(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
     if len(set(first)) < len(first) or len(set(second)) < len(second):
         raise KernelError(f"axes {tuple(left)} and {tuple(right)} name an axis twice")
     for i, j in zip(first, second, strict=True):
@@ -139,7 +147,7 @@ def _tensorinv(attrs: Attrs, a: Array) -> Any:
 
 def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
     with refuse_invalid_call():
-        return np.linalg.tensorsolve(a, b, tuple(axis_of(axis, a.ndim) for axis in attrs["a_axes"] or ()) or None)
+        return np.linalg.tensorsolve(a, b, tuple(normalize_axis(axis, a.ndim) for axis in attrs["a_axes"] or ()) or None)
 
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
@@ -232,7 +240,7 @@ def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
 
 def _tensorinv_shape(attrs: Attrs, a: Dims) -> Shape:
     ind = attrs["ind"]
-    if size_of(a[:ind]) != size_of(a[ind:]) and is_known(a):
+    if count_elements(a[:ind]) != count_elements(a[ind:]) and is_known(a):
         raise KernelError(f"{format_shape(a)} is not square when split before axis {ind}")
     return (*a[ind:], *a[:ind])
 
@@ -251,10 +259,10 @@ def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 
 
 def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
-    last = [axis_of(axis, len(a)) for axis in attrs["a_axes"] or ()]
+    last = [normalize_axis(axis, len(a)) for axis in attrs["a_axes"] or ()]
     require(len(set(last)) == len(last), f"a_axes is {attrs['a_axes']}, which names an axis twice")
     order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
-    rows, columns = size_of(tuple(order[: len(b)])), size_of(tuple(order[len(b) :]))
+    rows, columns = count_elements(tuple(order[: len(b)])), count_elements(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:
         raise KernelError(f"{format_shape(a)} is {rows} equations for {columns} unknowns, expected as many")
     return tuple(order[len(b) :])

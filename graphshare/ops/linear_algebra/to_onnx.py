@@ -14,11 +14,11 @@ import numpy as np
 from graphshare.ops.kernel import Array
 from graphshare.ops.limits import LAPACK
 from graphshare.ops.linear_algebra.kernel import diagonal_cells, triangle_cells
-from graphshare.ops.linear_algebra.numpy_kernel import multiplies_by_scalar, summed_axes
+from graphshare.ops.linear_algebra.numpy_kernel import find_summed_axes, multiplies_by_scalar
 from graphshare.ops.matmul.to_onnx import widen_factors
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import NoTranslation, Outputs, Translate, Translation, Translator, Value
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 class Matrices(NamedTuple):
@@ -29,7 +29,7 @@ class Matrices(NamedTuple):
 
     @property
     def value(self) -> Value:
-        """The value that holds them."""
+        """Return the value that holds them."""
         return Value(self.term.name, self.shape, "float64")
 
 
@@ -136,7 +136,7 @@ def translate_syrk(t: Translation) -> str:
     return (Term(t, product, a.dtype) * float(t.attrs["alpha"])).name
 
 
-def triangle_of(t: Translation, a: Value, *, lower: bool) -> str:
+def take_triangle(t: Translation, a: Value, *, lower: bool) -> str:
     """Return a triangle of the matrices, zeros elsewhere."""
     inside = np.tri(a.shape[-1]).astype(bool)
     return t.emit("Where", t.constant(inside if lower else inside.T, "bool"), a, t.number(0, a.dtype))
@@ -145,7 +145,7 @@ def triangle_of(t: Translation, a: Value, *, lower: bool) -> str:
 def translate_trmm(t: Translation) -> str:
     """Emit the product with a triangle, times alpha."""
     a, b = t.inputs
-    factor = triangle_of(t, a, lower=t.attrs["lower"])
+    factor = take_triangle(t, a, lower=t.attrs["lower"])
     if t.attrs["transpose"]:
         factor = transpose_matrices(t, factor, a.rank)
     product = t.emit("MatMul", b, factor) if t.attrs["rightside"] else t.emit("MatMul", factor, b)
@@ -163,13 +163,13 @@ def translate_sum_log_diagonal(t: Translation) -> str:
 
 def translate_extract(t: Translation) -> str:
     """Emit ``Gather`` of the cells of a diagonal or triangle."""
-    return _take_cells(t, t.inputs[0], *_cells_of(t, t.inputs[0].shape[-1]))
+    return _take_cells(t, t.inputs[0], *_list_cells(t, t.inputs[0].shape[-1]))
 
 
 def translate_make(t: Translation) -> str:
     """Emit ``Gather`` of each cell of the matrices: one of the numbers, or a zero behind them."""
     a, size = t.inputs[0], t.outputs[0].shape[-1]
-    rows, columns = _cells_of(t, size)
+    rows, columns = _list_cells(t, size)
     places = np.full((size, size), a.shape[-1])
     places[rows, columns] = np.arange(a.shape[-1])
     none = (0,) * (a.rank - 1)
@@ -177,7 +177,7 @@ def translate_make(t: Translation) -> str:
     return t.emit("Gather", padded, t.constant(places, "int64"), axis=a.rank - 1)
 
 
-def _cells_of(t: Translation, size: int) -> tuple[Array, Array]:
+def _list_cells(t: Translation, size: int) -> tuple[Array, Array]:
     return triangle_cells(t.attrs, size) if "lower" in t.attrs else diagonal_cells(t.attrs["offset"], size)
 
 
@@ -196,7 +196,7 @@ def _invert(t: Translation, x: Value, shape: Sequence[int] = ()) -> str:
 def translate_solve_triangular(t: Translation) -> str:
     """Emit the solution of equations with a triangle; those from the right are transposed."""
     a, b = t.inputs
-    factor, right, shape = triangle_of(t, a, lower=t.attrs["lower"]), term(t, b) * float(t.attrs["alpha"]), b.shape
+    factor, right, shape = take_triangle(t, a, lower=t.attrs["lower"]), term(t, b) * float(t.attrs["alpha"]), b.shape
     if t.attrs["transpose"] != t.attrs["rightside"]:
         factor = transpose_matrices(t, factor, a.rank)
     if t.attrs["rightside"]:
@@ -212,7 +212,7 @@ def translate_solve_triangular(t: Translation) -> str:
 def translate_potri(t: Translation) -> str:
     """Emit the inverse of the product of a Cholesky factor and its transpose."""
     x = t.inputs[0]
-    factor = triangle_of(t, x, lower=t.attrs["lower"])
+    factor = take_triangle(t, x, lower=t.attrs["lower"])
     pair = [factor, transpose_matrices(t, factor, x.rank)]
     whole = t.emit("MatMul", *(pair if t.attrs["lower"] else pair[::-1]))
     return _invert(t, Value(whole, x.shape, x.dtype))
@@ -236,8 +236,11 @@ def translate_determinant(t: Translation) -> list[str]:
 def translate_log_determinant(t: Translation) -> list[str]:
     """Emit the product of the signs of the pivots, and the sum of the logarithms of their sizes."""
     _check_outputs(t, 2)
-    found = pivots(t, matrices(t, t.inputs[0]))
-    sign, logarithm = found.apply("Sign").reduce("ReduceProd", [0]), found.apply("Abs").apply("Log").reduce("ReduceSum", [0])
+    diagonal = pivots(t, matrices(t, t.inputs[0]))
+    sign, logarithm = (
+        diagonal.apply("Sign").reduce("ReduceProd", [0]),
+        diagonal.apply("Abs").apply("Log").reduce("ReduceSum", [0]),
+    )
     return [_finish(t, sign), _finish(t, logarithm)]
 
 
@@ -278,8 +281,8 @@ def translate_contraction(t: Translation) -> str:
     a, b = t.inputs
     if multiplies_by_scalar(t.attrs, a.rank, b.rank):
         return t.emit("Mul", a, b)
-    left, right = summed_axes(t.attrs, a.rank, b.rank)
-    first, second = [axis_of(i, a.rank) for i in left], [axis_of(i, b.rank) for i in right]
+    left, right = find_summed_axes(t.attrs, a.rank, b.rank)
+    first, second = [normalize_axis(i, a.rank) for i in left], [normalize_axis(i, b.rank) for i in right]
     rest_a, rest_b = ([i for i in range(x.rank) if i not in axes] for x, axes in ((a, first), (b, second)))
     a, b = widen_factors(t)
     inner = prod(a.shape[i] for i in first)
@@ -307,7 +310,7 @@ def translate_tensorinv(t: Translation) -> str:
 def translate_tensorsolve(t: Translation) -> str:
     """Emit the solution of the equations of the array as a matrix, with ``a_axes`` at its end."""
     x, b = t.inputs
-    last = [axis_of(axis, x.rank) for axis in t.attrs["a_axes"] or ()]
+    last = [normalize_axis(axis, x.rank) for axis in t.attrs["a_axes"] or ()]
     order = (*(i for i in range(x.rank) if i not in last), *last)
     turned = Value(t.transpose(x, order), tuple(x.shape[i] for i in order), x.dtype)
     side = prod(b.shape)

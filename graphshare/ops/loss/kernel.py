@@ -20,7 +20,7 @@ from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.loss.ctc import GRADIENTS as CTC_GRADIENTS
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
 from graphshare.ops.loss.value import shape_classes, view_labels
-from graphshare.ops.unification import dims_of_rank, is_known, same_floating_dtypes, same_shapes, size_of, unify
+from graphshare.ops.unification import count_elements, dims_of_rank, is_known, same_floating_dtypes, same_shapes, unify
 from graphshare.text.format import format_count, format_shape
 
 
@@ -178,7 +178,13 @@ def _infer_regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> t
         return [data, label], [data]
     if len(data) == 2 and data[1] == 1 and (label is None or len(label) == 1):
         return [data, _unify_label(label, (data[0],))], [data]
-    if label is not None and is_known(label) and is_known(data) and data[0] == label[0] and size_of(label) == size_of(data):
+    if (
+        label is not None
+        and is_known(label)
+        and is_known(data)
+        and data[0] == label[0]
+        and count_elements(label) == count_elements(data)
+    ):
         return [data, label], [data]
     return [data, _unify_label(label, data)], [data]
 

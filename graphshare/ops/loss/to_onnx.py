@@ -36,8 +36,8 @@ def translate_softmax_cross_entropy(t: Translation) -> str:
     classes = t.emit("Unsqueeze", t.cast(label, "int64"), t.integers([1]))
     chosen = t.emit("GatherElements", logs, classes, axis=1)
     floor = t.number(np.log(np.asarray(1e-8, wide)), wide)
-    total = t.reduce("ReduceSum", t.cast(t.emit("Max", chosen, floor), "float64", of=wide), [0])
-    return t.cast(t.emit("Neg", total), x.dtype, of="float64")
+    total = t.reduce("ReduceSum", t.cast(t.emit("Max", chosen, floor), "float64", dtype=wide), [0])
+    return t.cast(t.emit("Neg", total), x.dtype, dtype="float64")
 
 
 _WIDE = "float64"
@@ -169,8 +169,8 @@ def translate_log_likelihood(t: Translation) -> list[str]:
     body = t.body([*(Value("state", shape, dtype) for shape in shapes), *scanned], step)
     rows = [t.transpose(x.name, (1, 0)) for x in (lags, marks)]
     places = t.constant(np.arange(steps)[:, None], dtype)
-    made = t.emit_several("Scan", 4, memory.name, *zeros, *rows, places, body=body, num_scan_inputs=3)
-    end, last, likelihood = (Term(t, name, dtype) for name in made[:3])
+    outputs = t.emit_several("Scan", 4, memory.name, *zeros, *rows, places, body=body, num_scan_inputs=3)
+    end, last, likelihood = (Term(t, name, dtype) for name in outputs[:3])
     wait = _column(ends) - last
     fading = (-decays * wait).apply("Exp")
     rest = (rates * wait + ratios * end * (1 - fading)).reduce("ReduceSum", [1])

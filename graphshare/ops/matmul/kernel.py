@@ -12,7 +12,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, Kern
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.matmul.attention import GRADIENTS as ATTENTION_GRADIENTS
 from graphshare.ops.matmul.attention import KERNELS as ATTENTION_KERNELS
-from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, size_of, unify, with_dim
+from graphshare.ops.unification import count_elements, dims_of_rank, normalize_axis, same_dtypes, same_shapes, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
 
@@ -63,7 +63,7 @@ def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dim
         if width % known:
             raise KernelError(f"{format_shape(rest)} cannot have the {format_count(width, 'element')} that weight expects")
         rest = with_dim(rest, unknown[0], width // known)
-    width = unify_dims(width, size_of(rest), "axis 1 of weight (the inputs of a sample)")
+    width = unify_dims(width, count_elements(rest), "axis 1 of weight (the inputs of a sample)")
     return (batch, *rest), (batch, hidden), width
 
 
@@ -145,7 +145,7 @@ def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     rank = len(known)
     if rank < 2:
         raise KernelError(f"{format_shape(known)} is not a matrix, expected at least two axes")
-    row = axis_of(attrs.get("axis", -2), rank)
+    row = normalize_axis(attrs.get("axis", -2), rank)
     require(row != rank - 1, "axis (of the rows) cannot be the last axis")
     a, b = dims_of_rank(inputs[0], rank), dims_of_rank(inputs[1], rank)
     inner_a, inner_b = (row if attrs["transpose_a"] else rank - 1), (rank - 1 if attrs["transpose_b"] else row)
@@ -188,7 +188,7 @@ def khatri_rao_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     for shape in inputs:
         rows.append(dims_of_rank(shape, 2)[0])
         columns = unify_dims(columns, dims_of_rank(shape, 2)[1], "columns")
-    return [(row, columns) for row in rows], [unify((size_of(tuple(rows)), columns), outputs[0])]
+    return [(row, columns) for row in rows], [unify((count_elements(tuple(rows)), columns), outputs[0])]
 
 
 def fully_connected_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:

@@ -7,7 +7,7 @@ from math import prod, sqrt
 import numpy as np
 
 from graphshare.ops.translation import Translation, Translator, Value
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def translate_fully_connected(t: Translation) -> str:
@@ -54,7 +54,7 @@ def translate_matrix_product(t: Translation) -> str:
     """Emit ``MatMul`` of batches of matrices with rows on ``axis``: alpha * a @ b, for a third input beta * c more."""
     values = widen_factors(t)
     rank = values[0].rank
-    rows = axis_of(t.attrs.get("axis", -2), rank)
+    rows = normalize_axis(t.attrs.get("axis", -2), rank)
     batch = [i for i in range(rank) if i not in (rows, rank - 1)]
     plain, swapped = (*batch, rows, rank - 1), (*batch, rank - 1, rows)
     left, right = (

@@ -17,7 +17,7 @@ from graphshare.ops.folding import ChannelScaling
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import RELU, Context, Kernel, KernelResult, Normalize, Operation, result_buffer
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
-from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify, with_dim
+from graphshare.ops.unification import dims_of_rank, normalize_axis, same_dtypes, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_shape
 
@@ -54,7 +54,7 @@ def batch_norm(
     With ``inverse`` that is 1 / sqrt(variance + eps) in the place of the variance.
     """
     x, gamma, beta, moving_mean, moving_var = inputs
-    axis = axis_of(attrs.get("axis", 1), x.ndim)
+    axis = normalize_axis(attrs.get("axis", 1), x.ndim)
     fixed = not context.training or attrs["use_global_stats"]
     if fixed:
         mean, variance = moving_mean, moving_var
@@ -198,7 +198,7 @@ def batch_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
     attrs = entry.attrs
     if not x.size:  # the statistics of nothing are NaN, the sum over nothing is 0
         return [dy, np.full_like(gamma, 0 if attrs["fix_gamma"] else np.nan), np.zeros_like(gamma)]
-    axis = axis_of(attrs.get("axis", 1), x.ndim)
+    axis = normalize_axis(attrs.get("axis", 1), x.ndim)
     others = tuple(i for i in range(x.ndim) if i != axis)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     wide, gradient = to_compute_dtype(x), to_compute_dtype(dy)

@@ -9,7 +9,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.normalization.batch_norm import GRADIENTS as BATCH_NORM_GRADIENTS
 from graphshare.ops.normalization.batch_norm import KERNELS as BATCH_NORM_KERNELS
-from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import dims_of_rank, normalize_axis, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
 
@@ -35,7 +35,7 @@ def instance_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: 
 
 def layer_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:
     """Normalize along one axis, whose length gamma and beta have; return mean and deviation too, that axis kept as 1."""
-    axis = axis_of(attrs["axis"], x.ndim)
+    axis = normalize_axis(attrs["axis"], x.ndim)
     out, mean, deviation = _standardize(to_compute_dtype(x), (axis,), attrs["eps"])
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     out *= gamma.reshape(tail)
@@ -137,7 +137,7 @@ def infer_layer_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     data = unify(inputs[0], outputs[0])
     if data is None:
         return [data, *_vectors(inputs[1:], None, "gamma and beta")[1]], outputs
-    axis = axis_of(attrs["axis"], len(data))
+    axis = normalize_axis(attrs["axis"], len(data))
     length, vectors = _vectors(inputs[1:], data[axis], f"gamma and beta against axis {axis} of data")
     data = (*data[:axis], length, *data[axis + 1 :])
     kept = (*data[:axis], 1, *data[axis + 1 :])
@@ -218,7 +218,7 @@ def instance_norm_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 def layer_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     """Return the gradients of data, gamma and beta."""
     x, gamma, _beta = entry.inputs
-    axis = axis_of(entry.attrs["axis"], x.ndim)
+    axis = normalize_axis(entry.attrs["axis"], x.ndim)
     wide, gradient = to_compute_dtype(x), to_compute_dtype(dy)
     scaled = gradient * gamma.reshape(-1, *(1,) * (x.ndim - 1 - axis))
     dx, standard = standardize_gradient(wide, scaled, (axis,), entry.attrs["eps"])

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphshare.ops.normalization.batch_norm import plain_scaling
 from graphshare.ops.translation import Translation, Translator, Value, keep_input, wide_dtype
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def translate_instance_norm(t: Translation) -> str:
@@ -35,12 +35,12 @@ def translate_layer_norm(t: Translation) -> list[str]:
     x = t.inputs[0]
     if 0 in x.shape:
         t.refuse("its data has no elements")
-    axis = axis_of(t.attrs["axis"], x.rank)
+    axis = normalize_axis(t.attrs["axis"], x.rank)
     if axis == x.rank - 1 and t.opset >= 17 and not t.used - {0}:
         return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
     out, mean, deviation = _standardize(t, x, [axis])
     wide = wide_dtype(t.inputs[0].dtype)
-    return [_scale(t, out, x.rank - 1 - axis), *(t.cast(y, x.dtype, of=wide) for y in (mean, deviation))]
+    return [_scale(t, out, x.rank - 1 - axis), *(t.cast(y, x.dtype, dtype=wide) for y in (mean, deviation))]
 
 
 def translate_group_norm(t: Translation) -> list[str]:
@@ -55,7 +55,7 @@ def translate_group_norm(t: Translation) -> list[str]:
     wide = wide_dtype(t.inputs[0].dtype)
     results = [t.reshape(_scale(t, out, 1), x.shape)]
     for y in (mean, deviation):
-        results.append(t.reshape(t.cast(y, x.dtype, of=wide), (x.shape[0], groups)))
+        results.append(t.reshape(t.cast(y, x.dtype, dtype=wide), (x.shape[0], groups)))
     return results
 
 
@@ -75,7 +75,7 @@ def translate_local_response_norm(t: Translation) -> str:
         part = t.emit("Slice", padded, t.integers([shift]), t.integers([shift + x.shape[1]]), t.integers([1]))
         total = part if shift == 0 else t.emit("Add", total, part)
     base = t.emit("Add", t.emit("Mul", total, t.number(alpha, wide)), t.number(bias, wide))
-    return t.cast(t.emit("Mul", t.emit("Pow", base, t.number(-beta, wide)), data), x.dtype, of=wide)
+    return t.cast(t.emit("Mul", t.emit("Pow", base, t.number(-beta, wide)), data), x.dtype, dtype=wide)
 
 
 def translate_l2_normalization(t: Translation) -> str:
@@ -86,7 +86,7 @@ def translate_l2_normalization(t: Translation) -> str:
     data = t.cast(x, wide)
     total = t.reduce("ReduceSumSquare", data, list(axes), keepdims=True)
     length = t.emit("Sqrt", t.emit("Add", total, t.number(t.attrs["eps"], wide)))
-    return t.cast(t.emit("Div", data, length), x.dtype, of=wide)
+    return t.cast(t.emit("Div", data, length), x.dtype, dtype=wide)
 
 
 def translate_dropout(t: Translation) -> str:
@@ -113,7 +113,7 @@ def _scale(t: Translation, x: str, axes: int) -> str:
     for op_type, vector in zip(("Mul", "Add"), t.inputs[1:3], strict=True):
         term = t.reshape(Value(t.cast(vector, wide), vector.shape, wide), (*vector.shape, *(1,) * axes))
         x = t.emit(op_type, x, term)
-    return t.cast(x, t.inputs[0].dtype, of=wide)
+    return t.cast(x, t.inputs[0].dtype, dtype=wide)
 
 
 def translate_batch_norm(t: Translation) -> list[str]:
@@ -124,7 +124,7 @@ def translate_batch_norm(t: Translation) -> list[str]:
     """
     t.require_floats()
     x, mean = t.inputs[0], t.inputs[3]
-    axis, eps = axis_of(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
+    axis, eps = normalize_axis(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
     inexact = x.dtype == "float64" and float(np.float32(eps)) != eps
     emit = _scale_channels if x.rank == 1 or eps < 0 or inexact or _cancels(t) else _normalize_channels
     results = [emit(t, axis)]
@@ -148,7 +148,7 @@ def _normalize_channels(t: Translation, axis: int) -> str:
     wide = mean.dtype  # float32 for float16
     data = t.transpose(t.cast(x, wide), swapped)
     out = t.emit("BatchNormalization", data, scale, beta, mean, variance, epsilon=float(t.attrs["eps"]))
-    return t.cast(t.transpose(_rectify(t, out), swapped), x.dtype, of=wide)
+    return t.cast(t.transpose(_rectify(t, out), swapped), x.dtype, dtype=wide)
 
 
 def _scale_channels(t: Translation, axis: int) -> str:
@@ -160,7 +160,7 @@ def _scale_channels(t: Translation, axis: int) -> str:
         factor = t.emit("Mul", factor, gamma)
     shape = (mean.shape[0], *tail[1:])
     out = t.emit("Mul", t.emit("Sub", t.cast(x, wide), t.reshape(mean, shape)), t.reshape(factor, shape))
-    return t.cast(_rectify(t, t.emit("Add", out, t.reshape(beta, shape))), x.dtype, of=wide)
+    return t.cast(_rectify(t, t.emit("Add", out, t.reshape(beta, shape))), x.dtype, dtype=wide)
 
 
 def _rectify(t: Translation, out: str) -> str:

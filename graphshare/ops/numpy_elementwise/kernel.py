@@ -317,8 +317,8 @@ def ldexp_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 def copysign_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return the gradient of the number, negated where its sign changed; that of the other operand is zero."""
-    x, of = entry.inputs
-    return fit_to(np.where(has_sign_of(x, of), dy, -dy), x)
+    x, sign_source = entry.inputs
+    return fit_to(np.where(has_sign_of(x, sign_source), dy, -dy), x)
 
 
 def nan_to_num_gradient(entry: TapeEntry, dy: Array) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from graphshare.ops.activation.to_onnx import activate
 from graphshare.ops.binary import to_onnx as binary
 from graphshare.ops.binary.kernel import result_type
-from graphshare.ops.binary.to_onnx import scalar_of
+from graphshare.ops.binary.to_onnx import read_scalar
 from graphshare.ops.numpy_elementwise.kernel import ARITHMETIC, UNARY
 from graphshare.ops.onnx_terms import Term, term, terms, translate_terms
 from graphshare.ops.translation import Translation, Translator, Value
@@ -64,7 +64,7 @@ def translate_scalar_comparison(t: Translation, name: str) -> str:
     """Emit a comparison of an array with a number."""
     x = term(t)
     data = x if x.dtype == "bool" else x.cast(result_type(t.attrs, x.dtype))
-    return binary.COMPARISONS[name](data, data.number(binary.scalar_of(t, data.dtype))).name
+    return binary.COMPARISONS[name](data, data.number(binary.read_scalar(t, data.dtype))).name
 
 
 def translate_division(t: Translation, reverse: bool) -> str:
@@ -115,8 +115,8 @@ def _repeat(count: int, states: Sequence[Term], step: Callable[[Sequence[Term]],
     counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
     body = t.body([*counter, *(Value("state", shape, x.dtype) for x in states)], build)
     names = [x.name for x in states]
-    made = t.emit_several("Loop", len(states), t.number(count, "int64"), t.number(True, "bool"), *names, body=body)
-    return [Term(t, name, x.dtype) for name, x in zip(made, states, strict=True)]
+    outputs = t.emit_several("Loop", len(states), t.number(count, "int64"), t.number(True, "bool"), *names, body=body)
+    return [Term(t, name, x.dtype) for name, x in zip(outputs, states, strict=True)]
 
 
 def least_common_multiple(x: Term, y: Term) -> Term:
@@ -179,7 +179,7 @@ def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> s
     """Emit a function of an array and a number, which comes first with ``reverse``."""
     x = term(t)
     data = x.cast(result_type(t.attrs, x.dtype))
-    number = data.number(scalar_of(t, data.dtype))
+    number = data.number(read_scalar(t, data.dtype))
     if reverse:
         return _REAL[name](number.expand(t.outputs[0].shape) if name == "copysign" else number, data).name
     return _REAL[name](data, number).name
@@ -188,7 +188,7 @@ def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> s
 def translate_integer_scalar(t: Translation, name: str) -> str:
     """Emit a function of integers and a number."""
     x = term(t)
-    return INTEGER_FUNCTIONS[name](x, x.number(scalar_of(t, x.dtype))).name
+    return INTEGER_FUNCTIONS[name](x, x.number(read_scalar(t, x.dtype))).name
 
 
 def translate_bitwise_not(t: Translation) -> str:

@@ -20,13 +20,13 @@ from graphshare.ops.kernel import Array, Attrs, Bodies, BodyTypeRule, Context, C
 from graphshare.ops.onednn.products import (
     Filters,
     Inner,
-    attributes_of,
+    find_attributes,
     per_unit,
     quantize_filters,
     sum_by_channel,
     sum_products,
 )
-from graphshare.ops.quantization.kernel import ENDS, product_range, range_end, reach_of, round_to, with_ranges
+from graphshare.ops.quantization.kernel import ENDS, find_magnitude, product_range, range_end, round_to, with_ranges
 from graphshare.ops.unification import infer_nothing
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -62,7 +62,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
     return "uint8" if last and _is_positive(*last[0]) else "int8"
 
 
-def fused_kernel(
+def make_fused_kernel(
     operator: str,
     integers: Forward,
     count_arrays: Callable[[Attrs, Shapes, Bodies], int],
@@ -115,7 +115,7 @@ class _Layer(NamedTuple):
 def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
     """Compute the convolution, then BatchNorm, activation, sum and second activation as the flags state."""
     inner = context.inner
-    conv = attributes_of(inner, "Convolution")
+    conv = find_attributes(inner, "Convolution")
     x, *rest = inputs
     count = 1 + (not conv["no_bias"]) + 4 * bool(attrs["with_bn"])
     weights, ends = rest[:count], rest[count:]
@@ -148,7 +148,7 @@ def _prepare_layer(
     data_unit, dtype = per_unit(str(data), *ends[:2]), _output_dtype(attrs, inner)
     filters = quantize_filters(attrs, inner, weights, data_unit, data, by_filter=dtype != "int32")
     if dtype == "int32":
-        low, high = product_range(reach_of(*ends[:2]), 127 if data == np.int8 else 255, float(filters.reach), 127)
+        low, high = product_range(find_magnitude(*ends[:2]), 127 if data == np.int8 else 255, float(filters.reach), 127)
         unit, scale = data_unit * filters.units[0], None
     else:
         low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
@@ -250,7 +250,7 @@ def refusal(attrs: Attrs, bodies: Bodies, layer: str, known: Collection[str]) ->
 
 
 KERNELS = (
-    fused_kernel(
+    make_fused_kernel(
         "_sg_mkldnn_conv",
         convolve_integers,
         lambda attrs, inputs, bodies: len(inputs) - (_range_inputs(attrs) if attrs["quantized"] else 0),

@@ -16,9 +16,9 @@ from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Cost, Forward, 
 from graphshare.ops.matmul.attention import self_scores_cost, split_interleaved, values_cost
 from graphshare.ops.matmul.kernel import fully_connected_cost
 from graphshare.ops.onednn.convolution import KERNELS as CONVOLUTION_KERNELS
-from graphshare.ops.onednn.convolution import activate, fused_kernel, is_calibrated, refusal
-from graphshare.ops.onednn.products import Inner, attributes_of, per_unit, quantize_bias, quantize_weight, weight_units
-from graphshare.ops.quantization.kernel import product_range, range_end, reach_of, round_to
+from graphshare.ops.onednn.convolution import activate, is_calibrated, make_fused_kernel, refusal
+from graphshare.ops.onednn.products import Inner, find_attributes, per_unit, quantize_bias, quantize_weight, weight_units
+from graphshare.ops.quantization.kernel import find_magnitude, product_range, range_end, round_to
 from graphshare.ops.roi.kernel import round_half_away
 
 ROOM = np.float32((1 << 30) - 1)  # half of the largest integer, truncated
@@ -37,7 +37,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
         return "float32"
     if not is_calibrated(attrs):
         return "int32"
-    last = [(name, of) for name, of in inner if name in ACTIVATIONS] if attrs["with_eltwise"] else []
+    last = [(name, activation) for name, activation in inner if name in ACTIVATIONS] if attrs["with_eltwise"] else []
     positive = last and (
         last[0][0] in ("clip", *POINTWISE) or last[0][1].get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
     )
@@ -47,7 +47,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
 def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
     """Compute the dense layer, then an elementwise function as the flags state."""
     inner = context.inner
-    dense = attributes_of(inner, "FullyConnected")
+    dense = find_attributes(inner, "FullyConnected")
     x, weight, *rest = inputs
     bias = None if dense["no_bias"] else rest.pop(0)
     data_unit, dtype = per_unit(str(x.dtype), *rest[:2]), _output_dtype(attrs, inner)
@@ -64,7 +64,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
     follow = [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
     if dtype == "int32":
         # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
-        ends = product_range(reach_of(*rest[:2]), 127, reach_of(*rest[2:4]), 127 if x.dtype == np.int8 else 255)
+        ends = product_range(find_magnitude(*rest[:2]), 127, find_magnitude(*rest[2:4]), 127 if x.dtype == np.int8 else 255)
         return round_to(_apply_activations(follow, sums), dtype), *ends
     if dtype == "float32" and not is_calibrated(attrs):
         return _apply_activations(follow, sums * (np.float32(1) / data_unit / units))
@@ -109,7 +109,7 @@ def _apply_activations(operators: Inner, x: Array) -> Array:
 
 
 def _layer_inputs(bodies: Bodies) -> int:
-    return 2 if attributes_of(bodies.operators(0), "FullyConnected")["no_bias"] else 3
+    return 2 if find_attributes(bodies.operators(0), "FullyConnected")["no_bias"] else 3
 
 
 def _dense_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
@@ -155,7 +155,7 @@ def _requantize(attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: 
     elif attrs["enable_float_output"]:
         return np.asarray(products * np.float32(np.float32(1) / unit * factor))
     else:
-        reaches = [(reach_of(*ends), 127 if x.dtype == np.int8 else 255) for x, *ends in ranged]
+        reaches = [(find_magnitude(*ends), 127 if x.dtype == np.int8 else 255) for x, *ends in ranged]
         (low, high), scaled, dtype = product_range(*reaches[0], *reaches[1]), products * factor, "int32"
     if attrs["enable_float_output"]:
         return np.asarray(scaled)
@@ -171,12 +171,12 @@ def _attention_kernel(operator: str, integers: Forward, arrays: int, cost: Cost)
             return known, ["float32"]
         return known, ["int8" if is_calibrated(attrs) else "int32", "float32", "float32"]
 
-    return fused_kernel(operator, integers, lambda *_: arrays, types, cost)
+    return make_fused_kernel(operator, integers, lambda *_: arrays, types, cost)
 
 
 KERNELS = (
     *CONVOLUTION_KERNELS,
-    fused_kernel(
+    make_fused_kernel(
         "_sg_mkldnn_fully_connected",
         dense_integers,
         lambda attrs, inputs, bodies: _layer_inputs(bodies),

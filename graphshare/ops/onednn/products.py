@@ -21,7 +21,7 @@ import numpy as np
 from graphshare.ops.convolution.grid import Empty
 from graphshare.ops.kernel import Array, Attrs, KernelError
 from graphshare.ops.limits import require
-from graphshare.ops.windows import Window, is_channels_last, window_of
+from graphshare.ops.windows import Window, is_channels_last, read_window
 
 LEVELS = {"int8": np.float32(127.5), "uint8": np.float32(255.5)}
 _LARGEST = np.float32(2147483647)
@@ -53,7 +53,7 @@ class Filters(NamedTuple):
     reach: Any
 
 
-def attributes_of(inner: Inner, operator: str) -> Attrs:
+def find_attributes(inner: Inner, operator: str) -> Attrs:
     """Return the attributes of the first ``operator`` among ``inner``.
 
     Raises:
@@ -76,11 +76,11 @@ def quantize_filters(
     attrs: Attrs, inner: Inner, weights: Sequence[Array], data_unit: Any, dtype: Any, *, by_filter: bool
 ) -> Filters:
     """Return the integer filters for data of ``dtype`` from weight, bias (if any) and BatchNorm's statistics (if any)."""
-    conv = attributes_of(inner, "Convolution")
+    conv = find_attributes(inner, "Convolution")
     weight, *rest = weights
     bias = None if conv["no_bias"] else rest.pop(0)
     if attrs["with_bn"]:
-        weight, bias = fold_batch_norm(weight, bias, attributes_of(inner, "BatchNorm"), rest)
+        weight, bias = fold_batch_norm(weight, bias, find_attributes(inner, "BatchNorm"), rest)
     units = weight_units(weight, bias, data_unit, by_filter=by_filter)
     whole = quantize_weight(weight, _units_by_group(units, conv["num_group"]))
     term = None if bias is None else quantize_bias(bias, units, data_unit).astype(np.float32)
@@ -89,7 +89,7 @@ def quantize_filters(
     is_shifted = dtype == np.int8 and not 255 * largest <= EXACT
     shift = 128 * matrix.sum(axis=(1, 2), dtype=np.float64) if is_shifted else None
     reach = np.float32(np.abs(weight).max())
-    window = window_of(conv)
+    window = read_window(conv)
     matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
     parts = exact_parts(matrix.reshape(len(matrix), -1), dtype)
     exact = len(parts) == 1
@@ -191,7 +191,7 @@ class _Layout(NamedTuple):
 
 
 @lru_cache(256)
-def _layout_of(size: tuple[int, ...], window: Window) -> _Layout:
+def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
     """Return where the windows of an image of this size lie.
 
     Taps that are in the padding at every position are left out, as far as the others remain in one run.
@@ -229,7 +229,7 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
         sums = empty((len(weights), prod(columns.shape[1:])), dtype)
         _multiply(weights[:, 0], columns.reshape(channels, -1), parts, 0, sums)
         return sums.reshape(-1, *columns.shape[1:])
-    layout = _layout_of(x.shape[2:], window)
+    layout = _plan_layout(x.shape[2:], window)
     padded = _pad(x, layout, x.dtype, empty)
     first_column = layout.taps.start * channels
     matrix = weights[:, layout.taps].reshape(len(weights), -1)
@@ -248,7 +248,7 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
 
 def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Array:
     """Return the convolution of integers (N, C, spatial) with a filter for each channel (taps, C), as (C, N, spatial)."""
-    layout = _layout_of(x.shape[2:], window)
+    layout = _plan_layout(x.shape[2:], window)
     windows = _windows(_pad(x, layout, weights.dtype, empty), layout, window, slice(0, len(x)), slice(0, layout.counts[0]))
     rank = len(layout.kernel)
     axes, taps = range(2 * rank + 2), weights[layout.taps].reshape(*layout.kernel, -1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.batch_axis import At, Rule, require_axes
-from graphshare.ops.quantization.signature import calibrated_rule
+from graphshare.ops.quantization.signature import apply_calibrated_rule
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import define
 
@@ -129,6 +129,6 @@ OPERATORS = (
 RULES: dict[str, Rule] = {
     "_sg_mkldnn_selfatt_qk": require_axes(1, out=At(0, 3)),
     "_sg_mkldnn_selfatt_valatt": require_axes(1, 0, out=At(1, 3)),
-    "_sg_mkldnn_conv": calibrated_rule,
-    "_sg_mkldnn_fully_connected": calibrated_rule,
+    "_sg_mkldnn_conv": apply_calibrated_rule,
+    "_sg_mkldnn_fully_connected": apply_calibrated_rule,
 }

@@ -12,7 +12,7 @@ from graphshare.ops.kernel import Attrs
 from graphshare.ops.matmul.to_onnx import split_interleaved
 from graphshare.ops.onednn.convolution import is_calibrated, split_activations
 from graphshare.ops.onednn.kernel import ACTIVATIONS, ROOM, is_by_unit
-from graphshare.ops.onednn.products import LEVELS, attributes_of
+from graphshare.ops.onednn.products import LEVELS, find_attributes
 from graphshare.ops.onednn.products import per_unit as kernel_per_unit
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.quantization.to_onnx import (
@@ -88,8 +88,8 @@ def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x:
         elif attrs["act_type"] == "prelu":
             t.refuse("its subgraph has a PReLU, which cannot be computed in integers")
         else:
-            made = translate_leaky_relu(t.derive(attrs, [Value(x.name, (), x.dtype)], []))
-            x = Term(t, made if isinstance(made, str) else made[0], x.dtype)
+            outputs = translate_leaky_relu(t.derive(attrs, [Value(x.name, (), x.dtype)], []))
+            x = Term(t, outputs if isinstance(outputs, str) else outputs[0], x.dtype)
     return x
 
 
@@ -104,7 +104,7 @@ def translate_convolution(t: Translation) -> str | list[str]:
     """Emit the subgraph, or in integers a convolution of integers in floats and what follows it."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
-    conv, dtype = attributes_of(t.inner, "Convolution"), t.outputs[0].dtype
+    conv, dtype = find_attributes(t.inner, "Convolution"), t.outputs[0].dtype
     (x, weight), rest = t.inputs[:2], [term(t, value) for value in t.inputs[2:]]
     kernel, bias = term(t, weight), None if conv["no_bias"] else rest.pop(0)
     if t.attrs["with_bn"]:
@@ -153,7 +153,7 @@ def _add_between_activations(t: Translation, sums: Term, added: Term | None) -> 
 def _fold_batch_norm(t: Translation, weight: Term, bias: Term | None, statistics: list[Term]) -> tuple[Term, Term]:
     """Return the weight and bias of a convolution with a BatchNorm folded into them."""
     gamma, beta, mean, variance = statistics
-    attrs, shape = attributes_of(t.inner, "BatchNorm"), t.inputs[1].shape
+    attrs, shape = find_attributes(t.inner, "BatchNorm"), t.inputs[1].shape
     spread = (variance.cast("float64") + attrs["eps"]).apply("Sqrt")
     alpha = ((1 / spread) if attrs["fix_gamma"] else gamma.cast("float64") / spread).cast("float32")
     shift = beta - alpha * mean if bias is None else beta + alpha * (bias - mean)
@@ -210,7 +210,7 @@ def translate_dense(t: Translation) -> str | list[str]:
     """Emit the subgraph, or in integers products of integers in floats and what follows them."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
-    dense, dtype = attributes_of(t.inner, "FullyConnected"), t.outputs[0].dtype
+    dense, dtype = find_attributes(t.inner, "FullyConnected"), t.outputs[0].dtype
     require_ranges(t, t.inputs[2 if dense["no_bias"] else 3 :])
     (x, weight), rest = t.inputs[:2], [term(t, value) for value in t.inputs[2:]]
     bias = None if dense["no_bias"] else rest.pop(0)

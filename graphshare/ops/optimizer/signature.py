@@ -37,7 +37,7 @@ _update = partial(_define, registers_inputs=False)
 
 
 def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
-    """A group of inputs for every weight, numbered, and what follows once: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
+    """Return a group of inputs for every weight, numbered, and what follows once: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         weights = range(read_count(signature, attrs, "num_weights"))
@@ -47,7 +47,7 @@ def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
 
 
 def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
-    """The same mutable places in every group of ``width`` inputs."""
+    """Return the same mutable places in every group of ``width`` inputs."""
 
     def rule(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
         return tuple(width * i + slot for i in range(read_count(signature, attrs, count)) for slot in slots)
@@ -60,7 +60,7 @@ def all_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraph
     return tuple(range(num_inputs))
 
 
-def fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
+def name_fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
     """MXNet 1.9.1 names these inputs by the weight's number where it means the place in the group; so do its files."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
@@ -82,12 +82,14 @@ def _multi(name: str, names: str, attributes: str, slots: tuple[int, ...] = (), 
     )
 
 
-def _fused(name: str, names: str, attributes: str, slots: tuple[int, ...], count: str, *, tail: int = 0) -> list[Signature]:
+def _define_group(
+    name: str, names: str, attributes: str, slots: tuple[int, ...], count: str, *, tail: int = 0
+) -> list[Signature]:
     """Return an update as :func:`_multi`, of the kind that misnames its inputs, with ``tail`` more of them."""
     group = names.split()
     return _define(
         name,
-        fused_inputs(group, count, tail),
+        name_fused_inputs(group, count, tail),
         attributes,
         results=outputs_by_attribute(count),
         mutable=repeat_slots(len(group), slots, count),
@@ -103,10 +105,10 @@ OPERATORS = (
         mutable=(2,),
     ),
     *_update("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", _ADAMW, mutable=(2, 3, 4)),
-    *_fused("_multi_adamw_update", "weight grad mean var", _MULTI_ADAMW, (2, 3), "num_weights", tail=1),
-    *_fused("_multi_lamb_update", "weight grad mean var", _MULTI_LAMB, (2, 3), "num_tensors"),
-    *_fused("_multi_mp_adamw_update", "weight grad mean var weight32", _MULTI_ADAMW, (2, 3, 4), "num_weights", tail=1),
-    *_fused("_multi_mp_lamb_update", "weight grad mean var weight32", _MULTI_LAMB, (2, 3, 4), "num_tensors"),
+    *_define_group("_multi_adamw_update", "weight grad mean var", _MULTI_ADAMW, (2, 3), "num_weights", tail=1),
+    *_define_group("_multi_lamb_update", "weight grad mean var", _MULTI_LAMB, (2, 3), "num_tensors"),
+    *_define_group("_multi_mp_adamw_update", "weight grad mean var weight32", _MULTI_ADAMW, (2, 3, 4), "num_weights", tail=1),
+    *_define_group("_multi_mp_lamb_update", "weight grad mean var weight32", _MULTI_LAMB, (2, 3, 4), "num_tensors"),
     *_update(
         "_sparse_adagrad_update",
         "weight grad history",

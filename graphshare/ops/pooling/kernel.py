@@ -24,13 +24,13 @@ from graphshare.ops.windows import (
     Window,
     check_layout,
     is_channels_last,
+    read_window,
     tap_cells,
     tap_range,
     to_channels_first,
     to_compute_dtype,
     to_layout,
     unify_dims,
-    window_of,
 )
 from graphshare.text.format import format_count
 
@@ -48,7 +48,7 @@ def axes_and_window(attrs: Attrs, shape: tuple[int, ...]) -> tuple[range, Window
     axes = range(first, first + rank)
     if attrs["global_pool"]:
         return axes, Window(tuple(shape[a] for a in axes), (1,) * rank, (1,) * rank, (0,) * rank)
-    return axes, window_of(attrs)
+    return axes, read_window(attrs)
 
 
 def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -81,7 +81,7 @@ def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
         attrs = {**attrs, "pool_type": _OR_NAN}
     if attrs["global_pool"] or attrs["pool_type"] == "sum":
         return pooling(context, attrs, x)
-    window = window_of(attrs)
+    window = read_window(attrs)
     if attrs["pool_type"] == _OR_NAN:
         if any(window.pad):
             x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
@@ -200,7 +200,7 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     data = to_channels_first((None,) * rank if data is None else data, last)
     out = to_channels_first((None,) * rank if out is None else out, last)
     require(len(data) == len(out), f"data has {format_count(len(data), 'axis')} where the output has {len(out)}")
-    window = None if attrs["global_pool"] else window_of(attrs)
+    window = None if attrs["global_pool"] else read_window(attrs)
     spatial: list[Dim] = []
     for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):
         expected: Dim = 1
@@ -295,7 +295,7 @@ def pooling_v1_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     attrs, x, y = entry.attrs, entry.inputs[0], entry.outputs[0]
     if attrs["global_pool"] or attrs["pool_type"] == "sum":
         return _data_gradient(attrs, x, y, dy, to_all=True)
-    window = window_of(attrs)
+    window = read_window(attrs)
     if attrs["pool_type"] == "avg":
         return _data_gradient({**attrs, "pool_type": "sum"}, x, y, dy / dy.dtype.type(prod(window.kernel)))
     padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])

@@ -43,7 +43,7 @@ def translate_pooling_v1(t: Translation) -> str:
     """Emit the pooling of MXNet 0.x: padding counts, as zeros for the maximum, and means divide by the whole window."""
     if t.attrs["global_pool"] or t.attrs["pool_type"] == "sum":
         return translate_pooling(t)
-    x, cells = t.inputs[0], _cells_of(t)
+    x, cells = t.inputs[0], _find_windows(t)
     if t.attrs["pool_type"] == "avg":
         return _average_all(t, x, cells)
     front = (0, 0, *cells.begin)
@@ -72,7 +72,7 @@ def translate_pooling(t: Translation) -> str:
         data = t.emit("Mul", data, factors)
     value = Value(data, x.shape, wide)
     out = _pool_globally(t, value, kind) if t.attrs["global_pool"] else _pool_windows(t, value, kind)
-    return t.cast(_root(t, out, power, wide), x.dtype, of=wide)
+    return t.cast(_root(t, out, power, wide), x.dtype, dtype=wide)
 
 
 def _root(t: Translation, x: str, power: int, dtype: str) -> str:
@@ -93,7 +93,7 @@ def _pool_globally(t: Translation, x: Value, kind: str) -> str:
 
 
 def _pool_windows(t: Translation, x: Value, kind: str) -> str:
-    cells = _cells_of(t)
+    cells = _find_windows(t)
     if is_channels_last(t.attrs.get("layout")):
         rank = x.rank
         data = t.transpose(x, (0, rank - 1, *range(1, rank - 1)))
@@ -102,13 +102,13 @@ def _pool_windows(t: Translation, x: Value, kind: str) -> str:
     return _pool_cells(t, x, kind, cells)
 
 
-def _cells_of(t: Translation) -> _Cells:
+def _find_windows(t: Translation) -> _Cells:
     """Return the windows; their padding at the end gives the number of positions of MXNet."""
     shape = t.inputs[0].shape
     axes, window = axes_and_window(t.attrs, shape)
     if min(window.pad, default=0) < 0:
         t.refuse(f"its pad is {window.pad}, and ONNX takes nothing away")
-    sizes, counts = (tuple(of[a] for a in axes) for of in (shape, t.outputs[0].shape))
+    sizes, counts = (tuple(sizes_by_axis[a] for a in axes) for sizes_by_axis in (shape, t.outputs[0].shape))
     ends = tuple(
         p if (n + 2 * p - k) // s + 1 == count else (count - 1) * s + k - n - p
         for n, count, k, s, p in zip(sizes, counts, window.kernel, window.stride, window.pad, strict=True)
@@ -198,7 +198,7 @@ def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool
     for i, (size, count, kernel) in enumerate(zip(cells.sizes, cells.counts, cells.window.kernel, strict=True)):
         number = tap_cells(size, cells.window, i, count, include)
         factor = factor * (kernel / number).reshape(-1, *(1,) * (len(cells.counts) - 1 - i))
-    return t.cast(t.emit("Mul", mean, t.constant(factor, wide)), x.dtype, of=wide)
+    return t.cast(t.emit("Mul", mean, t.constant(factor, wide)), x.dtype, dtype=wide)
 
 
 TRANSLATIONS = (

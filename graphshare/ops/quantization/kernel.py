@@ -29,8 +29,8 @@ from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_s
 from graphshare.ops.normalization.batch_norm import batch_norm_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
-from graphshare.ops.unification import axis_of, demand_dtypes, output_rule, same_shapes, size_of, unify
-from graphshare.ops.windows import is_channels_last, window_of
+from graphshare.ops.unification import count_elements, demand_dtypes, normalize_axis, output_rule, same_shapes, unify
+from graphshare.ops.windows import is_channels_last, read_window
 
 ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
 LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
@@ -48,7 +48,7 @@ def range_end(value: object) -> Array:
     return np.full(1, value, np.float32)
 
 
-def reach_of(low: Array, high: Array) -> float:
+def find_magnitude(low: Array, high: Array) -> float:
     """Return the largest absolute value of a range."""
     return max(abs(float(low.ravel()[0])), abs(float(high.ravel()[0])))
 
@@ -75,7 +75,7 @@ def calibration_range(attrs: Attrs) -> tuple[float, float] | None:
 
 
 def _reach(low: Array, high: Array) -> Any:
-    return np.float32(reach_of(low, high))
+    return np.float32(find_magnitude(low, high))
 
 
 def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
@@ -153,7 +153,7 @@ def normalize(context: Context, attrs: Attrs, x: Array, *rest: Array) -> Ranged:
     scale = gamma * inverse * _reach(*ends) / reach / np.sqrt(np.float32(1) + np.float32(attrs["eps"]))
     shift = (beta - mean * gamma * inverse) * _STEPS["int8"] / reach
     shape = [1] * x.ndim
-    shape[axis_of(attrs["axis"], x.ndim)] = -1
+    shape[normalize_axis(attrs["axis"], x.ndim)] = -1
     out = x.astype(np.float32) * scale.reshape(shape) + shift.reshape(shape)
     return round_to(out, "int8"), range_end(calibrated[0]), range_end(calibrated[1])
 
@@ -197,12 +197,12 @@ def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
     """Return the floats that integers represent."""
-    return np.asarray(x * np.float32(reach_of(low, high) / LEVELS[str(x.dtype)]))
+    return np.asarray(x * np.float32(find_magnitude(low, high) / LEVELS[str(x.dtype)]))
 
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return 32-bit sums as 8-bit integers; the range is the calibrated one, else that of the data."""
-    dtype, unit = _output_dtype(attrs), np.float32(reach_of(low, high) / LEVELS["int32"])
+    dtype, unit = _output_dtype(attrs), np.float32(find_magnitude(low, high) / LEVELS["int32"])
     ends = calibration_range(attrs) or (float(np.float32(x.min()) * unit), float(np.float32(x.max()) * unit))
     reach = max(abs(ends[0]), abs(ends[1]))
     with np.errstate(divide="ignore", invalid="ignore"):  # nothing represents a range of 0: infinities and NaN
@@ -244,7 +244,7 @@ def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
     wide = max(abs(low), abs(high)) / LEVELS[dtype]
     scaled = []
     for x, begin, end in zip(parts, lows, highs, strict=True):
-        factor = reach_of(begin, end) / LEVELS[str(x.dtype)] / wide if wide else 1.0
+        factor = find_magnitude(begin, end) / LEVELS[str(x.dtype)] / wide if wide else 1.0
         scaled.append(x if factor == 1 and str(x.dtype) == dtype else round_to(x * np.float32(factor), dtype))
     return np.concatenate(scaled, axis=attrs["dim"]), range_end(low), range_end(high)
 
@@ -260,8 +260,8 @@ def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest
     require(not is_channels_last(attrs["layout"]), f"layout {attrs['layout']} is not supported for integers, expected NCHW")
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
     epilogue = Epilogue(term=bias)
-    wide = correlate(x.astype(np.float64), weight.astype(np.float64), epilogue, window_of(attrs), attrs["num_group"])
-    return (_int32(wide), *product_range(reach_of(*ends[:2]), 127, reach_of(*ends[2:4]), 127))
+    wide = correlate(x.astype(np.float64), weight.astype(np.float64), epilogue, read_window(attrs), attrs["num_group"])
+    return (_int32(wide), *product_range(find_magnitude(*ends[:2]), 127, find_magnitude(*ends[2:4]), 127))
 
 
 def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
@@ -269,10 +269,10 @@ def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: A
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0], rest[1:])
     rows = x.reshape(len(x), -1) if attrs["flatten"] else x
     wide = np.matmul(rows.astype(np.float64), weight.T.astype(np.float64))
-    data, other = reach_of(*ends[:2]), reach_of(*ends[2:4])
+    data, other = find_magnitude(*ends[:2]), find_magnitude(*ends[2:4])
     if bias is not None:
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
-        scale = per_unit * np.float32(reach_of(*ends[4:6])) / np.float32(LEVELS["int8"])  # in MXNet's order
+        scale = per_unit * np.float32(find_magnitude(*ends[4:6])) / np.float32(LEVELS["int8"])  # in MXNet's order
         wide += np.trunc(bias * scale)
     return (_int32(wide), *product_range(data, 127 if x.dtype == np.int8 else 255, other, 127))
 
@@ -363,7 +363,7 @@ KERNELS = with_limits(
     _kernel(
         "_contrib_quantized_flatten",
         lambda context, attrs, x, low, high: (x.reshape(len(x), -1), low, high),
-        output_rule(lambda attrs, x: (x[0], size_of(x[1:])) if x else None),
+        output_rule(lambda attrs, x: (x[0], count_elements(x[1:])) if x else None),
         _pass_dtypes,
     ),
     _kernel("_contrib_quantized_pooling", pool_int8, _pool_shapes, _pass_dtypes),

@@ -70,7 +70,7 @@ class _Layer:
         t = self.t
         step = Value("x", (begins[0].shape[0], self.weights[0].whole.shape[1]), "float32")
         body = t.body([*(Value("state", y.shape, y.dtype) for y in begins), step], self._step)
-        made = t.emit_several(
+        outputs = t.emit_several(
             "Scan",
             3,
             *begins,
@@ -80,7 +80,7 @@ class _Layer:
             scan_input_directions=[backwards],
             scan_output_directions=[backwards],
         )
-        return [Term(t, name, "float32") for name in made]
+        return [Term(t, name, "float32") for name in outputs]
 
     def _step(self, inputs: Sequence[Value]) -> list[Value]:
         h, c, x = (Term(self.t, value.name, value.dtype) for value in inputs)

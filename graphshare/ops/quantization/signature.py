@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def range_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """All arrays first, then the least and greatest value of each."""
+    """Return all arrays first, then the least and greatest value of each."""
     names = [f"arg{i}" for i in range(read_count(signature, attrs, "num_args"))]
     return (*names, *(f"{name}_{end}" for name in names for end in ("min", "max")))
 
@@ -83,7 +83,7 @@ OPERATORS = (
 )
 
 
-def calibrated_rule(use: Use) -> Outcome:
+def apply_calibrated_rule(use: Use) -> Outcome:
     """Quantizing operators: the range is an attribute or an input, or that of all samples."""
     if use.first.axis and use.signature.name.startswith("_sg_"):
         return f"takes axis 0 for the samples, which are on axis {use.first.axis}"
@@ -93,7 +93,7 @@ def calibrated_rule(use: Use) -> Outcome:
     return [use.first, None, None]
 
 
-def _quantized_rule(use: Use) -> Outcome:
+def _apply_quantized_rule(use: Use) -> Outcome:
     """Keep the samples of the data; a range belongs to all samples together, so no range may have samples."""
     ranges = [name for name in use.formals_with_samples() if name.startswith(("min_", "max_"))]
     if ranges:
@@ -103,8 +103,8 @@ def _quantized_rule(use: Use) -> Outcome:
 
 
 RULES: dict[str, Rule] = {
-    "_contrib_quantize_v2": calibrated_rule,
-    "_contrib_requantize": calibrated_rule,
+    "_contrib_quantize_v2": apply_calibrated_rule,
+    "_contrib_requantize": apply_calibrated_rule,
     "_contrib_quantize": lambda use: [use.first, None, None],
     "_contrib_dequantize": lambda use: use.first,
     **dict.fromkeys(
@@ -116,7 +116,7 @@ RULES: dict[str, Rule] = {
             "_contrib_quantized_flatten",
             "_contrib_quantized_elemwise_add",
         ),
-        _quantized_rule,
+        _apply_quantized_rule,
     ),
     "_contrib_quantized_concat": concat_rule,
 }

@@ -16,7 +16,7 @@ from graphshare.ops.pooling.to_onnx import translate_pooling
 from graphshare.ops.quantization.kernel import ENDS, LEVELS, WHOLE_RANGES, calibration_range
 from graphshare.ops.quantization.rnn_to_onnx import TRANSLATIONS as RNN
 from graphshare.ops.translation import Translation, Translator, Value
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 _EXACT = 1 << 24
 """Below it float32 holds every integer."""
@@ -37,7 +37,7 @@ def _ends_of_data(x: Term, rank: int) -> Iterator[Term]:
     return (x.reduce(op, range(rank)).reshape((1,)) for op in ("ReduceMin", "ReduceMax"))
 
 
-def reach_of(t: Translation, first: int) -> Term:
+def find_magnitude(t: Translation, first: int) -> Term:
     """Return the largest absolute value of the range whose ends are inputs ``first`` and the one behind it."""
     return largest(term(t, first), term(t, first + 1))
 
@@ -90,7 +90,7 @@ def multiply_rows(t: Translation, x: Term, weight: Term, shape: tuple[int, ...],
 
 def translate_quantize_in_range(t: Translation) -> list[str]:
     """Emit a product with the steps per 1.0 of the given range, and ``QuantizeLinear``."""
-    x, dtype, reach = term(t), t.outputs[0].dtype, reach_of(t, 1)
+    x, dtype, reach = term(t), t.outputs[0].dtype, find_magnitude(t, 1)
     whole = round_to(x * (x.number(ENDS[dtype][1]) / reach), dtype, may_be_nan=True).name
     return [whole, (-reach).name, reach.name] if dtype == "int8" else [whole, t.inputs[1].name, t.inputs[2].name]
 
@@ -112,7 +112,7 @@ def translate_quantize_asymmetric(t: Translation) -> list[str]:
 
 def translate_add(t: Translation) -> list[str]:
     """Emit the sum of both arrays in the steps of the result."""
-    first, second, dtype = reach_of(t, 2), reach_of(t, 4), t.outputs[0].dtype
+    first, second, dtype = find_magnitude(t, 2), find_magnitude(t, 4), t.outputs[0].dtype
     calibrated = calibration_range(t.attrs)
     if calibrated:
         ends = [constant_end(t, end) for end in calibrated]
@@ -133,7 +133,7 @@ def translate_add(t: Translation) -> list[str]:
 def translate_multiply(t: Translation) -> str | list[str]:
     """Emit the product: as floats, in the calibrated range (fractions truncated), or as 32-bit integers."""
     first, second = term(t, 0).cast("int32"), term(t, 1).cast("int32")
-    products, (a, b) = first * second, (reach_of(t, 2), reach_of(t, 4))
+    products, (a, b) = first * second, (find_magnitude(t, 2), find_magnitude(t, 4))
     units = [LEVELS["int8"] / reach for reach in (a, b)]
     if t.attrs["enable_float_output"]:
         factor = a.number(1) / units[0] / units[1]
@@ -161,11 +161,11 @@ def translate_normalize(t: Translation) -> list[str]:
     reach, eps = float(np.float32(max(map(abs, calibrated)))), t.attrs["eps"]
     inverse = (variance + eps).apply("Sqrt").apply("Reciprocal")
     once_more = float(np.sqrt(np.float32(1) + np.float32(eps)))
-    scale = gamma * inverse * reach_of(t, 5) / reach / once_more
+    scale = gamma * inverse * find_magnitude(t, 5) / reach / once_more
     shift = (beta - mean * gamma * inverse) * 127.5 / reach
     rank = t.inputs[0].rank
     shape = [1] * rank
-    shape[axis_of(t.attrs["axis"], rank)] = t.inputs[1].shape[0]
+    shape[normalize_axis(t.attrs["axis"], rank)] = t.inputs[1].shape[0]
     out = whole * scale.reshape(shape) + shift.reshape(shape)
     return [round_to(out, "int8").name, *(constant_end(t, end) for end in calibrated)]
 
@@ -201,14 +201,14 @@ def translate_quantize(t: Translation) -> list[str]:
 def translate_dequantize(t: Translation) -> str:
     """Emit ``DequantizeLinear``."""
     x = t.inputs[0]
-    step = (reach_of(t, 1) / LEVELS[x.dtype]).reshape(())
+    step = (find_magnitude(t, 1) / LEVELS[x.dtype]).reshape(())
     return t.emit("DequantizeLinear", x, step.name, t.number(0, x.dtype))
 
 
 def translate_requantize(t: Translation) -> list[str]:
     """Emit a change of steps of 32-bit sums in float32; nothing represents a range of 0."""
     x, dtype = term(t).cast("float32"), t.outputs[0].dtype
-    unit = reach_of(t, 1) / LEVELS["int32"]
+    unit = find_magnitude(t, 1) / LEVELS["int32"]
     calibrated = calibration_range(t.attrs)
     if calibrated:
         reach = Term(t, constant_end(t, max(map(abs, calibrated))), "float32")
@@ -277,7 +277,7 @@ def translate_quantized_convolution(t: Translation) -> list[str]:
     sums = convolve(t, t.attrs, term(t, 0), term(t, 1), shapes).cast("int32")
     if first == 3:
         sums = sums + term(t, 2).cast("int32").reshape((-1, *[1] * (x.rank - 2)))
-    return [sums.name, *product_range(reach_of(t, first), 127, reach_of(t, first + 2), 127)]
+    return [sums.name, *product_range(find_magnitude(t, first), 127, find_magnitude(t, first + 2), 127)]
 
 
 def translate_dense(t: Translation) -> list[str]:
@@ -288,10 +288,10 @@ def translate_dense(t: Translation) -> list[str]:
     shape = (x.shape[0], prod(x.shape[1:])) if t.attrs["flatten"] else x.shape
     rows = term(t).reshape(shape) if shape != x.shape else term(t)
     sums = multiply_rows(t, rows, term(t, 1), shape, weight.shape).cast("int32")
-    data, other = reach_of(t, first), reach_of(t, first + 2)
+    data, other = find_magnitude(t, first), find_magnitude(t, first + 2)
     if first == 3:
         per_unit = divide_or(LEVELS[x.dtype], data, 0) * divide_or(LEVELS["int8"], other, 0)
-        scale = per_unit * reach_of(t, first + 4) / LEVELS["int8"]  # in MXNet's order
+        scale = per_unit * find_magnitude(t, first + 4) / LEVELS["int8"]  # in MXNet's order
         sums = sums + (term(t, 2).cast("float32") * scale).cast("int32")
     out = sums if len(shape) == 2 else sums.reshape(t.outputs[0].shape)
     return [out.name, *product_range(data, 127 if x.dtype == "int8" else 255, other, 127)]

@@ -209,7 +209,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 }
 
 
-def _dtype_of(attrs: Attrs, otherwise: str) -> str:
+def _choose_dtype(attrs: Attrs, otherwise: str) -> str:
     dtype: str = attrs["dtype"]
     return otherwise if dtype == "None" else dtype
 
@@ -227,10 +227,10 @@ def _random_kernel(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: 
 
     def forward(context: Context, attrs: Attrs) -> Array:
         size = complete_shape(context, attrs, attribute_shape)
-        return _draw_array(draw, context, size, [attrs[key] for key in keys], _dtype_of(attrs, otherwise))
+        return _draw_array(draw, context, size, [attrs[key] for key in keys], _choose_dtype(attrs, otherwise))
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        return inputs, same_dtypes(attrs, [_dtype_of(attrs, otherwise)], outputs)[1]
+        return inputs, same_dtypes(attrs, [_choose_dtype(attrs, otherwise)], outputs)[1]
 
     return Kernel(operator, forward, attribute_rule(attribute_shape), types)
 
@@ -250,7 +250,7 @@ def _sample_kernel(operator: str, draw: Draw) -> Kernel:
     def forward(context: Context, attrs: Attrs, *parameters: Array) -> Array:
         inner = tuple(attrs["shape"] or ())
         expanded = [x.reshape(x.shape + (1,) * len(inner)) for x in parameters]
-        return draw(_generator(context), parameters[0].shape + inner, *expanded).astype(_dtype_of(attrs, "float32"))
+        return draw(_generator(context), parameters[0].shape + inner, *expanded).astype(_choose_dtype(attrs, "float32"))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         inner = tuple(attrs["shape"] or ())
@@ -263,7 +263,7 @@ def _sample_kernel(operator: str, draw: Draw) -> Kernel:
         return [shape] * len(inputs), [output]
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        return same_dtypes(attrs, inputs, [])[0], same_dtypes(attrs, [_dtype_of(attrs, "float32")], outputs)[1]
+        return same_dtypes(attrs, inputs, [])[0], same_dtypes(attrs, [_choose_dtype(attrs, "float32")], outputs)[1]
 
     return Kernel(operator, forward, shapes, types)
 

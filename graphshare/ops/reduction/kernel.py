@@ -15,13 +15,13 @@ from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dims, Forward, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, require, with_limits
-from graphshare.ops.unification import axis_of, dtype_rule, output_rule, same_dtypes, size_of, unify
+from graphshare.ops.unification import count_elements, dtype_rule, normalize_axis, output_rule, same_dtypes, unify
 from graphshare.text.format import format_count
 
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
 
 
-def axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
+def read_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
     """Return the reduced axes: those of the attribute, all if there are none, with ``exclude`` all others."""
     axes = attrs[key]
     if axes is None or axes == ():
@@ -30,7 +30,7 @@ def axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
     return tuple(axis for axis in range(rank) if (axis in distinct) != attrs.get("exclude", False))
 
 
-def np_axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
+def read_np_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
     """Return the reduced axes in the numpy interface: those of the attribute, which may be empty; all for None."""
     axes = attrs[key]
     if axes is None:
@@ -41,7 +41,7 @@ def np_axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
 def _axis_set(axes: Sequence[int], rank: int) -> set[int]:
     if not rank and tuple(axes) in ((0,), (-1,)):  # an array without axes may be reduced along its first
         return set()
-    distinct = {axis_of(axis, rank) for axis in axes}
+    distinct = {normalize_axis(axis, rank) for axis in axes}
     if len(distinct) < len(axes):
         raise KernelError(f"axes {tuple(axes)} of an array with {format_count(rank, 'axis')} name one of them twice")
     return distinct
@@ -53,13 +53,13 @@ def _reduce_shape(shape: Dims, axes: tuple[int, ...], keepdims: bool, scalar: Di
     return tuple(d for axis, d in enumerate(shape) if axis not in axes) or scalar
 
 
-_shapes = output_rule(lambda attrs, x: _reduce_shape(x, axes_of(attrs, len(x)), attrs["keepdims"], (1,)))
-np_shapes = output_rule(lambda attrs, x: _reduce_shape(x, np_axes_of(attrs, len(x)), attrs["keepdims"], ()))
+_shapes = output_rule(lambda attrs, x: _reduce_shape(x, read_axes(attrs, len(x)), attrs["keepdims"], (1,)))
+np_shapes = output_rule(lambda attrs, x: _reduce_shape(x, read_np_axes(attrs, len(x)), attrs["keepdims"], ()))
 """Infers the shape without the reduced axes; ``()`` for a reduction over all of them."""
 
 
 def _forward(
-    reduce: Reduce, scalar: tuple[int, ...] = (1,), axes_named: Any = axes_of
+    reduce: Reduce, scalar: tuple[int, ...] = (1,), axes_named: Any = read_axes
 ) -> Callable[[Context, Attrs, Array], Array]:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         result = reduce(x, axes_named(attrs, x.ndim), attrs["keepdims"])
@@ -114,7 +114,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> Array:
 
     MXNet adds squares relative to the largest, so only those integers count that are as large as the largest.
     """
-    axes, keep = axes_of(attrs, x.ndim), attrs["keepdims"]
+    axes, keep = read_axes(attrs, x.ndim), attrs["keepdims"]
     size = np.abs(x)
     if attrs["ord"] == 1:
         result = reduce_sum(size, axes, keep)
@@ -140,7 +140,7 @@ def _norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 
 def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
     """Return the mean and the (biased) variance."""
-    axes = axes_of(attrs, x.ndim, "axes")
+    axes = read_axes(attrs, x.ndim, "axes")
     wide = x.astype(np.float64) if x.dtype.kind == "f" else x
     mean = reduce_mean(wide, axes, True)
     variance = reduce_mean(np.square(wide - mean), axes, True)
@@ -153,7 +153,7 @@ def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    result = _reduce_shape(shape, axes_of(attrs, len(shape), "axes"), attrs["keepdims"], (1,))
+    result = _reduce_shape(shape, read_axes(attrs, len(shape), "axes"), attrs["keepdims"], (1,))
     return inputs, [unify(result, known) for known in outputs]
 
 
@@ -185,11 +185,11 @@ def _cumsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     if axis is not None:
         shape = unify(shape, outputs[0])
         if shape is not None:
-            axis_of(axis, len(shape))
+            normalize_axis(axis, len(shape))
         return [shape], [shape]
     if shape is None:
         return inputs, outputs
-    return inputs, [(size_of(shape),)]
+    return inputs, [(count_elements(shape),)]
 
 
 def _np_reduction(reduce: Reduce, *, floating: bool = False) -> Forward:
@@ -200,7 +200,7 @@ def _np_reduction(reduce: Reduce, *, floating: bool = False) -> Forward:
         (dtype,) = rule(attrs, [str(x.dtype)], [None])[1]
         if not x.size:  # in MXNet an empty product is 0 too
             return np.zeros(np_shapes(attrs, [x.shape], [None])[1][0], dtype)  # type: ignore[arg-type]
-        return _forward(reduce, (), np_axes_of)(context, attrs, convert(x, dtype))
+        return _forward(reduce, (), read_np_axes)(context, attrs, convert(x, dtype))
 
     return forward
 
@@ -237,7 +237,7 @@ KERNELS = with_limits(
     Kernel(
         "argmax_channel",
         argmax_channel,
-        output_rule(lambda attrs, x: _reduce_shape(x, (axis_of(1, len(x)),), False, (1,))),
+        output_rule(lambda attrs, x: _reduce_shape(x, (normalize_axis(1, len(x)),), False, (1,))),
         same_dtypes,
     ),
     Kernel("_npi_argmax", _arg_extremum(np.argmax, np.int64), np_shapes, dtype_rule("int64")),
@@ -245,8 +245,8 @@ KERNELS = with_limits(
     Kernel("_np_cumsum", cumsum, _cumsum_shapes, _np_types),
     Kernel("_np_sum", _np_reduction(reduce_sum), np_shapes, _np_types),
     Kernel("_np_prod", _np_reduction(reduce_product), np_shapes, _np_types),
-    Kernel("_np_max", _forward(_REDUCTIONS["max"], (), np_axes_of), np_shapes, same_dtypes),
-    Kernel("_np_min", _forward(_REDUCTIONS["min"], (), np_axes_of), np_shapes, same_dtypes),
+    Kernel("_np_max", _forward(_REDUCTIONS["max"], (), read_np_axes), np_shapes, same_dtypes),
+    Kernel("_np_min", _forward(_REDUCTIONS["min"], (), read_np_axes), np_shapes, same_dtypes),
     Kernel("_npi_mean", _np_reduction(reduce_mean, floating=True), np_shapes, _np_mean_types),
 )
 
@@ -258,33 +258,33 @@ def restore_axes(x: Array, reduced: Array, axes: tuple[int, ...]) -> Array:
     return reduced.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
 
 
-def _restore_axes(entry: TapeEntry, reduced: Array, axes_rule: AxesRule = axes_of) -> Array:
+def _restore_axes(entry: TapeEntry, reduced: Array, axes_rule: AxesRule = read_axes) -> Array:
     """Return an output (or its gradient) with the reduced axes as 1."""
     x = entry.inputs[0]
     return restore_axes(x, reduced, axes_rule(entry.attrs, x.ndim, "axes" if "axes" in entry.attrs else "axis"))
 
 
-def sum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:
+def sum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
     """Return ``dy`` for every element."""
     x = entry.inputs[0]
     return np.broadcast_to(_restore_axes(entry, dy, axes_rule), x.shape).astype(x.dtype, copy=False)
 
 
-def mean_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:
+def mean_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
     """Return ``dy`` divided by the number of elements of each mean."""
     x = entry.inputs[0]
     share = _restore_axes(entry, dy, axes_rule) / max(1, x.size // max(1, dy.size))
     return np.broadcast_to(share, x.shape).astype(x.dtype, copy=False)
 
 
-def extremum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:
+def extremum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
     """Return ``dy`` for every element that is the maximum (or minimum); each of several gets all of it."""
     x = entry.inputs[0]
     result: Array = _restore_axes(entry, dy, axes_rule) * (x == _restore_axes(entry, entry.outputs[0], axes_rule))
     return result.astype(x.dtype, copy=False)
 
 
-def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:
+def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
     """Return the product of the other elements, by division: NaN for an element that is 0, as in MXNet."""
     x = entry.inputs[0]
     result: Array = _restore_axes(entry, dy, axes_rule) * (_restore_axes(entry, entry.outputs[0], axes_rule) / x)
@@ -328,16 +328,16 @@ def np_product_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return the gradient of :func:`product_gradient` in the numpy interface."""
     if entry.inputs[0].dtype.kind != "f":
         raise GradientError("the product of integers has no gradient")
-    return product_gradient(entry, dy, axes_rule=np_axes_of)
+    return product_gradient(entry, dy, axes_rule=read_np_axes)
 
 
 GRADIENTS = (
     Gradient("sum", sum_gradient, reads_outputs=False),
-    Gradient("_np_sum", partial(sum_gradient, axes_rule=np_axes_of), reads_outputs=False),
+    Gradient("_np_sum", partial(sum_gradient, axes_rule=read_np_axes), reads_outputs=False),
     Gradient("mean", mean_gradient, reads_outputs=False),
-    Gradient("_npi_mean", partial(mean_gradient, axes_rule=np_axes_of), reads_outputs=False),
+    Gradient("_npi_mean", partial(mean_gradient, axes_rule=read_np_axes), reads_outputs=False),
     *(Gradient(name, extremum_gradient) for name in ("max", "min")),
-    *(Gradient(name, partial(extremum_gradient, axes_rule=np_axes_of)) for name in ("_np_max", "_np_min")),
+    *(Gradient(name, partial(extremum_gradient, axes_rule=read_np_axes)) for name in ("_np_max", "_np_min")),
     Gradient("prod", product_gradient),
     Gradient("_np_prod", np_product_gradient),
     Gradient("nansum", partial(skip_nan, gradient=sum_gradient), reads_outputs=False),

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.reduction.kernel import axes_of, np_axes_of
+from graphshare.ops.reduction.kernel import read_axes, read_np_axes
 from graphshare.ops.translation import Translation, Translator
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 class Over(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ def _reshape_result(t: Translation, result: Term, over: Over) -> Term:
 
 
 def _translate_reduction(t: Translation, reduce: Reduce) -> str:
-    over = _over(t, axes_of(t.attrs, t.inputs[0].rank))
+    over = _over(t, read_axes(t.attrs, t.inputs[0].rank))
     return _reshape_result(t, reduce(term(t), over), over).name
 
 
@@ -96,14 +96,14 @@ def _translate_np_reduction(t: Translation, reduce: Reduce) -> str:
     x, out = t.inputs[0], t.outputs[0]
     if 0 in x.shape:
         return t.constant(np.zeros(out.shape), out.dtype)
-    over = _over(t, np_axes_of(t.attrs, x.rank))
+    over = _over(t, read_np_axes(t.attrs, x.rank))
     return _reshape_result(t, reduce(term(t).convert(out.dtype), over), over).name
 
 
 def translate_norm(t: Translation) -> str:
     """Emit a sum of absolute values, or the root of a sum of squares."""
     x = term(t)
-    over = _over(t, axes_of(t.attrs, t.inputs[0].rank))
+    over = _over(t, read_axes(t.attrs, t.inputs[0].rank))
     if x.dtype == "bool":
         result = reduce_sum(x, over)
     elif t.attrs["ord"] == 1:
@@ -127,7 +127,7 @@ def _norm_of_integers(size: Term, over: Over) -> Term:
 def translate_moments(t: Translation) -> list[str]:
     """Emit the mean and the mean of the squared differences from it."""
     x = term(t)
-    over = _over(t, axes_of(t.attrs, t.inputs[0].rank, "axes"))
+    over = _over(t, read_axes(t.attrs, t.inputs[0].rank, "axes"))
     wide = x.widen() if x.is_float else x
     difference = wide - reduce_mean(wide, msgspec.structs.replace(over, keepdims=True))
     moments = reduce_mean(wide, over), reduce_mean(difference * difference, over)
@@ -142,7 +142,7 @@ def translate_arg_extremum(t: Translation, op_type: str) -> str:
     if axis is None or not x.rank:
         data, at = data.reshape((prod(x.shape),)), 0
     else:
-        at = axis_of(axis, x.rank)
+        at = normalize_axis(axis, x.rank)
     index = data.apply(op_type, dtype="int64", axis=at, keepdims=int(out.rank == x.rank))
     return (index if axis is not None and x.rank > 1 else index.reshape(out.shape)).cast(out.dtype).name
 
@@ -153,7 +153,7 @@ def translate_cumulative_sum(t: Translation) -> str:
     data = term(t).convert(out.dtype)
     if axis is None:
         data = data.reshape((prod(x.shape),))
-    place = t.number(0 if axis is None else axis_of(axis, x.rank), "int64")
+    place = t.number(0 if axis is None else normalize_axis(axis, x.rank), "int64")
     wide = data.cast(_ACCUMULATORS.get(out.dtype, out.dtype))
     return Term(t, t.emit("CumSum", wide.name, place), wide.dtype).cast(out.dtype).name
 

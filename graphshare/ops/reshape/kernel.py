@@ -14,7 +14,16 @@ from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, is_known, same_dtypes, same_shapes, size_of, unify
+from graphshare.ops.unification import (
+    count_elements,
+    dims_of_rank,
+    first_dtype,
+    is_known,
+    normalize_axis,
+    same_dtypes,
+    same_shapes,
+    unify,
+)
 from graphshare.text.format import format_count, format_shape
 
 Order = Callable[[Attrs, int], Sequence[int]]
@@ -47,7 +56,7 @@ def transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     """Return as many axes as the array has; only the shape is known where one comes twice."""
     if not attrs["axes"]:
         return range(rank)[::-1]
-    axes = [axis_of(axis, rank) for axis in attrs["axes"]]
+    axes = [normalize_axis(axis, rank) for axis in attrs["axes"]]
     if len(axes) != rank:
         raise KernelError(
             f"axes {attrs['axes']} are not a permutation of the axes of an array with {format_count(rank, 'axis')}"
@@ -67,7 +76,7 @@ def np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     """Return the axes with ``dim1`` and ``dim2`` exchanged."""
     axes = list(range(rank))
-    one, other = axis_of(attrs["dim1"], rank), axis_of(attrs["dim2"], rank)
+    one, other = normalize_axis(attrs["dim1"], rank), normalize_axis(attrs["dim2"], rank)
     axes[one], axes[other] = axes[other], axes[one]
     return axes
 
@@ -75,7 +84,7 @@ def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
     """Reverse the array along ``axis``."""
     with refuse_invalid_call():
-        return np.asarray(np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"])))
+        return np.asarray(np.flip(x, tuple(normalize_axis(axis, x.ndim) for axis in attrs["axis"])))
 
 
 def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -127,7 +136,7 @@ def transpose_gradient(entry: TapeEntry, dy: Array) -> Array:
     axes = entry.attrs["axes"]
     if not axes:
         return np.asarray(dy.transpose())
-    return np.asarray(dy.transpose(np.argsort([axis_of(axis, dy.ndim) for axis in axes]).tolist()))
+    return np.asarray(dy.transpose(np.argsort([normalize_axis(axis, dy.ndim) for axis in axes]).tolist()))
 
 
 def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
@@ -136,7 +145,7 @@ def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def _product(sizes: Sequence[Dim]) -> Dim:
-    return size_of(tuple(sizes))
+    return count_elements(tuple(sizes))
 
 
 def _ratio(whole: Dim, part: Dim) -> Dim:
@@ -160,7 +169,7 @@ def fill_by_size(shape: Shape, size: Dim) -> Shape:
     """
     if shape is None or size is None:
         return shape
-    unknown, elements = [i for i, d in enumerate(shape) if d is None], size_of(shape)
+    unknown, elements = [i for i, d in enumerate(shape) if d is None], count_elements(shape)
     if elements is not None and elements != size:
         raise KernelError(f"{format_shape(shape)} has {format_count(elements, 'element')} where {size} are wanted")
     if len(unknown) != 1:
@@ -182,7 +191,7 @@ def _split(size: Dim, first: int, second: int) -> tuple[Dim, Dim]:
 
 
 def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dims:
-    """What the codes of Reshape make of ``shape``, as far as it is known.
+    """Return the result of the codes of Reshape for ``shape``, as far as it is known.
 
     A positive code is a size, 0 keeps the axis, -1 takes what is left, -2 keeps all further axes, -3 merges two axes, and
     -4 splits one into the next two sizes. ``reverse`` reads both from the right.
@@ -192,7 +201,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
     """
     if reverse:
         return infer_shape(shape[::-1], codes[::-1])[::-1]
-    found: list[Dim] = []
+    sizes: list[Dim] = []
     covered: set[int] = set()  # axes of the input that stand in the output with all they hold
     stated, inferred, at, i = 1, -1, 0, 0
     while i < len(codes):
@@ -203,36 +212,36 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
         if code == -1:
             if inferred >= 0:
                 raise KernelError(f"only one size may be -1, not {tuple(codes)}")
-            inferred = len(found)
-            found.append(None)
+            inferred = len(sizes)
+            sizes.append(None)
             at += 1
         elif code == -2:
             covered.update(range(at, len(shape)))
-            found.extend(shape[at:])
+            sizes.extend(shape[at:])
             at = max(at, len(shape))
         elif code == -4:
             require(i + 2 < len(codes), "-4 is followed by two sizes")
             covered.add(at)
-            found.extend(_split(shape[at], codes[i + 1], codes[i + 2]))
+            sizes.extend(_split(shape[at], codes[i + 1], codes[i + 2]))
             at, i = at + 1, i + 2
         elif code in (0, -3):
             covered.update(range(at, at + needed))
-            found.append(_product(shape[at : at + needed]))
+            sizes.append(_product(shape[at : at + needed]))
             at += needed
         elif code > 0:
             stated *= code
-            found.append(code)
+            sizes.append(code)
             at += 1
         else:
             raise KernelError(f"{code} is not a code of Reshape; the codes are 0, -1, -2, -3 and -4")
         i += 1
     if inferred >= 0:
-        found[inferred] = _ratio(_product([d for axis, d in enumerate(shape) if axis not in covered]), stated)
-    return tuple(found)
+        sizes[inferred] = _ratio(_product([d for axis, d in enumerate(shape) if axis not in covered]), stated)
+    return tuple(sizes)
 
 
 def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
-    """The deprecated way: 0 is inferred, ``keep_highest`` keeps axis 0."""
+    """Return the deprecated way: 0 is inferred, ``keep_highest`` keeps axis 0."""
     wanted: list[Dim] = list(attrs["target_shape"])
     kept = bool(attrs["keep_highest"] and wanted)
     if kept:
@@ -254,8 +263,8 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
         x = _copy_kept_axes(x, y, attrs)
     elif attrs["target_shape"]:
         y = unify(_by_target_shape(x, attrs), y)
-    y = fill_by_size(y, size_of(x))
-    return [fill_by_size(x, size_of(y))], [y]
+    y = fill_by_size(y, count_elements(x))
+    return [fill_by_size(x, count_elements(y))], [y]
 
 
 def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
@@ -263,12 +272,12 @@ def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
     if y is None:
         return x
     codes, step = attrs["shape"], -1 if attrs["reverse"] else 1
-    found = list(x)[::step]
+    sizes = list(x)[::step]
     for i, code in enumerate(codes[::step]):
         if code != 0:
             break
-        found[i] = y[::step][i] if found[i] is None else found[i]
-    return tuple(found[::step])
+        sizes[i] = y[::step][i] if sizes[i] is None else sizes[i]
+    return tuple(sizes[::step])
 
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -282,7 +291,7 @@ def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def flatten(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Axis 0 stays, all others become one."""
+    """Keep axis 0, and make all other axes one."""
     return x.reshape(x.shape[0], prod(x.shape[1:]))
 
 
@@ -314,7 +323,7 @@ def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
 
 
 def reshape_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """The elements of ``x``, axes lhs_begin to lhs_end in the shape of the axes rhs_begin to rhs_end of ``y``."""
+    """Return the elements of ``x``, axes lhs_begin to lhs_end in the shape of the axes rhs_begin to rhs_end of ``y``."""
     return x.reshape([d or 0 for d in _like(attrs, x.shape, y.shape)])
 
 
@@ -323,29 +332,29 @@ def _reshape_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     if y is None or (x is None and any(value is not None for value in attrs.values())):
         return inputs, outputs
     out = unify(y if x is None else _like(attrs, x, y), outputs[0])
-    return [fill_by_size(x, size_of(out)), y], [out]
+    return [fill_by_size(x, count_elements(out)), y], [out]
 
 
 def expand_dims(context: Context, attrs: Attrs, x: Array) -> Array:
-    """A new axis of size 1 before axis ``axis``; negative ones count in the result."""
-    return np.asarray(np.expand_dims(x, axis_of(attrs["axis"], x.ndim + 1)))
+    """Return a new axis of size 1 before axis ``axis``; negative ones count in the result."""
+    return np.asarray(np.expand_dims(x, normalize_axis(attrs["axis"], x.ndim + 1)))
 
 
 def _expand_dims_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x, y = inputs[0], outputs[0]
     if x is not None:
-        at = axis_of(attrs["axis"], len(x) + 1)
+        at = normalize_axis(attrs["axis"], len(x) + 1)
         y = unify((*x[:at], 1, *x[at:]), y)
     if y is None:
         return inputs, outputs
-    at = axis_of(attrs["axis"], len(y))
+    at = normalize_axis(attrs["axis"], len(y))
     return [unify(x, y[:at] + y[at + 1 :])], [unify(y, (None,) * at + (1,) + (None,) * (len(y) - at - 1))]
 
 
 def _axes_to_squeeze(attrs: Attrs, shape: Dims) -> list[int]:
     if attrs["axis"] is None:
         return [i for i, d in enumerate(shape) if d == 1]
-    axes = [axis_of(axis, len(shape)) for axis in attrs["axis"]]
+    axes = [normalize_axis(axis, len(shape)) for axis in attrs["axis"]]
     require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
     return sorted(axes)
 

@@ -14,7 +14,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelErr
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.reshape.kernel import restore_shape
-from graphshare.ops.unification import axis_of, is_known, output_rule, same_dtypes, same_shapes, size_of, unify
+from graphshare.ops.unification import count_elements, is_known, normalize_axis, output_rule, same_dtypes, same_shapes, unify
 from graphshare.text.format import format_count, format_shape
 
 View = Callable[[Attrs, Array], Array]
@@ -65,7 +65,7 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
     if attrs["axis"] is None:
         require(len(shift) == 1, f"shift is {shift}, expected one number for the flattened array")
     else:
-        axes = [axis_of(axis, x.ndim) for axis in attrs["axis"]]
+        axes = [normalize_axis(axis, x.ndim) for axis in attrs["axis"]]
         require(axes, "axis is (), expected an axis, or None for the flattened array")
         require(len(shift) in (1, len(axes)), f"shift {shift} and axis {attrs['axis']} must have the same length")
         require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
@@ -96,7 +96,7 @@ def _diag_shape(attrs: Attrs, shape: Dims) -> Shape:
     if len(shape) == 1:
         side = None if shape[0] is None else shape[0] + abs(k)
         return side, side
-    first, second = (axis_of(attrs.get(key, i), len(shape)) for i, key in enumerate(("axis1", "axis2")))
+    first, second = (normalize_axis(attrs.get(key, i), len(shape)) for i, key in enumerate(("axis1", "axis2")))
     rows, columns = shape[first], shape[second]
     rest = tuple(d for i, d in enumerate(shape) if i not in (first, second))
     length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
@@ -106,7 +106,7 @@ def _diag_shape(attrs: Attrs, shape: Dims) -> Shape:
 
 
 def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    size = size_of(inputs[0])
+    size = count_elements(inputs[0])
     side = None if size is None else size + abs(attrs["k"])
     return inputs, [unify((side, side), outputs[0])]
 

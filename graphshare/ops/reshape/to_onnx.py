@@ -11,7 +11,7 @@ from graphshare.ops.indexing.to_onnx import emit_where
 from graphshare.ops.reshape.kernel import Order, np_transpose_axes, swap_axes, transpose_axes
 from graphshare.ops.reshape.numpy_kernel import clamp_offset
 from graphshare.ops.translation import FAR, Translate, Translation, Translator, Value, copy_input
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def _translate_transpose(order: Order) -> Translate:
@@ -47,8 +47,8 @@ def translate_reshapes(t: Translation) -> list[str]:
 def translate_moveaxis(t: Translation) -> str:
     """Emit ``Transpose``."""
     x = t.inputs[0]
-    source = [axis_of(axis, x.rank) for axis in t.attrs["source"]]
-    target = [axis_of(axis, x.rank) for axis in t.attrs["destination"]]
+    source = [normalize_axis(axis, x.rank) for axis in t.attrs["source"]]
+    target = [normalize_axis(axis, x.rank) for axis in t.attrs["destination"]]
     order = [axis for axis in range(x.rank) if axis not in source]
     for place, axis in sorted(zip(target, source, strict=True)):
         order.insert(place, axis)
@@ -62,13 +62,13 @@ def _emit_flip(t: Translation, x: Value | str, axes: Sequence[int]) -> str:
 def translate_flip(t: Translation) -> str:
     """Emit ``Slice`` with the step -1."""
     x = t.inputs[0]
-    return _emit_flip(t, x, [axis_of(axis, x.rank) for axis in t.attrs["axis"]])
+    return _emit_flip(t, x, [normalize_axis(axis, x.rank) for axis in t.attrs["axis"]])
 
 
 def translate_rot90(t: Translation) -> str:
     """Emit reversals and an exchange of the two axes."""
     x, turns = t.inputs[0], t.attrs["k"] % 4
-    one, other = (axis_of(axis, x.rank) for axis in t.attrs["axes"])
+    one, other = (normalize_axis(axis, x.rank) for axis in t.attrs["axes"])
     swapped = list(range(x.rank))
     swapped[one], swapped[other] = other, one
     if turns == 1:
@@ -84,7 +84,7 @@ def translate_roll(t: Translation) -> str:
     if t.attrs["axis"] is None:
         flat = t.reshape(x, (prod(x.shape),))
         return t.reshape(_roll_along(t, flat, 0, shift[0], prod(x.shape)), x.shape)
-    axes = [axis_of(axis, x.rank) for axis in t.attrs["axis"]]
+    axes = [normalize_axis(axis, x.rank) for axis in t.attrs["axis"]]
     result = x.name
     for axis, places in zip(axes, shift * len(axes) if len(shift) == 1 else shift, strict=True):
         result = _roll_along(t, result, axis, places, x.shape[axis])
@@ -106,11 +106,11 @@ def translate_tril(t: Translation) -> str:
         rows, columns = t.outputs[0].shape[-2:]
         below = t.constant(np.tri(rows, columns, t.attrs["k"]), "bool")
         return emit_where(t, below, x, t.number(0, x.dtype), x.dtype)
-    of = "int32" if x.dtype in ("int8", "uint8") else x.dtype
-    matrix = t.cast(x, of)
+    dtype = "int32" if x.dtype in ("int8", "uint8") else x.dtype
+    matrix = t.cast(x, dtype)
     if x.rank == 1:  # every row of a matrix
         matrix = t.emit("Expand", matrix, t.integers(t.outputs[0].shape))
-    return t.cast(t.emit("Trilu", matrix, t.number(t.attrs["k"], "int64"), upper=0), x.dtype, of)
+    return t.cast(t.emit("Trilu", matrix, t.number(t.attrs["k"], "int64"), upper=0), x.dtype, dtype)
 
 
 def emit_diagonal(t: Translation, x: Value, offset: int, first: int, second: int) -> tuple[str, int]:
@@ -138,24 +138,24 @@ def translate_diag(t: Translation) -> str:
     x = t.inputs[0]
     if x.rank == 1:
         return _emit_matrix(t, x)
-    axes = (axis_of(t.attrs.get(key, i), x.rank) for i, key in enumerate(("axis1", "axis2")))
+    axes = (normalize_axis(t.attrs.get(key, i), x.rank) for i, key in enumerate(("axis1", "axis2")))
     return emit_diagonal(t, x, t.attrs["k"], *axes)[0]
 
 
 def translate_diagonal(t: Translation) -> str:
     """Emit ``Gather`` of a diagonal."""
     x = t.inputs[0]
-    axes = (axis_of(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
+    axes = (normalize_axis(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
     return emit_diagonal(t, x, t.attrs["offset"], *axes)[0]
 
 
 def translate_trace(t: Translation) -> str:
     """Emit the sum of a diagonal; the small integers are added as int32, whose lower bits are those of their sum."""
     x = t.inputs[0]
-    first, second = (axis_of(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
+    first, second = (normalize_axis(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
     diagonal, rank = emit_diagonal(t, x, clamp_offset(t.attrs, x.shape), first, second)
-    of = "int32" if x.dtype in ("int8", "uint8") else x.dtype
-    return t.cast(t.reduce("ReduceSum", t.cast(diagonal, of, x.dtype), (rank - 1,)), x.dtype, of)
+    dtype = "int32" if x.dtype in ("int8", "uint8") else x.dtype
+    return t.cast(t.reduce("ReduceSum", t.cast(diagonal, dtype, x.dtype), (rank - 1,)), x.dtype, dtype)
 
 
 _RESHAPES = (

@@ -72,7 +72,7 @@ def _multiply(t: Translation, rows: Array, columns: Array) -> str:
     if not wide.startswith("float"):
         t.refuse(f"its data is {x.dtype}; ONNX multiplies by fractions only floating-point numbers")
     product = t.emit("MatMul", t.constant(rows, wide), t.cast(x, wide))
-    return t.cast(t.emit("MatMul", product, t.constant(columns.T, wide)), x.dtype, of=wide)
+    return t.cast(t.emit("MatMul", product, t.constant(columns.T, wide)), x.dtype, dtype=wide)
 
 
 TRANSLATIONS = (

@@ -30,7 +30,7 @@ class WeightPart:
 
     @property
     def name(self) -> str:
-        """The name of the value; an array becomes a constant."""
+        """Return the name of the value; an array becomes a constant."""
         return self.content if isinstance(self.content, str) else self.t.constant(self.content, self.dtype)
 
     def reshape(self, *shape: int) -> WeightPart:
@@ -50,10 +50,10 @@ class WeightPart:
         """Return the blocks of rows, as many as ``order`` names, in that order."""
         blocks = self.reshape(len(order), self.shape[0] // len(order), *self.shape[1:])
         if isinstance(blocks.content, str):
-            made: Array | str = self.t.emit("Gather", blocks.content, self.t.integers(order), axis=0)
+            ordered: Array | str = self.t.emit("Gather", blocks.content, self.t.integers(order), axis=0)
         else:
-            made = blocks.content[list(order)]
-        return self._with(made, blocks.shape).reshape(*self.shape)
+            ordered = blocks.content[list(order)]
+        return self._with(ordered, blocks.shape).reshape(*self.shape)
 
     def _with(self, content: Array | str, shape: Sequence[int]) -> WeightPart:
         return WeightPart(self.t, content, shape, self.dtype)
@@ -84,11 +84,11 @@ def split_weights(t: Translation) -> list[CellParts]:
     vector, width = t.widen(t.inputs[1]), t.inputs[0].shape[2]
     if vector.read is None:
         return _slice_vector(t, vector, width)
-    found = []
+    split = []
     for cell in cells(t.attrs, width, vector.read()):
         parts = [None if x is None else WeightPart(t, x, x.shape, vector.dtype) for x in cell]
-        found.append(CellParts(*parts))  # type: ignore[arg-type]
-    return found
+        split.append(CellParts(*parts))  # type: ignore[arg-type]
+    return split
 
 
 def _slice_vector(t: Translation, vector: Value, width: int) -> list[CellParts]:
@@ -126,12 +126,14 @@ def translate_rnn(t: Translation) -> list[str]:
     steps, batch, _ = x.shape
     source, ends = x.name, []
     for number in range(layers):
-        made = _layer(t, source, weights[number * sides : (number + 1) * sides], [state[number] for state in begins])
-        ends.append(made[1:])
+        outputs = _layer(t, source, weights[number * sides : (number + 1) * sides], [state[number] for state in begins])
+        ends.append(outputs[1:])
         if sides == 1:
-            source = t.emit("Squeeze", made[0], t.integers([1]))
+            # ONNX keeps the axis of directions even if there is only one.
+            source = t.emit("Squeeze", outputs[0], t.integers([1]))
         else:
-            both = t.transpose(made[0], (0, 2, 1, 3))
+            # MXNet joins the directions on the channel axis: (T, D, N, C) becomes (T, N, D * C).
+            both = t.transpose(outputs[0], (0, 2, 1, 3))
             source = t.reshape(both, (steps, batch, sides * output_width(t.attrs)))
     results = [source]
     if t.attrs["state_outputs"]:
@@ -198,8 +200,8 @@ def _scan(t: Translation, x: str, steps: int, cell: CellParts, begins: Sequence[
     dtype = begins[0].dtype
 
     def emit_step(inputs: Sequence[Value]) -> list[Value]:
-        made = step(inputs[-1].name, inputs[:-1])
-        ends = [Value(name, x.shape, dtype) for name, x in zip(made, begins, strict=True)]
+        new_states = step(inputs[-1].name, inputs[:-1])
+        ends = [Value(name, x.shape, dtype) for name, x in zip(new_states, begins, strict=True)]
         return [*ends, ends[0]]
 
     rows = Value("products", (begins[0].shape[0], cell.b_input.shape[0]), dtype)

@@ -33,7 +33,7 @@ def _sample(x: Array, region: Array) -> Array:
     return np.asarray(x[number])
 
 
-def bins_of(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
+def divide_bins(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
     """Return the begin and end of each of ``count`` bins, clipped to 0 and ``limit``."""
     each = np.float32(size) / np.float32(count)
     edges = [(np.floor(np.float32(i) * each) + start, np.ceil(np.float32(i + 1) * each) + start) for i in range(count)]
@@ -49,8 +49,8 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
         if not 0 <= int(region[0]) < len(x):
             continue
         sample = _sample(x, region)
-        rows, row_numbers = _number_bins(bins_of(y1, max(y2 - y1 + 1, 1), height, x.shape[2]))
-        columns, column_numbers = _number_bins(bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3]))
+        rows, row_numbers = _number_bins(divide_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2]))
+        columns, column_numbers = _number_bins(divide_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3]))
         table: Array = np.zeros((x.shape[1], len(rows), len(columns)), x.dtype)
         for i, (top, bottom) in enumerate(rows):
             for j, (left, right) in enumerate(columns):
@@ -286,8 +286,8 @@ def roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
         if not 0 <= int(region[0]) < len(dx):
             continue
         number = int(region[0])
-        columns = bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
-        for i, (top, bottom) in enumerate(bins_of(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
+        columns = divide_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        for i, (top, bottom) in enumerate(divide_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
             for j, (left, right) in enumerate(columns):
                 if top < bottom and left < right:
                     best = x[number, :, top:bottom, left:right].reshape(x.shape[1], -1).argmax(axis=1)

@@ -29,14 +29,14 @@ def translate_roi_pooling(t: Translation) -> str:
         t.refuse(f"its spatial_scale is {scale:g}, which runtimes refuse")
     if x.dtype == "float16":  # corners are scaled in float16 before they are rounded
         corners, scale = t.emit("Mul", corners, t.number(scale, "float16")), 1.0
-    number, corners = (t.cast(y, "float32", of=rois.dtype) for y in (number, corners))
-    whole = t.cast(t.cast(number, "int64", of="float32"), "float32", of="int64")
+    number, corners = (t.cast(y, "float32", dtype=rois.dtype) for y in (number, corners))
+    whole = t.cast(t.cast(number, "int64", dtype="float32"), "float32", dtype="int64")
     low, high = t.number(0, "float32"), t.number(x.shape[0] - 1, "float32")
     existing = t.emit("Min", t.emit("Max", whole, low), high)
     regions = t.emit("Concat", existing, corners, axis=1)
     out = t.emit("MaxRoiPool", t.cast(x, "float32"), regions, pooled_shape=t.attrs["pooled_size"], spatial_scale=scale)
     exists = t.reshape(t.emit("Equal", whole, existing), (rois.shape[0], 1, 1, 1))
-    return t.cast(t.emit("Where", exists, out, low), x.dtype, of="float32")
+    return t.cast(t.emit("Where", exists, out, low), x.dtype, dtype="float32")
 
 
 def translate_roi_align(t: Translation) -> str:
@@ -49,7 +49,7 @@ def translate_roi_align(t: Translation) -> str:
     height, width = t.attrs["pooled_size"]
     mode = {"coordinate_transformation_mode": "half_pixel" if t.attrs["aligned"] else "output_half_pixel"}
     number, corners = t.emit_several("Split", 2, rois, t.integers([1, 4]), axis=1)
-    sample = t.reshape(t.cast(number, "int64", of=rois.dtype), (rois.shape[0],))
+    sample = t.reshape(t.cast(number, "int64", dtype=rois.dtype), (rois.shape[0],))
     none = t.number(0, "int64")
     scale = float(t.attrs["spatial_scale"])
     if rois.dtype == "float64":  # MXNet takes corners as float32
@@ -78,8 +78,8 @@ def translate_roi_align(t: Translation) -> str:
 def _narrow_corners(t: Translation, corners: str) -> str:
     """Return float64 corners, scaled, as what MXNet computes in float32."""
     shift = 0.5 if t.attrs["aligned"] else 0.0
-    scaled = t.emit("Mul", t.cast(corners, "float32", of="float64"), t.number(t.attrs["spatial_scale"], "float32"))
-    narrow = t.cast(t.emit("Sub", scaled, t.number(shift, "float32")), "float64", of="float32")
+    scaled = t.emit("Mul", t.cast(corners, "float32", dtype="float64"), t.number(t.attrs["spatial_scale"], "float32"))
+    narrow = t.cast(t.emit("Sub", scaled, t.number(shift, "float32")), "float64", dtype="float32")
     return t.emit("Add", narrow, t.number(shift, "float64"))
 
 
@@ -96,8 +96,8 @@ def translate_sensitive_pooling(t: Translation) -> str:
     for axis in (2, 3) if group != size else ():
         data = t.emit("Gather", data, cells, axis=axis)
     data = t.reshape(t.transpose(data, (2, 3, 0, 4, 5, 1)), (size * size, n * height * width, count))
-    samples = t.emit("Equal", t.cast(_column(t, rois, 0), "int64", of=rois.dtype), t.constant(np.arange(n)[None], "int64"))
-    masks = [t.cast(samples, wide, of="bool"), *(t.cast(_mask(t, axis, wide), wide, of="bool") for axis in (1, 0))]
+    samples = t.emit("Equal", t.cast(_column(t, rois, 0), "int64", dtype=rois.dtype), t.constant(np.arange(n)[None], "int64"))
+    masks = [t.cast(samples, wide, dtype="bool"), *(t.cast(_mask(t, axis, wide), wide, dtype="bool") for axis in (1, 0))]
     shapes = [(1, 1, regions, n, 1, 1), (size, 1, regions, 1, height, 1), (1, size, regions, 1, 1, width)]
     spread = [t.reshape(mask, shape) for mask, shape in zip(masks, shapes, strict=True)]
     pixels = t.emit("Mul", t.emit("Mul", spread[0], spread[1]), spread[2])
@@ -105,7 +105,7 @@ def translate_sensitive_pooling(t: Translation) -> str:
     number = t.reshape(t.reduce("ReduceSum", pixels, [3, 4, 5]), (size * size, regions, 1))
     mean = t.emit("Div", total, t.emit("Max", number, t.number(1, wide)))
     out = t.transpose(t.reshape(mean, (size, size, regions, count)), (2, 3, 0, 1))
-    return t.cast(out, x.dtype, of=wide)
+    return t.cast(out, x.dtype, dtype=wide)
 
 
 def _column(t: Translation, rois: Value, index: int) -> str:
@@ -119,16 +119,16 @@ def _mask(t: Translation, axis: int, dtype: str) -> str:
     size, scale = t.attrs["pooled_size"], t.number(t.attrs["spatial_scale"], dtype)
     ends = []
     for i in (1 + axis, 3 + axis):
-        corner = t.cast(_column(t, rois, i), dtype, of=rois.dtype)
+        corner = t.cast(_column(t, rois, i), dtype, dtype=rois.dtype)
         rounded = Term(t, corner, dtype).round_half_away().name
         ends.append(t.emit("Mul", rounded if i < 3 else t.emit("Add", rounded, t.number(1, dtype)), scale))
     extent = t.emit("Max", t.emit("Sub", ends[1], ends[0]), t.number(0.1, dtype))
-    each = t.emit("Div", t.cast(extent, "float32", of=dtype), t.number(size, "float32"))
+    each = t.emit("Div", t.cast(extent, "float32", dtype=dtype), t.number(size, "float32"))
     pixels = t.constant(np.arange(x.shape[3 - axis]), dtype)
     edges = []
     for op_type, first in (("Floor", 0), ("Ceil", 1)):
         steps = t.constant(np.arange(first, size + first).reshape(size, 1, 1), "float32")
-        edges.append(t.emit(op_type, t.emit("Add", t.cast(t.emit("Mul", steps, each), dtype, of="float32"), ends[0])))
+        edges.append(t.emit(op_type, t.emit("Add", t.cast(t.emit("Mul", steps, each), dtype, dtype="float32"), ends[0])))
     return t.emit("And", t.emit("GreaterOrEqual", pixels, edges[0]), t.emit("Less", pixels, edges[1]))
 
 
@@ -157,7 +157,7 @@ def translate_rotated(t: Translation) -> str:
         is_within(t, across, -1, width, wide, closed=True),
     )
     table = t.reshape(t.transpose(t.cast(x, wide), (0, 2, 3, 1)), (n * height * width, channels))
-    begin = t.emit("Mul", t.cast(columns[0], "int64", of=wide), t.number(height * width, "int64"))
+    begin = t.emit("Mul", t.cast(columns[0], "int64", dtype=wide), t.number(height * width, "int64"))
     begin = t.emit("Unsqueeze", begin, t.integers([2, 3, 4]))
 
     def gather(index: str) -> str:
@@ -170,7 +170,7 @@ def translate_rotated(t: Translation) -> str:
     kept = t.emit("Where", t.emit("Unsqueeze", inside, t.integers([-1])), samples, t.number(0, wide))
     number = t.emit("Unsqueeze", t.emit("Mul", right.number, down.number), t.integers([2, 3]))
     mean = t.emit("Div", t.reduce("ReduceSum", kept, [2, 4]), number)
-    return t.cast(t.transpose(mean, (0, 3, 1, 2)), x.dtype, of=wide)
+    return t.cast(t.transpose(mean, (0, 3, 1, 2)), x.dtype, dtype=wide)
 
 
 def _steps(t: Translation, column: str, bins: int, dtype: str) -> _Steps:
@@ -197,8 +197,8 @@ def _steps(t: Translation, column: str, bins: int, dtype: str) -> _Steps:
 def _turn(t: Translation, columns: list[str], right: str, down: str, dtype: str) -> tuple[str, str]:
     """Return x and y of all points of all regions: (R, rows, points, columns, points)."""
     scale, behind = t.number(t.attrs["spatial_scale"], dtype), t.integers([1, 2, 3])
-    angle = t.emit("Mul", t.cast(columns[5], "float64", of=dtype), t.number(np.pi / 180, "float64"))
-    angle = t.emit("Unsqueeze", t.cast(angle, dtype, of="float64"), behind)
+    angle = t.emit("Mul", t.cast(columns[5], "float64", dtype=dtype), t.number(np.pi / 180, "float64"))
+    angle = t.emit("Unsqueeze", t.cast(angle, dtype, dtype="float64"), behind)
     cos, sin = t.emit("Cos", angle), t.emit("Sin", angle)
     right, down = t.emit("Unsqueeze", right, t.integers([1, 2])), t.emit("Unsqueeze", down, t.integers([3, 4]))
     across = t.emit("Add", t.emit("Mul", right, cos), t.emit("Mul", down, sin))

@@ -9,7 +9,7 @@ import numpy as np
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import require
-from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, output_rule, same_dtypes, unify, with_dim
+from graphshare.ops.unification import dims_of_rank, first_dtype, normalize_axis, output_rule, same_dtypes, unify, with_dim
 from graphshare.text.format import format_shape
 
 
@@ -70,7 +70,7 @@ def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
 
 def _axis_slices(attrs: Attrs, shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Return the slices of the part from ``begin`` to ``end`` along one axis."""
-    axis = axis_of(attrs["axis"], len(shape))
+    axis = normalize_axis(attrs["axis"], len(shape))
     return (slice(None),) * axis + (slice(*axis_span(attrs, shape[axis])),)
 
 
@@ -78,7 +78,7 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     x = inputs[0]
     if x is None:
         return inputs, outputs
-    axis = axis_of(attrs["axis"], len(x))
+    axis = normalize_axis(attrs["axis"], len(x))
     size = x[axis]
     if size is not None:
         first, last = axis_span(attrs, size)
@@ -93,8 +93,8 @@ def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
         raise KernelError(f"{format_shape(x)} and {format_shape(y)} have different numbers of axes; name the axes to cut")
     result = list(x)
     for axis in attrs["axes"] or range(len(x)):
-        here = axis_of(axis, len(x))  # counted from the front in both
-        size, length = x[here], y[axis_of(here, len(y))]
+        here = normalize_axis(axis, len(x))  # counted from the front in both
+        size, length = x[here], y[normalize_axis(here, len(y))]
         if size is not None and length is not None and length > size:
             raise KernelError(f"axis {axis} of size {size} cannot be cut to {length}")
         result[here] = length

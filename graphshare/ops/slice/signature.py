@@ -24,8 +24,8 @@ OPERATORS = (
 
 def _slice_part(use: Use) -> Outcome:
     for key, whole in (("begin", (None, 0)), ("end", (None,)), ("step", (None, 1))):
-        given = tuple(use.value(key) or ())
-        if use.first.axis < len(given) and given[use.first.axis] not in whole:
+        values = tuple(use.value(key) or ())
+        if use.first.axis < len(values) and values[use.first.axis] not in whole:
             return "takes a part of the samples"
     return use.first
 

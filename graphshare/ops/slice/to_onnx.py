@@ -8,7 +8,7 @@ import numpy as np
 
 from graphshare.ops.slice.kernel import axis_span, slice_shape, slices
 from graphshare.ops.translation import FAR, Translation, Translator
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def translate_slice(t: Translation) -> str:
@@ -33,7 +33,7 @@ def _onnx_bounds(part: slice, size: int) -> tuple[int, int, int]:
 def translate_slice_axis(t: Translation) -> str:
     """Emit ``Slice`` along one axis."""
     x = t.inputs[0]
-    axis = axis_of(t.attrs["axis"], x.rank)
+    axis = normalize_axis(t.attrs["axis"], x.rank)
     axis_span(t.attrs, x.shape[axis])  # raises an error for an empty part
     end = t.attrs["end"]
     return t.slice(x, [axis], [t.attrs["begin"]], [FAR if end is None or end == x.shape[axis] else end])

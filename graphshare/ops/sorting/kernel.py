@@ -13,12 +13,12 @@ from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import Limits
 from graphshare.ops.unification import (
-    axis_of,
+    count_elements,
     dtype_from_attribute,
     dtype_rule,
+    normalize_axis,
     output_rule,
     same_dtypes,
-    size_of,
     unify,
     with_dim,
 )
@@ -34,7 +34,7 @@ def _order(x: Array, axis: int, ascending: bool) -> Array:
 
 def _with_axis(attrs: Attrs, x: Array) -> tuple[Array, int]:
     """Return the array to sort and its axis: the flattened array without an axis."""
-    return (x.reshape(-1), 0) if attrs["axis"] is None else (x, axis_of(attrs["axis"], x.ndim))
+    return (x.reshape(-1), 0) if attrs["axis"] is None else (x, normalize_axis(attrs["axis"], x.ndim))
 
 
 def sort(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -74,8 +74,8 @@ def _sort_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     if shape is None:
         return inputs, outputs
     if attrs["axis"] is None:
-        return inputs, [(size_of(shape),)]
-    axis_of(attrs["axis"], len(shape))
+        return inputs, [(count_elements(shape),)]
+    normalize_axis(attrs["axis"], len(shape))
     return inputs, [unify(shape, outputs[0])]
 
 
@@ -84,8 +84,8 @@ def _topk_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     if shape is None or attrs["ret_typ"] == "mask":
         return inputs, [shape] * len(outputs)
     if attrs["axis"] is None:
-        return inputs, [(_count(attrs, size_of(shape)),)] * len(outputs)
-    axis = axis_of(attrs["axis"], len(shape))
+        return inputs, [(_count(attrs, count_elements(shape)),)] * len(outputs)
+    axis = normalize_axis(attrs["axis"], len(shape))
     result = (*shape[:axis], _count(attrs, shape[axis]), *shape[axis + 1 :])
     return inputs, [unify(result, known) for known in outputs]
 
@@ -99,7 +99,7 @@ def _topk_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 def unique(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return the sorted unique values; then, if requested, first indices, inverse indices and counts."""
     flags = {key: attrs[key] for key in ("return_index", "return_inverse", "return_counts")}
-    axis = None if attrs["axis"] is None else axis_of(attrs["axis"], x.ndim)
+    axis = None if attrs["axis"] is None else normalize_axis(attrs["axis"], x.ndim)
     result = np.unique(x, axis=axis, **flags)
     values, *more = result if isinstance(result, tuple) else (result,)
     return (values, *(np.ravel(part).astype(np.int64) for part in more))

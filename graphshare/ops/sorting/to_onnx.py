@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import prod
 
 from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def _emit_top(t: Translation, count: int) -> tuple[str, str, int]:
     """Emit the first ``count`` values in order (0: all) and their int64 indices; return these and the axis."""
     x = t.inputs[0]
-    axis = 0 if t.attrs["axis"] is None else axis_of(t.attrs["axis"], x.rank)
+    axis = 0 if t.attrs["axis"] is None else normalize_axis(t.attrs["axis"], x.rank)
     shape = (prod(x.shape),) if t.attrs["axis"] is None else x.shape
     data = t.reshape(x, shape)
     values, places = t.emit_several(

@@ -63,12 +63,12 @@ def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     if attrs["transform_type"] == "warp":
         shape = unify(unify(inputs[0], outputs[0]), (None, 2, None, None))
         return [shape], [shape]
-    (n, _), (height, width) = dims_of_rank(unify(inputs[0], (None, 6)), 2), target_of(attrs)
+    (n, _), (height, width) = dims_of_rank(unify(inputs[0], (None, 6)), 2), read_target_shape(attrs)
     output = dims_of_rank(unify((n, 2, height, width), outputs[0]), 4)
     return [(output[0], 6)], [output]
 
 
-def target_of(attrs: Attrs) -> tuple[int, int]:
+def read_target_shape(attrs: Attrs) -> tuple[int, int]:
     """Return height and width of ``target_shape``.
 
     Raises:
@@ -98,13 +98,13 @@ def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def spatial_transformer(context: Context, attrs: Attrs, x: Array, theta: Array) -> Array:
     """Sample ``(N, C, H, W)`` at the coordinates of affine matrices ``(N, 6)``."""
-    return _sample_grid(x, affine_grid(theta, *target_of(attrs)))
+    return _sample_grid(x, affine_grid(theta, *read_target_shape(attrs)))
 
 
 def _transformer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     n, c, height, width = dims_of_rank(inputs[0], 4)
     (m, _) = dims_of_rank(unify(inputs[1], (n, 6)), 2)
-    output = dims_of_rank(unify((m, c, *target_of(attrs)), outputs[0]), 4)
+    output = dims_of_rank(unify((m, c, *read_target_shape(attrs)), outputs[0]), 4)
     return [(*output[:2], height, width), (output[0], 6)], [output]
 
 
@@ -114,14 +114,15 @@ def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
     Raises:
         KernelError: the images are too small.
     """
+    # Centres stay this far from the edge, so that every displaced patch lies inside the padded image.
     margin = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
-    found: list[Dim] = []
+    result: list[Dim] = []
     for size in (height, width):
         room = None if size is None else size + 2 * attrs["pad_size"] - 2 * margin
         if room is not None and room < 1:
             raise KernelError(f"an axis of size {size} is too small for this displacement and kernel without a larger pad_size")
-        found.append(None if room is None else -(-room // attrs["stride1"]))
-    return found[0], found[1]
+        result.append(None if room is None else -(-room // attrs["stride1"]))
+    return result[0], result[1]
 
 
 def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -153,8 +154,8 @@ def _correlation_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     both = dims_of_rank(unify(*inputs), 4)
     side = 2 * (attrs["max_displacement"] // attrs["stride2"]) + 1
     output = dims_of_rank(unify((both[0], side * side, *correlation_size(attrs, *both[2:])), outputs[0]), 4)
-    found = (output[0], *both[1:])
-    return [found, found], [output]
+    image = (output[0], *both[1:])
+    return [image, image], [output]
 
 
 _WINDOW = ("kernel", "stride", "dilate", "pad")
@@ -228,7 +229,7 @@ def grid_generator_gradient(entry: TapeEntry, dy: Array) -> Array:
 def spatial_transformer_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of data and matrices."""
     x, theta = entry.inputs
-    size = target_of(entry.attrs)
+    size = read_target_shape(entry.attrs)
     dx, dgrid = _sample_gradient(x, affine_grid(theta, *size), dy)
     return [dx, _affine_gradient(dgrid, *size)]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.onnx_windows import place_taps, sum_windows
-from graphshare.ops.spatial_transform.kernel import correlation_size, target_of, unit_grid
+from graphshare.ops.spatial_transform.kernel import correlation_size, read_target_shape, unit_grid
 from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 from graphshare.ops.windows import Window
 
@@ -62,7 +62,7 @@ def _lines_beside(t: Translation, places: str, size: int, dtype: str) -> list[_L
     for line in (before, t.emit("Add", before, one)):
         inside = is_within(t, line, 0, size, dtype, closed=False)
         weight = t.emit("Sub", one, t.emit("Abs", t.emit("Sub", places, line)))
-        index = t.cast(t.emit("Where", inside, line, zero), "int64", of=dtype)
+        index = t.cast(t.emit("Where", inside, line, zero), "int64", dtype=dtype)
         lines.append(_Line(index, t.emit("Where", inside, weight, zero)))
     return lines
 
@@ -72,14 +72,14 @@ def translate_grid_generator(t: Translation) -> str:
     x = t.inputs[0]
     t.require_floats()
     if t.attrs["transform_type"] == "affine":
-        height, width = target_of(t.attrs)
+        height, width = read_target_shape(t.attrs)
         return t.reshape(_affine_grid(t, x, height, width), (x.shape[0], 2, height, width))
     height, width = x.shape[2:]
     wide = wide_dtype(x.dtype)
     pixels = np.stack(np.meshgrid(np.arange(width), np.arange(height)))
     half = np.array([(width - 1) / 2, (height - 1) / 2]).reshape(1, 2, 1, 1)
     flow = t.emit("Add", t.cast(x, wide), t.constant(pixels[None], wide))
-    return t.cast(t.emit("Sub", t.emit("Div", flow, t.constant(half, wide)), t.number(1, wide)), x.dtype, of=wide)
+    return t.cast(t.emit("Sub", t.emit("Div", flow, t.constant(half, wide)), t.number(1, wide)), x.dtype, dtype=wide)
 
 
 def translate_bilinear_sampler(t: Translation) -> str:
@@ -95,7 +95,7 @@ def translate_spatial_transformer(t: Translation) -> str:
     x, theta = t.inputs
     if "bool" in (x.dtype, theta.dtype):
         t.refuse("its data is bool")
-    height, width = target_of(t.attrs)
+    height, width = read_target_shape(t.attrs)
     several = 1 not in (height, width)  # MXNet divides by the number of distances between pixels: a single one becomes NaN
     return _sample_grid(t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several)
 
@@ -120,7 +120,7 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
         return t.emit("Where", nowhere, t.number(np.nan, x.dtype), out)
     wide = wide_dtype(x.dtype)
     half = t.constant([(width - 1) / 2, (height - 1) / 2], wide)
-    pixels = t.emit("Mul", t.emit("Add", t.cast(points, wide, of=x.dtype), t.number(1, wide)), half)
+    pixels = t.emit("Mul", t.emit("Add", t.cast(points, wide, dtype=x.dtype), t.number(1, wide)), half)
     columns, rows = (t.emit("Gather", pixels, t.number(i, "int64"), axis=2) for i in (0, 1))
     table = t.transpose(t.reshape(t.cast(x, wide), (count, channels, height * width)), (0, 2, 1))
 
@@ -131,7 +131,7 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
     if not is_somewhere:
         nowhere = t.emit("IsNaN", t.emit("Add", rows, columns))
         out = t.emit("Where", t.emit("Unsqueeze", nowhere, t.integers([-1])), t.number(np.nan, wide), out)
-    return t.reshape(t.cast(t.transpose(out, (0, 2, 1)), x.dtype, of=wide), t.outputs[0].shape)
+    return t.reshape(t.cast(t.transpose(out, (0, 2, 1)), x.dtype, dtype=wide), t.outputs[0].shape)
 
 
 def translate_correlation(t: Translation) -> str:
@@ -163,7 +163,7 @@ def translate_correlation(t: Translation) -> str:
         window = Window((kernel, kernel), (stride, stride), (1, 1), (0, 0))
         total = sum_windows(t, out, place_taps(window, t.outputs[0].shape[2:]))
         out = t.emit("Div", total, t.number(kernel * kernel, wide))
-    return t.cast(t.emit("Div", out, t.number(x.shape[1], wide)), x.dtype, of=wide)
+    return t.cast(t.emit("Div", out, t.number(x.shape[1], wide)), x.dtype, dtype=wide)
 
 
 def _slice(t: Translation, x: str, axes: Sequence[int], begin: Sequence[int], end: Sequence[int]) -> str:

@@ -13,16 +13,16 @@ from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntr
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
-from graphshare.ops.reduction.kernel import np_axes_of, np_shapes, restore_axes
+from graphshare.ops.reduction.kernel import np_shapes, read_np_axes, restore_axes
 from graphshare.ops.unification import (
     attribute_rule,
-    axis_of,
     compare_dtypes,
+    count_elements,
     dtype_rule,
     is_known,
+    normalize_axis,
     output_rule,
     same_dtypes,
-    size_of,
     unify,
     with_dim,
 )
@@ -32,7 +32,7 @@ from graphshare.text.format import format_count
 
 def _reduce_truth(function: Any) -> Any:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        return np.asarray(function(x != 0, axis=np_axes_of(attrs, x.ndim), keepdims=attrs["keepdims"]))
+        return np.asarray(function(x != 0, axis=read_np_axes(attrs, x.ndim), keepdims=attrs["keepdims"]))
 
     return forward
 
@@ -42,7 +42,7 @@ def _deviation(*, root: bool) -> Any:
 
     def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         (dtype, *_) = _attribute_dtype(attrs, [str(x.dtype)], [None, None])[1]
-        axis, keep = np_axes_of(attrs, x.ndim), attrs["keepdims"]
+        axis, keep = read_np_axes(attrs, x.ndim), attrs["keepdims"]
         wide = x.astype(np.float64)
         mean = np.asarray(np.mean(wide, axis=axis, keepdims=True))
         if x.dtype.kind != "f":
@@ -67,7 +67,7 @@ def _attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
 
 def average(context: Context, attrs: Attrs, x: Array, weights: Array | None = None) -> Array | tuple[Array, ...]:
     """Return the weighted mean; with ``returned`` also the sum of weights, one number unless each element has a weight."""
-    axis = np_axes_of(attrs, x.ndim)
+    axis = read_np_axes(attrs, x.ndim)
     of_axis = weights is not None and weights.ndim != x.ndim
     if weights is None:
         mean = np.asarray(np.mean(x, axis=axis, dtype=np.float64))
@@ -96,7 +96,7 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     if len(inputs) > 1 and not each and inputs[1] is not None and len(inputs[1]) != 1:
         raise KernelError(f"weights have {format_count(len(inputs[1]), 'axis')}, expected 1 or those of the array")
     if len(inputs) > 1 and not each and inputs[0] is not None and inputs[1] is not None:
-        axes = np_axes_of(attrs, len(inputs[0]))
+        axes = read_np_axes(attrs, len(inputs[0]))
         require(len(axes) == 1, f"weights of one axis need one axis to average over, not {format_count(len(axes), 'axis')}")
         unify_dims(inputs[0][axes[0]], inputs[1][0], "weights against the axis they belong to")
     return inputs, [unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)]
@@ -105,7 +105,7 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
     """Return the axes of a norm: all for flag -2, else those of ``axis``, or the last two, or the only one."""
     axis = attrs["axis"]
-    named = tuple(axis_of(i, rank) for i in axis or ())
+    named = tuple(normalize_axis(i, rank) for i in axis or ())
     require(len(set(named)) == len(named), f"axis is {axis}, which names an axis twice")
     if attrs["flag"] == -2:
         return tuple(range(rank))
@@ -152,7 +152,7 @@ _TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {"lower": np.floor, "higher": np
 
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
     """Return the value that ``q`` percent of the elements do not exceed; float32 for all dtypes but float64."""
-    percent, axes, method = attrs["q_scalar"] if q is None else q, np_axes_of(attrs, x.ndim), attrs["interpolation"]
+    percent, axes, method = attrs["q_scalar"] if q is None else q, read_np_axes(attrs, x.ndim), attrs["interpolation"]
     require(bool(np.all((np.asarray(percent) >= 0) & (np.asarray(percent) <= 100))), "q is not from 0 to 100")
     steps = prod(x.shape[axis] for axis in axes) - 1
     if method in _TO_ELEMENTS and steps > 0:
@@ -177,12 +177,12 @@ def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 def diff(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return each element less the one before, ``n`` times."""
-    size = x.shape[axis_of(attrs["axis"], x.ndim)]  # n may be far larger: no element is left then
+    size = x.shape[normalize_axis(attrs["axis"], x.ndim)]  # n may be far larger: no element is left then
     return np.diff(x, min(attrs["n"], size), attrs["axis"])
 
 
 def _diff_shape(attrs: Attrs, x: Dims) -> Shape:
-    at = axis_of(attrs["axis"], len(x))
+    at = normalize_axis(attrs["axis"], len(x))
     size = x[at]
     return with_dim(x, at, None if size is None else max(0, size - attrs["n"]))
 
@@ -199,7 +199,7 @@ def ediff1d(context: Context, attrs: Attrs, x: Array, *ends: Array) -> Array:
 
 
 def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    sizes = [size_of(shape) for shape in inputs]
+    sizes = [count_elements(shape) for shape in inputs]
     if None in sizes:
         return inputs, outputs
     count = max(0, (sizes[0] or 0) - 1) + sum(size or 0 for size in sizes[1:])
@@ -306,7 +306,7 @@ KERNELS = with_limits(
 def average_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     """Return the gradients of the numbers and of their weights; the sum of weights has none."""
     x, *weights = entry.inputs
-    axes = np_axes_of(entry.attrs, x.ndim)
+    axes = read_np_axes(entry.attrs, x.ndim)
     gradient = restore_axes(x, dy, axes)
     if not weights:
         count = x.size // max(1, dy.size)

@@ -11,14 +11,14 @@ from math import inf, isinf, nan, prod
 import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term, terms
-from graphshare.ops.reduction.kernel import np_axes_of
+from graphshare.ops.reduction.kernel import read_np_axes
 from graphshare.ops.statistics.kernel import matrix_order, norm_axes
 from graphshare.ops.translation import FAR, NoTranslation, Translation, Translator
-from graphshare.ops.unification import axis_of
+from graphshare.ops.unification import normalize_axis
 
 
 def _axes(t: Translation) -> tuple[int, ...]:
-    return np_axes_of(t.attrs, t.inputs[0].rank)
+    return read_np_axes(t.attrs, t.inputs[0].rank)
 
 
 def translate_truth(t: Translation, op_type: str) -> str:
@@ -72,7 +72,7 @@ def _difference(x: Term, axis: int) -> Term:
 
 def translate_diff(t: Translation) -> str:
     """Emit each element less the one before, ``n`` times."""
-    x, axis = term(t), axis_of(t.attrs["axis"], t.inputs[0].rank)
+    x, axis = term(t), normalize_axis(t.attrs["axis"], t.inputs[0].rank)
     for _ in range(min(t.attrs["n"], t.inputs[0].shape[axis])):
         x = _difference(x, axis)
     return x.name
@@ -176,7 +176,7 @@ def _power_but_of_zero(x: Term, exponent: float) -> Term:
 def translate_percentile(t: Translation) -> str:
     """Emit the value that ``q`` percent of the elements do not exceed, for each member of ``q``; NaN where an element is."""
     x, out = t.inputs[0], t.outputs[0]
-    axes = np_axes_of(t.attrs, x.rank)
+    axes = read_np_axes(t.attrs, x.rank)
     rest = [axis for axis in range(x.rank) if axis not in axes]
     count = prod(x.shape[axis] for axis in axes)
     rows = t.reshape(t.transpose(x, (*rest, *axes)), (prod(x.shape[axis] for axis in rest), count))

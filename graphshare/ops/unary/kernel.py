@@ -218,7 +218,7 @@ def size_array(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.array([x.size], np.int64)
 
 
-def _bounds_of(attrs: Attrs) -> Operation | None:
+def _make_clip(attrs: Attrs) -> Operation | None:
     low, high = attrs["a_min"], attrs["a_max"]
     return Clip(low, high) if low <= high else None
 
@@ -226,7 +226,7 @@ def _bounds_of(attrs: Attrs) -> Operation | None:
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(unary_kernel(name, name) for name in FORWARD),
-    Kernel("clip", clip, same_shapes, same_dtypes, epilogue=_bounds_of),
+    Kernel("clip", clip, same_shapes, same_dtypes, epilogue=_make_clip),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_dtypes),
     Kernel("_contrib_quadratic", quadratic, same_shapes, same_dtypes),
     Kernel("smooth_l1", smooth_l1, same_shapes, same_dtypes),

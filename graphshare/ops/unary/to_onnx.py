@@ -119,7 +119,7 @@ def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function
     return compute
 
 
-def _power_of(base: float) -> Function:
+def _make_power(base: float) -> Function:
     return lambda x: x.number(base).apply("Pow", x)
 
 
@@ -161,9 +161,9 @@ FUNCTIONS: dict[str, Function] = {
     "cbrt": _cube_root_of_any,
     "degrees": _scale_by(np.float32(180) / np.float32(np.pi)),
     "expm1": _real(special.expm1),
-    "log10": _whole_part(_logarithm(10), _power_of(10)),
+    "log10": _whole_part(_logarithm(10), _make_power(10)),
     "log1p": _real(special.log1p),
-    "log2": _whole_part(_logarithm(2), _power_of(2)),
+    "log2": _whole_part(_logarithm(2), _make_power(2)),
     "radians": _scale_by(np.float32(np.pi) / np.float32(180)),
     "rcbrt": _real(_reciprocal_cube_root),
     "rsqrt": _real(lambda x: 1 / x.apply("Sqrt")),

@@ -189,7 +189,7 @@ class Folding(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def count(self) -> int:
-        """How many BatchNorms are gone."""
+        """Return the number of BatchNorms that are folded."""
         return sum(len(one.norms) for one in self.folded)
 
     def _summary(self) -> str:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_inputs, implies_variables
+from graphshare.analysis.name_lists import implies_variables, list_implied_inputs
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import auxiliary_slots, find_kernel, kernel_of, signature_of
+from graphshare.ops.registry import auxiliary_slots, find_kernel, find_node_kernel, find_signature
 from graphshare.text.format import format_count
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Pair(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def weight(self) -> Node:
-        """The variable that is the layer's weight."""
+        """Return the variable that is the layer's weight."""
         return self.layer.inputs[1].node
 
     @property
     def bias(self) -> Node | None:
-        """The variable that is the layer's bias; None where it has none."""
+        """Return the variable that is the layer's bias; None where it has none."""
         return self.layer.inputs[2].node if len(self.layer.inputs) > 2 else None
 
 
@@ -63,11 +63,11 @@ def plan_folding(graph: Graph) -> FoldPlan:
     for node in graph.nodes:
         part = find_foldable(node, surroundings.operator_set)
         if part is not None and part.scaling is not None:
-            found = _pair_up(node, part, surroundings)
-            if isinstance(found, Pair):
-                pairs[found.layer] = found
+            pair_or_reason = _pair_up(node, part, surroundings)
+            if isinstance(pair_or_reason, Pair):
+                pairs[pair_or_reason.layer] = pair_or_reason
             else:
-                left[node] = found
+                left[node] = pair_or_reason
         left.update((norm, f"is in a body of {node.name!r}") for norm in _list_inner_norms(node, surroundings.operator_set))
     groups: dict[Node, list[Pair]] = {}
     for pair in pairs.values():
@@ -105,7 +105,7 @@ class _Surroundings:
         self.operator_set = format_.operator_set(graph)
         self.replaceable = set(format_.list_replaceable(graph))
 
-    def uses_of(self, node: Node) -> list[tuple[Node, int]]:
+    def list_consumers(self, node: Node) -> list[tuple[Node, int]]:
         return self.uses.get(node, [])
 
 
@@ -122,14 +122,14 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
     axis = scaling.scaling.axis(scaling.attrs)
     if axis not in linear.linear.channel_axes(linear.attrs):
         return f"works on axis {axis}, which is not the axis of the output channels of {layer.name!r}"
-    if around.uses_of(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
+    if around.list_consumers(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
         return f"is not all that uses the output of {layer.name!r}"
     if _uses_other_outputs(norm, around):
         return "has a mean or variance that is used"
     parameters = layer.inputs[1:]
     if len(parameters) != (1 if linear.attrs["no_bias"] else 2):
         return f"is after {layer.name!r}, which {IMPLIED}"
-    statistics = _statistics_of(norm, around)
+    statistics = _list_statistics(norm, around)
     variables = [entry.node for entry in (*parameters, *norm.inputs[1:])]
     return (
         statistics
@@ -141,14 +141,14 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
 def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
     if any(node is norm and index > 0 for node, index in around.heads):
         return True
-    return any(consumer.inputs[position].index > 0 for consumer, position in around.uses_of(norm))
+    return any(consumer.inputs[position].index > 0 for consumer, position in around.list_consumers(norm))
 
 
-def _statistics_of(norm: Node, around: _Surroundings) -> tuple[str, ...] | str:
+def _list_statistics(norm: Node, around: _Surroundings) -> tuple[str, ...] | str:
     """Return the names of BatchNorm's parameters and statistics, those that the file only implies too."""
-    implied = [found.name for found in implied_inputs(norm)] if around.implies else []
+    implied = [variable.name for variable in list_implied_inputs(norm)] if around.implies else []
     names = (*(entry.node.name for entry in norm.inputs[1:]), *implied)
-    signature = signature_of(norm)
+    signature = find_signature(norm)
     expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else _STATISTICS
     return names if len(names) == expected else f"has {format_count(len(names) + 1, 'input')}, not {expected + 1}"
 
@@ -163,8 +163,8 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
             return f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
         if around.names[node.name] > 1:
             return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
-        for user, position in around.uses_of(node):
-            kernel = kernel_of(user)
+        for user, position in around.list_consumers(node):
+            kernel = find_node_kernel(user)
             if position in auxiliary_slots(user) and (kernel is None or kernel.scaling is None):
                 return f"depends on {node.name!r}, which {user.name!r} changes"
     return ""
@@ -181,7 +181,7 @@ def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundi
             continue
         if node in around.head_nodes or node in around.awaited:
             return f"is after a layer whose {kind} {node.name!r} is an output of the graph"
-        for user, position in around.uses_of(node):
+        for user, position in around.list_consumers(node):
             if user not in layers or position != place:
                 return f"is after a layer whose {kind} {node.name!r} {_describe_use(user, pairs)}"
     return ""
@@ -215,7 +215,7 @@ def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | Non
             return _ONNX_OPERATORS[node.op](node, operator_set or 0)
         except ValueError:
             return None
-    kernel = kernel_of(node) if node.op else None
+    kernel = find_node_kernel(node) if node.op else None
     if kernel is None or (kernel.linear is None and kernel.scaling is None):
         return None
     attrs = _parse_attributes(node)
@@ -224,7 +224,7 @@ def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | Non
 
 def _parse_attributes(node: Node) -> dict[str, Any]:
     """Return the typed attributes; none where one cannot be read. Old files have attributes that are not the operator's."""
-    signature = signature_of(node)
+    signature = find_signature(node)
     values, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
     return {} if any(fault.kind != "unknown" for fault in faults) else values
 

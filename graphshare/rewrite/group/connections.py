@@ -20,7 +20,7 @@ _MOST_GUESSES = 20
 def resolve_names(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], pairs: Sequence[tuple[str, str]]
 ) -> tuple[dict[Place, Output], list[Fault]]:
-    """The output that takes the place of each connected variable, and every fault of ``pairs``.
+    """Return the output that takes the place of each connected variable, and every fault of ``pairs``.
 
     Names are those of the result, with prefixes, and those of the graphs' own files. OUT is an output, or a node that has one
     (of an ONNX model by its own name too);
@@ -78,52 +78,53 @@ class _Names:
     def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
         """The output called ``name``, or what is wrong with it."""
         named = (self._outputs.get(name, []), self._own_outputs.get(name, []))
-        operators = ([output for output in found if not output[1].node.is_variable] for found in named)
-        found = next(filter(None, (*operators, *named)), [])
-        if not found:
+        operators = ([output for output in matches if not output[1].node.is_variable] for matches in named)
+        matches = next(filter(None, (*operators, *named)), [])
+        if not matches:
             nodes = self._nodes.get(name) or self._own_nodes.get(name, [])
-            found = [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
-        if len(found) == 1:
-            return found[0], None
-        if not found:
+            matches = [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
+        if len(matches) == 1:
+            return matches[0], None
+        if not matches:
             hint = self._near(name, [*self._outputs, *self._nodes, *self._own_outputs, *self._own_nodes])
             return None, Fault(f"{option}: {name!r} names no output and no node", hint=hint)
-        if len({(number, entry.node) for number, entry in found}) == 1:
-            listed = ", ".join(output_name(entry) for _, entry in found)
-            return None, Fault(f"{option}: {name!r} has {format_count(len(found), 'output')}", hint=f"name one of {listed}")
-        labels = ", ".join(dict.fromkeys(self._parts[number].label for number, _ in found))
-        names = dict.fromkeys(name_output(self._parts, each) for each in found)
-        distinct = f"name one of {', '.join(names)}" if len(names) == len(found) else ""
+        if len({(number, entry.node) for number, entry in matches}) == 1:
+            listed = ", ".join(output_name(entry) for _, entry in matches)
+            return None, Fault(f"{option}: {name!r} has {format_count(len(matches), 'output')}", hint=f"name one of {listed}")
+        labels = ", ".join(dict.fromkeys(self._parts[number].label for number, _ in matches))
+        names = dict.fromkeys(name_output(self._parts, each) for each in matches)
+        distinct = f"name one of {', '.join(names)}" if len(names) == len(matches) else ""
         hint = distinct or "give each file a `prefixes`, and name the output with it"
-        return None, Fault(f"{option}: {name!r} means {format_count(len(found), 'output')} ({labels})", hint=hint)
+        return None, Fault(f"{option}: {name!r} means {format_count(len(matches), 'output')} ({labels})", hint=hint)
 
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
-        """The input variables called ``name`` that ``output`` is to feed, or what is wrong with them."""
-        found = self._variables.get(name, [])
+        """Return the input variables called ``name`` that ``output`` is to feed, or what is wrong with them."""
+        candidates = self._variables.get(name, [])
         own = [place for place in self._own_variables.get(name, []) if place not in self._named]
-        found = found + ([place for place in own if self._refusal(place) is None] or ([] if found else own))
+        candidates = candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
         if output is not None:
-            found = [place for place in found if place[0] != output[0]] or found
-        if not found:
+            # A graph feeds itself only if no other graph has an input of that name.
+            candidates = [place for place in candidates if place[0] != output[0]] or candidates
+        if not candidates:
             names = {**self._own_variables, **self._variables}
             known = [n for n, places in names.items() if any(self._refusal(place) is None for place in places)]
             listed = f"inputs are {', '.join(known[:8])}" if known else ""
             return [], [Fault(f"{option}: {name!r} names no variable", hint=self._near(name, known) or listed)]
         faults = []
-        for place in found:
+        for place in candidates:
             refusal = self._refusal(place)
             if refusal is not None:
                 why, hint = refusal
                 faults.append(Fault(f"{option}: {name!r} of {self._parts[place[0]].label} is {why}", hint=hint))
-        return ([] if faults else found), faults
+        return ([] if faults else candidates), faults
 
     def _near(self, name: str, known: list[str]) -> str:
-        """A hint for an unknown name; thousands of them would take long to guess."""
+        """Return a hint for an unknown name, of which only the first few are compared with known ones."""
         self._guesses -= 1
         return did_you_mean(name, known) if self._guesses >= 0 else ""
 
     def _refusal(self, place: Place) -> tuple[str, str] | None:
-        """Why a variable cannot be fed by an output, if so, and what to do about it."""
+        """Return the reason why an output cannot feed a variable, and a hint; None if it can."""
         number, node = place
         if node in self._states[number]:
             return "an auxiliary state, which its operator writes", "only inputs can be connected"
@@ -136,8 +137,8 @@ class _Names:
 def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     """Return what has a prefix by the names without it."""
     own: dict[str, list[Any]] = {}
-    for name, found in names.items():
-        for place in found:
+    for name, places in names.items():
+        for place in places:
             prefix = parts[place[0]].prefix
             if prefix and name.startswith(prefix):
                 own.setdefault(name[len(prefix) :], []).append(place)
@@ -145,7 +146,7 @@ def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[
 
 
 def name_output(parts: Sequence[Member], output: Output) -> str:
-    """The name that an output has in the result."""
+    """Return the name that an output has in the result."""
     number, entry = output
     name = output_name(Entry(entry.node, entry.index))
     return parts[number].prefix + name if entry.node.name else name
@@ -164,8 +165,8 @@ def find_forgotten_inputs(
         connected.setdefault(place[1].name, place)
     return [
         ((number, node), connected[node.name])
-        for number, found in enumerate(roles)
-        for node, role in found.items()
+        for number, part_roles in enumerate(roles)
+        for node, role in part_roles.items()
         if node.name in connected and number not in feeding and (number, node) not in wired and (number, node) not in ties
         if not role.is_parameter
     ]

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import implied_variables
+from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
@@ -43,7 +43,7 @@ class Member(msgspec.Struct, frozen=True, eq=False):
     params: ParameterFile | None = None
 
     def name(self, node: Node) -> str:
-        """What ``node`` is called in the result; an unnamed node stays unnamed."""
+        """Return the name of ``node`` in the result; an unnamed node stays unnamed."""
         return self.prefix + node.name if node.name else ""
 
 
@@ -65,18 +65,19 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ti
     Raises:
         RefusedError: names collide, connections go round in a circle, or no head is left; all are listed.
     """
-    found = [
+    faults = [
         Fault(f"{c.what or repr(c.name)} is in both {parts[c.first].label} and {parts[c.second].label}")
         for c in find_collisions(parts, connect, ties)
     ]
-    if found:
-        raise RefusedError(found)
+    if faults:
+        raise RefusedError(faults)
     used = {(number, out.node, out.index) for number, out in connect.values()}
     connect = resolve_connections(connect)
     work = _Work(parts, connect, ties)
     for number, places in groupby(_order_places(parts, connect, ties), key=itemgetter(0)):
         work.add(number, [node for _, node in places])
     nodes = tuple(_in_file_order(parts, work.images))
+    # An output of a later part may feed an earlier one, so file order is not always an order of computation.
     if not is_topological(nodes):
         nodes = tuple(post_order(nodes))
     heads = tuple(work.heads(used))
@@ -96,15 +97,15 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ti
 def find_collisions(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Collision]:
     """Every name that two parts would bring into the result: of nodes, of implied states, of SyncBatchNorm's barriers."""
     owner: dict[tuple[str, str], int] = {}
-    found: dict[tuple[str, str], Collision] = {}
+    collisions: dict[tuple[str, str], Collision] = {}
     for number, part in enumerate(parts):
         gone = {node for i, node in (*connect, *ties) if i == number}
         for key in _list_names(part, gone):
             first = owner.setdefault(key, number)
             if first != number:
                 kind, name = key
-                found.setdefault(key, Collision(name, first, number, kind and f"{kind} {name!r}"))
-    return list(found.values())
+                collisions.setdefault(key, Collision(name, first, number, kind and f"{kind} {name!r}"))
+    return list(collisions.values())
 
 
 def _list_names(part: Member, gone: set[Node]) -> Iterator[tuple[str, str]]:
@@ -114,20 +115,20 @@ def _list_names(part: Member, gone: set[Node]) -> Iterator[tuple[str, str]]:
             yield "", part.name(node)
         if node.op == op and attribute in node.attrs:
             yield f"the {attribute} of {op}", part.prefix + node.attrs[attribute]
-    for implied in implied_variables(part.graph):
+    for implied in list_implied_variables(part.graph):
         yield "", (part.prefix if implied.node.name else "") + implied.name
 
 
 def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
     for part in parts:
         if part.prefix:
-            for found in implied_variables(part.graph):
-                if found.node.name:
-                    yield Rename(part.prefix, found.name, part.prefix + found.name)
+            for variable in list_implied_variables(part.graph):
+                if variable.node.name:
+                    yield Rename(part.prefix, variable.name, part.prefix + variable.name)
 
 
 def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
-    """Every node that stays, inputs before consumers, across the parts."""
+    """Yield every node that stays, inputs before consumers, across the parts."""
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
             yield from ((number, node) for node in topological(part.graph) if (number, node) not in connect)
@@ -140,7 +141,7 @@ def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties
 
 
 def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place], done: set[Place]) -> Iterator[Place]:
-    """What ``root`` needs and is not done, then itself.
+    """Yield the places that ``root`` needs and that are not done, then ``root``.
 
     Raises:
         RefusedError: it needs itself; the way round is shown.
@@ -157,8 +158,8 @@ def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Plac
             yield place
         elif following in path:
             way = [*list(path)[list(path).index(following) :], following]
-            told = " -> ".join(repr(node.name or node.op) for _, node in reversed(way))
-            raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
+            circle = " -> ".join(repr(node.name or node.op) for _, node in reversed(way))
+            raise RefusedError(Fault(f"the connections go round in a circle: {circle}", hint="leave one of them out"))
         elif following not in done:
             path[following] = iter(_list_needed(following, connect, ties))
 
@@ -175,25 +176,25 @@ def _list_needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Pl
 
 
 def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
-    """The output that takes the place of each connected variable, through variables that are connected themselves.
+    """Return the output that takes the place of each connected variable, through variables that are connected themselves.
 
     Raises:
         RefusedError: variables are connected in a circle.
     """
-    found: dict[Place, Output] = {}
+    resolved: dict[Place, Output] = {}
     for start in connect:
         place = start
         way: dict[Place, Output] = {}
-        while place in connect and place not in found:
+        while place in connect and place not in resolved:
             if place in way:
-                told = " -> ".join(repr(node.name) for _, node in reversed((*list(way)[list(way).index(place) :], place)))
-                raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
+                circle = " -> ".join(repr(node.name) for _, node in reversed((*list(way)[list(way).index(place) :], place)))
+                raise RefusedError(Fault(f"the connections go round in a circle: {circle}", hint="leave one of them out"))
             way[place] = output = connect[place]
             place = (output[0], output[1].node)
         if way:
-            last = found.get(place) or list(way.values())[-1]
-            found.update(dict.fromkeys(way, last))
-    return found
+            last = resolved.get(place) or list(way.values())[-1]
+            resolved.update(dict.fromkeys(way, last))
+    return resolved
 
 
 class _Work:
@@ -237,7 +238,7 @@ class _Work:
         return Entry(self.images[number][entry.node], entry.index, (entry.version or 0) + earlier) if earlier else None
 
     def heads(self, used: Collection[tuple[int, Node, int]]) -> Iterator[Entry]:
-        """The heads of all parts but those that are ``used`` as inputs."""
+        """Yield the heads of all parts but those that are ``used`` as inputs."""
         for number, part in enumerate(self._parts):
             for entry in part.graph.heads:
                 if (number, entry.node, entry.index) not in used:
@@ -255,16 +256,16 @@ def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> di
             for entry in node.inputs:
                 if entry.version and (number, entry.node) in concerned:
                     last[number, entry.node] = max(last.get((number, entry.node), 0), entry.version)
-    found: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
     sums = {place: last.get(place, 0) for place in ties.values()}
     for place, target in sorted(ties.items(), key=lambda item: item[0][0]):
-        found[place] = sums[target]
+        counts[place] = sums[target]
         sums[target] += last.get(place, 0)
-    return found
+    return counts
 
 
 def _in_file_order(parts: Sequence[Member], images: Sequence[Mapping[Node, Node]]) -> Iterator[Node]:
-    """The nodes of the result, part by part, each in its file's order; a tied one where it is first."""
+    """Yield the nodes of the result, part by part, each in its file's order; a tied one where it is first."""
     placed: set[Node] = set()
     for number, part in enumerate(parts):
         for node in part.graph.nodes:

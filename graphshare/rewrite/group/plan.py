@@ -71,12 +71,12 @@ def plan_group(
         assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
         for m in members
     ]
-    wired, found = resolve_names(parts, roles, connect)
-    faults += found
-    ties, found = _tie_shared_inputs(parts, roles, wired, share_inputs)
-    faults += found
-    found, untyped = _compare_types(parts, wired, ties)
-    faults += found
+    wired, problems = resolve_names(parts, roles, connect)
+    faults += problems
+    ties, problems = _tie_shared_inputs(parts, roles, wired, share_inputs)
+    faults += problems
+    problems, untyped = _compare_types(parts, wired, ties)
+    faults += problems
     if faults:
         raise RefusedError(faults)
     unequal: Mapping[str, str] = {}
@@ -136,8 +136,8 @@ def _tie_shared_inputs(
         matches = compile_pattern(pattern)
         first: dict[str, Place] = {}
         count = len(ties)
-        for number, found in enumerate(roles):
-            for node, role in found.items():
+        for number, part_roles in enumerate(roles):
+            for node, role in part_roles.items():
                 place = (number, node)
                 if role.is_parameter or place in wired or not matches(node.name):
                     continue
@@ -145,8 +145,8 @@ def _tie_shared_inputs(
                 if keeper[0] == number or place in ties:
                     continue
                 if differing := _describe_difference(keeper[1], node):
-                    told = f"{parts[keeper[0]].label} and {parts[number].label}"
-                    faults.append(Fault(f"`share_inputs` {pattern!r}: {node.name!r} of {told} differ in {differing}"))
+                    labels = f"{parts[keeper[0]].label} and {parts[number].label}"
+                    faults.append(Fault(f"`share_inputs` {pattern!r}: {node.name!r} of {labels} differ in {differing}"))
                 ties[place] = keeper
         if len(ties) == count:
             hint = "inputs are shared by the names that their own files give them; `connect` joins different ones"
@@ -189,16 +189,17 @@ def _describe_difference(a: Node, b: Node) -> str:
 
 def _add_prefixes(parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Member]:
     """Return the parts; one that collides with an earlier one has a prefix from its file's name."""
-    found = list(parts)
+    members = list(parts)
     while True:
-        open_ = [c.second for c in find_collisions(found, wired, ties) if not found[c.second].prefix]
+        open_ = [c.second for c in find_collisions(members, wired, ties) if not members[c.second].prefix]
         if not open_:
-            return found
+            return members
+        # A prefix can create new collisions with later parts, so they are searched again after each one.
         number = min(open_)
-        found[number] = msgspec.structs.replace(found[number], prefix=_prefix_of(found, number))
+        members[number] = msgspec.structs.replace(members[number], prefix=_make_prefix(members, number))
 
 
-def _prefix_of(parts: Sequence[Member], number: int) -> str:
+def _make_prefix(parts: Sequence[Member], number: int) -> str:
     """``head2-`` for ``models/head2-symbol.json``; numbered where another part has that prefix."""
     base = parts[number].label.replace("\\", "/").rpartition("/")[2].removesuffix(".json").removesuffix("-symbol")
     base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
@@ -208,7 +209,7 @@ def _prefix_of(parts: Sequence[Member], number: int) -> str:
 
 
 def _refuse_collisions(
-    found: Sequence[Collision], parts: Sequence[Member], on_collision: OnCollision, unequal: Mapping[str, str]
+    collisions: Sequence[Collision], parts: Sequence[Member], on_collision: OnCollision, unequal: Mapping[str, str]
 ) -> None:
     hints = {
         "error": "give a file a `prefixes`, share an input with `share_inputs`, or choose another `on_collision`",
@@ -216,7 +217,7 @@ def _refuse_collisions(
         "tie-if-equal": "only parameters of equal value are tied; give the file a `prefixes` for the rest",
     }
     faults = []
-    for one in found:
+    for one in collisions:
         message = f"{one.what or repr(one.name)} is in both {parts[one.first].label} and {parts[one.second].label}"
         why = unequal.get(one.name, "")
         faults.append(Fault(f"{message}{why and f', {why}'}", hint=hints[on_collision]))
@@ -245,15 +246,15 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
             if (number, head.node, head.index) not in used:
                 entry = replaced.get((number, head.node))
                 wanted.append((branch.images[head.node], head.index) if entry is None else (entry.node, entry.index))
-    found = [(head.node, head.index) for head in rewrite.graph.heads]
-    if len(found) != len(wanted) or any(a[0] is not b[0] or a[1] != b[1] for a, b in zip(found, wanted, strict=True)):
+    heads = [(head.node, head.index) for head in rewrite.graph.heads]
+    if len(heads) != len(wanted) or any(a[0] is not b[0] or a[1] != b[1] for a, b in zip(heads, wanted, strict=True)):
         raise SelfCheckError("the heads are not those of the graphs; this is a bug of graphshare")
 
 
 def _equal_parameters(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], taken: Collection[Place]
 ) -> tuple[dict[Place, Place], dict[str, str]]:
-    """Parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
+    """Return parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
 
     Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
     the name in the result. Arrays are compared piece by piece.
@@ -265,8 +266,8 @@ def _equal_parameters(
     reasons: dict[str, str] = {}
     with ExitStack() as files:
         readers = [files.enter_context(ArrayReader(file)) if file is not None else None for file in params]
-        for number, found in enumerate(roles):
-            for node, role in found.items():
+        for number, part_roles in enumerate(roles):
+            for node, role in part_roles.items():
                 place = (number, node)
                 if not role.is_parameter or place in taken or not node.name:
                     continue
@@ -275,8 +276,8 @@ def _equal_parameters(
                     continue
                 other, twin = roles[keeper[0]][keeper[1]], keeper[1]
                 x, y = (
-                    of.of(n, auxiliary=r.kind is Kind.AUXILIARY) if of is not None else None
-                    for of, n, r in ((records[keeper[0]], twin, other), (records[number], node, role))
+                    index.of(n, auxiliary=r.kind is Kind.AUXILIARY) if index is not None else None
+                    for index, n, r in ((records[keeper[0]], twin, other), (records[number], node, role))
                 )
                 left, right = readers[keeper[0]], readers[number]
                 if role.kind is not other.kind:

@@ -12,9 +12,9 @@ from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, locate_refusals
 from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.rules.load import read_file, read_rules, ruleset_of
+from graphshare.rewrite.rules.load import make_ruleset, read_file, read_rules
 from graphshare.rewrite.rules.model import Only, Ruleset
-from graphshare.rewrite.rules.plan import kinds_of, plan_names, plan_sharing
+from graphshare.rewrite.rules.plan import find_kinds, plan_names, plan_sharing
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.summary import ShortRepr
@@ -65,7 +65,7 @@ def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter
         InputError: the rules file cannot be read or has faults.
         RefusedError: the graph has no such name; rules lead back to themselves, with the cycle as a path.
     """
-    ruleset = ruleset_of(rules)
+    ruleset = make_ruleset(rules)
     if model is None:
         named, steps = _follow(name, Resolver(ruleset), _KINDS[kind])
         return Explanation(name, kind, named, "kept" if named == name else "unknown", steps)
@@ -73,7 +73,7 @@ def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter
     with locate_refusals(source):
         roles = assign_roles(source.graph, held=source.held)
         node = _node(source.graph, name)
-        kinds = kinds_of(node, roles)
+        kinds = find_kinds(node, roles)
         kind = next(word for word, its in _KINDS.items() if its == kinds)
         resolver = Resolver(ruleset, {n.name for n, role in roles.items() if role.is_parameter})
         named, steps = _follow(node.name, resolver, kinds)
@@ -89,13 +89,13 @@ def _follow(name: str, resolver: Resolver, kinds: frozenset[Only]) -> tuple[str,
 
 
 def _node(graph: Graph, name: str) -> Node:
-    found = [node for node in graph.nodes if node.name == name]
-    if not found and split_key(name)[0]:
-        found = [node for node in graph.nodes if node.name == split_key(name)[1]]
-    if not found:
+    nodes = [node for node in graph.nodes if node.name == name]
+    if not nodes and split_key(name)[0]:
+        nodes = [node for node in graph.nodes if node.name == split_key(name)[1]]
+    if not nodes:
         known = list(dict.fromkeys(node.name for node in graph.nodes))
         raise RefusedError(Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known)))
-    return next((node for node in found if node.is_variable), found[0])
+    return next((node for node in nodes if node.is_variable), nodes[0])
 
 
 def _effect(name: str, result: str, kind: NameKind, resolver: Resolver, roles: dict[Node, Role]) -> str:
@@ -107,7 +107,7 @@ def _effect(name: str, result: str, kind: NameKind, resolver: Resolver, roles: d
 
 
 def _final_name(resolver: Resolver, name: str) -> str:
-    return resolver.name_node(resolver.outcome(name)[0], _KINDS["parameter"]).name
+    return resolver.name_node(resolver.resolve_parameter(name)[0], _KINDS["parameter"]).name
 
 
 def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:

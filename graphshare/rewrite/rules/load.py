@@ -1,4 +1,4 @@
-"""Rules files: JSON, or TOML where Python can read it. Every fault is told with its place in the file.
+"""Rules files: JSON, or TOML where Python can read it. Every fault names its place in the file.
 
 ``schemas/rules.schema.json`` describes the same. TOML needs the ``tomllib`` of Python 3.11 or the package ``tomli``; JSON works
 everywhere.
@@ -57,7 +57,7 @@ def load_rules(path: StrPath) -> Ruleset:
     return read_rules(read_file(os.fspath(path)), where=os.fspath(path))
 
 
-def ruleset_of(
+def make_ruleset(
     rules: Ruleset | StrPath | None,
     more: Iterable[Rule] = (),
     *,
@@ -92,8 +92,9 @@ def read_rules(data: bytes, *, where: str) -> Ruleset:
             Fault(f"is larger than {most >> 20} MiB", where=where, hint="rules are a page or two; is this the file?")
         )
     try:
+        # Editors on Windows may begin a file with a byte order mark.
         text = data.decode("utf-8-sig")
-        found = _toml(text, where) if toml else json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        document = _toml(text, where) if toml else json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
     except json.JSONDecodeError as error:
@@ -104,7 +105,7 @@ def read_rules(data: bytes, *, where: str) -> Ruleset:
     except ValueError as error:
         raise InputError(Fault(f"is not {'TOML' if toml else 'JSON'}: {error}", where=where)) from None
     reader = _Reader(where)
-    ruleset = reader.ruleset(found)
+    ruleset = reader.ruleset(document)
     if reader.faults:
         raise InputError(reader.faults)
     return ruleset
@@ -119,11 +120,12 @@ def _toml(text: str, where: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
+    values = dict(pairs)
+    # json keeps the last of equal keys without a word; here a repeated key is a fault.
+    if len(values) == len(pairs):
+        return values
     seen: set[str] = set()
-    repeated = _Repeated(found)
+    repeated = _Repeated(values)
     repeated.keys_twice = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
     return repeated
 
@@ -146,29 +148,30 @@ class _Reader:
         elif len(self.faults) == _MOST_FAULTS:
             self.faults.append(Fault(f"and more: only the first {_MOST_FAULTS} faults are listed", where=self.where))
 
-    def ruleset(self, found: Any) -> Ruleset:
-        if not self.is_object("$", found):
+    def ruleset(self, document: Any) -> Ruleset:
+        if not self.is_object("$", document):
             return Ruleset()
-        for key in found.keys() - {"version", "separator", "reuse", "rules"}:
+        for key in document.keys() - {"version", "separator", "reuse", "rules"}:
             self.fault(f"$.{key}", "is not a key of a rules file", "the keys are version, separator, reuse and rules")
-        if type(found.get("version")) is not int or found["version"] != VERSION:
+        # type() and not isinstance(), because true is an int in Python and equal to 1.
+        if type(document.get("version")) is not int or document["version"] != VERSION:
             self.fault("$.version", f"must be {VERSION}", f'add "version": {VERSION}')
-        self.separator = self.text("$", found, "separator", SEPARATOR) or SEPARATOR
-        reuse = self.reuse("$", found) or "auto"
+        self.separator = self.text("$", document, "separator", SEPARATOR) or SEPARATOR
+        reuse = self.reuse("$", document) or "auto"
         rules: list[Rule] = []
-        for rule in self.rules("$", found.get("rules"), "", 0):
+        for rule in self.rules("$", document.get("rules"), "", 0):
             rules.append(rule)
             if len(rules) > MAX_RULES:
                 self.fault("$.rules", f"holds more than {MAX_RULES:,} rules")
                 break
         return Ruleset(tuple(rules), self.separator, reuse)
 
-    def rules(self, path: str, found: Any, within: str, depth: int) -> Iterator[Rule]:
-        """The rules of one list, those of the blocks in it in their places."""
-        if type(found) is not list:
-            self.fault(f"{path}.rules", "is missing or no list", 'rules are a list, as in "rules": [{"prefix": "sha-"}]')
+    def rules(self, path: str, entries: Any, within: str, depth: int) -> Iterator[Rule]:
+        """Yield the rules of one list, those of the blocks in it in their places."""
+        if type(entries) is not list:
+            self.fault(f"{path}.rules", "is missing or not a list", 'rules are a list, as in "rules": [{"prefix": "sha-"}]')
             return
-        for i, one in enumerate(found):
+        for i, one in enumerate(entries):
             place = f"{path}.rules[{i}]"
             if not self.is_object(place, one):
                 continue
@@ -198,7 +201,7 @@ class _Reader:
 
     def rule(self, place: str, one: dict[str, Any], kind: Kind, within: str) -> Iterator[Rule]:
         only = self.only(place, one)
-        spoken = f"{self.where}: {place}"
+        full_place = f"{self.where}: {place}"
         if kind == "map":
             if self.is_object(f"{place}.map", one["map"]):
                 for old, new in one["map"].items():
@@ -224,46 +227,46 @@ class _Reader:
             for fault in error.faults:
                 self.fault(place, fault.message, fault.hint)
             return
-        yield Rule(kind, text, to, within, only, reuse, spoken)
+        yield Rule(kind, text, to, within, only, reuse, full_place)
 
-    def is_object(self, path: str, found: Any) -> bool:
-        if not isinstance(found, dict):
-            self.fault(path, f"is {_kind(found)}, not an object")
+    def is_object(self, path: str, value: Any) -> bool:
+        if not isinstance(value, dict):
+            self.fault(path, f"is {_kind(value)}, not an object")
             return False
-        for key in getattr(found, "keys_twice", ()):
+        for key in getattr(value, "keys_twice", ()):
             self.fault(f"{path}.{key}", "is given twice", "keep one of them")
         return True
 
-    def is_name(self, path: str, found: Any) -> bool:
-        fits = isinstance(found, str) and bool(found) and "\0" not in found
+    def is_name(self, path: str, value: Any) -> bool:
+        fits = isinstance(value, str) and bool(value) and "\0" not in value
         if not fits:
-            self.fault(path, f"is {_kind(found)}, not a name", "names are texts without NUL characters, and not empty")
+            self.fault(path, f"is {_kind(value)}, not a name", "names are texts without NUL characters, and not empty")
         return fits
 
     def text(
-        self, path: str, found: dict[str, Any], key: str, default: str | None = None, *, empty: bool = False
+        self, path: str, owner: dict[str, Any], key: str, default: str | None = None, *, empty: bool = False
     ) -> str | None:
-        value = found.get(key, default)
+        value = owner.get(key, default)
         if not isinstance(value, str) or (not value and not empty) or "\0" in value:
             at = f"{path}.{key}"
             self.fault(
                 at,
                 "is missing"
-                if key not in found
+                if key not in owner
                 else f"is {_kind(value)}, not a text{'' if empty else ' with something in it'}",
             )
             return None
         return value
 
-    def reuse(self, path: str, found: dict[str, Any]) -> Reuse | None:
-        value = found.get("reuse")
+    def reuse(self, path: str, owner: dict[str, Any]) -> Reuse | None:
+        value = owner.get("reuse")
         if value is not None and value not in REUSE:
             self.fault(f"{path}.reuse", f"is {_kind(value)}", f"it is one of {', '.join(REUSE)}")
             return None
         return cast("Reuse | None", value)
 
-    def only(self, path: str, found: dict[str, Any]) -> tuple[Only, ...]:
-        value = found.get("only", [])
+    def only(self, path: str, owner: dict[str, Any]) -> tuple[Only, ...]:
+        value = owner.get("only", [])
         known = get_args(Only)
         if not isinstance(value, list) or any(part not in known for part in value):
             self.fault(f"{path}.only", f"is {_kind(value)}", f"it is a list of {', '.join(known)}")
@@ -272,5 +275,5 @@ class _Reader:
 
 
 def _kind(value: Any) -> str:
-    shown = json.dumps(value, default=str, ensure_ascii=False)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."

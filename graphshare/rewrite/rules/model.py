@@ -1,8 +1,8 @@
 """The rules of every sharing system as one model: what a rule says, from options or from a file.
 
-A rule speaks of names, never of nodes; :mod:`graphshare.rewrite.rules.resolve` makes new names of old ones, and
+A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` makes new names of old ones, and
 :mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules come in order, a file's before those of options; where
-two speak of one name the later one wins.
+two match one name the later one wins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Kind = Literal["alias", "scope", "map", "match", "strip", "prefix", "variable_sc
 Reuse = Literal["auto", "require", "forbid"]
 REUSE: tuple[Reuse, ...] = get_args(Reuse)
 Only = Literal["variables", "ops", "inputs", "parameters"]
-"""Which nodes a rule speaks of. Parameters include auxiliary states, inputs include labels and states."""
+"""The kinds of nodes that a rule applies to. Parameters include auxiliary states, inputs include labels and states."""
 
 #: What makes a parameter another one. All other kinds give names.
 SHARING = frozenset(("alias", "scope"))
@@ -59,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def literal(self) -> str | None:
-        """The one name that the rule speaks of, as it stands in the graph but for ``within``; None for any other rule."""
+        """Return the one name that the rule matches, without ``within``; None for a rule that may match several."""
         if self.kind == "map":
             return self.text
         return self.text.removeprefix("=") if self.kind in ("alias", "match") and is_literal(self.text) else None
@@ -73,23 +73,23 @@ class Ruleset(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     reuse: Reuse = "auto"
 
     def then(self, rules: Iterable[Rule]) -> Ruleset:
-        """These rules and ``rules`` after them."""
+        """Return these rules and ``rules`` after them."""
         return msgspec.structs.replace(self, rules=(*self.rules, *rules))
 
 
-def rule_from_option(kind: Kind, option: str, given: str) -> Rule:
-    r"""The rule that ``--override SRC=DST`` or ``--alias A=B`` gives, split at the first ``=``; ``\=`` is one in a name.
+def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
+    r"""Return the rule that ``--override SRC=DST`` or ``--alias A=B`` gives, split at the first ``=``; ``\=`` is one in a name.
 
     An ``=`` right at the start says that the left side is a literal name.
 
     Raises:
         UsageError: there is no ``=`` to split at, nothing on one side where there must be, or one name on both.
     """
-    place = f"{option} {given}"
-    found = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", given, re.DOTALL)
-    if found is None:
+    place = f"{option} {text}"
+    match = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", text, re.DOTALL)
+    if match is None:
         raise UsageError(Fault("has no '=' between two names", where=place, hint=f"as in {option} OLD=NEW"))
-    left, right = (side.replace("\\=", "=") for side in found.groups())
+    left, right = (side.replace("\\=", "=") for side in match.groups())
     if not left.removeprefix("=") or (kind == "alias" and not right):
         raise UsageError(Fault("leaves one side empty", where=place, hint=f"as in {option} OLD=NEW"))
     if kind == "alias" and is_literal(left) and left.removeprefix("=") == right:
@@ -98,7 +98,7 @@ def rule_from_option(kind: Kind, option: str, given: str) -> Rule:
 
 
 def matches_of_options(patterns: Iterable[str], targets: Iterable[str]) -> list[Rule]:
-    """The rules of ``--match`` and ``--to``, which come in pairs.
+    """Return the rules of ``--match`` and ``--to``, which come in pairs.
 
     Raises:
         UsageError: there are more of one than of the other.

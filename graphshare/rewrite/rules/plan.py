@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import implied_variables, node_names
-from graphshare.analysis.roles import Kind, Role, implied_role
+from graphshare.analysis.name_lists import list_implied_variables, node_names
+from graphshare.analysis.roles import Kind, Role, assign_implied_role
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.rebuild import StoredNames
@@ -38,29 +38,29 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
     Collisions are left to the transform, which sees the whole graph.
 
     Raises:
-        RefusedError: rules lead back to themselves, or an option speaks of nothing.
+        RefusedError: rules form a cycle, or an option matches nothing.
     """
     resolver = Resolver(ruleset, _parameters(roles))
     names: dict[Node, str] = {}
     why: dict[Node, Rule] = {}
-    made: dict[tuple[str, frozenset[Only]], tuple[str, Rule | None]] = {}
+    cache: dict[tuple[str, frozenset[Only]], tuple[str, Rule | None]] = {}
     stored: dict[Node, StoredNames] = {}
     values = {name for node in graph.nodes for name in (node.name, *node.details.outputs)}
     for node in nodes:
         if not node.name:
             continue
-        key = (node.name, kinds_of(node, roles))
-        found = made.get(key)
-        if found is None:
-            found = made[key] = _new_name(resolver, *key)
-        if found[0] != node.name:
-            names[node] = found[0]
-        elif found[1] is None and (label := node.details.label) and label not in values:
+        key = (node.name, find_kinds(node, roles))
+        resolved = cache.get(key)
+        if resolved is None:
+            resolved = cache[key] = _new_name(resolver, *key)
+        if resolved[0] != node.name:
+            names[node] = resolved[0]
+        elif resolved[1] is None and (label := node.details.label) and label not in values:
             new, rule = _new_name(resolver, label, key[1])
             if rule is not None:
                 names[node], why[node], stored[node] = node.name, rule, StoredNames(node.details.outputs, new)
-        if found[1] is not None:
-            why[node] = found[1]
+        if resolved[1] is not None:
+            why[node] = resolved[1]
     known = (name for node in graph.nodes for name in node_names(node))
     return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known), stored)
 
@@ -71,10 +71,10 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
     The one that has that name already stays, else the first in file order.
 
     Raises:
-        RefusedError: rules lead back to themselves, an option speaks of nothing, a reuse policy forbids what a rule does, or a
+        RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids what a rule does, or a
             new name meets one that is not a parameter's; all such are listed.
     """
-    implied = {found.name for found in implied_variables(graph)}
+    implied = {variable.name for variable in list_implied_variables(graph)}
     resolver = Resolver(ruleset, _parameters(roles) | implied)
     faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
     groups: dict[str, list[Node]] = {}
@@ -112,7 +112,7 @@ def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
     return [
         f"{name!r} may be a parameter ({role.reason}); it is left as it is unless `as_parameter` says that it is one"
         for name, role in unknown.items()
-        if resolver is not None and resolver.outcome(name)[1] is not None
+        if resolver is not None and resolver.resolve_parameter(name)[1] is not None
     ]
 
 
@@ -121,7 +121,7 @@ _INPUT: frozenset[Only] = frozenset(("variables", "inputs"))
 _OPERATOR: frozenset[Only] = frozenset(("ops",))
 
 
-def kinds_of(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
+def find_kinds(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
     """Return the kinds of ``node`` that a rule's ``only`` may name."""
     if not node.is_variable:
         return _OPERATOR
@@ -133,7 +133,7 @@ def _parameters(roles: Mapping[Node, Role]) -> frozenset[str]:
 
 
 def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
-    shared, rule = resolver.outcome(name) if "parameters" in kinds else (name, None)
+    shared, rule = resolver.resolve_parameter(name) if "parameters" in kinds else (name, None)
     if not resolver.names:
         return shared, rule
     named = resolver.name_node(shared, kinds)
@@ -193,9 +193,9 @@ def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     """Return a fault for each implied parameter that rules match: it has no node that could be tied."""
     hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
     return [
-        Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
-        for found in implied_variables(graph)
-        if implied_role(found).is_parameter and _new_name(resolver, found.name, _PARAMETER)[0] != found.name
+        Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
+        for state in list_implied_variables(graph)
+        if assign_implied_role(state).is_parameter and _new_name(resolver, state.name, _PARAMETER)[0] != state.name
     ]
 
 
@@ -203,7 +203,7 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str])
     """Return notes on rules that decided nothing; such an option is refused.
 
     Raises:
-        RefusedError: an option speaks of nothing that is there.
+        RefusedError: an option matches nothing in the graph.
     """
     idle = [rule for rule in ruleset.rules if rule not in resolver.fired]
     if not idle:
@@ -218,11 +218,11 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str])
         elif not rule.option:
             notes.append(f"{rule.place}: {rule} never fires")
         elif _is_overruled(rule, known := known or list(dict.fromkeys(names))):
-            notes.append(f"{rule.place}: a later rule decides about every name that it speaks of")
+            notes.append(f"{rule.place}: has no effect: a later rule decides every name that it matches")
         else:
             what = "parameter" if rule.kind in SHARING else "name"
             near = suggest(rule.literal or rule.text, known, f"{what}s") if rule.kind != "scope" else ""
-            faults.append(Fault(f"speaks of no {what} of the graph", where=rule.place, hint=near))
+            faults.append(Fault(f"matches no {what} of the graph", where=rule.place, hint=near))
     if faults:
         raise RefusedError(faults)
     return tuple(notes)

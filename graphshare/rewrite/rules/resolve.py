@@ -1,7 +1,7 @@
 """Rules applied to one name, step by step.
 
-First sharing, for parameters: an alias, else a scope override, until nothing speaks of the name any more. Then naming: the last
-map or pattern that speaks of the name, the last prefix to strip, the last prefix to put, and the scopes, the first of them
+First sharing, for parameters: an alias, else a scope override, until no rule matches the name. Then naming: the last
+map or pattern that matches the name, the last prefix to strip, the last prefix to put, and the scopes, the first of them
 outermost. Every rule of a sort sees the name that the sort before left, never what a rule of its own sort made: so swaps work.
 """
 
@@ -48,7 +48,7 @@ class Resolver:
     target is one of them.
 
     Raises:
-        RefusedError: overrides form a cycle, or are none.
+        RefusedError: overrides form a cycle or are invalid.
     """
 
     def __init__(self, ruleset: Ruleset, parameters: Collection[str] | None = None) -> None:
@@ -69,17 +69,17 @@ class Resolver:
         self._heads: dict[Scope, tuple[str, Rule | None]] = {}
         self._marked: set[tuple[Override, Scope]] = set()
 
-    def outcome(self, name: str) -> tuple[str, Rule | None]:
+    def resolve_parameter(self, name: str) -> tuple[str, Rule | None]:
         """The parameter that the parameter ``name`` is, by the names that the graph has now, and the first rule that said so.
 
-        A name itself where no rule speaks of it. Every name is looked at once, however long the chains.
+        The name itself if no rule matches it. Every name is looked at once, however long the chains.
 
         Raises:
             RefusedError: aliases lead back to themselves; the cycle is shown as a path.
         """
-        if self._aliases.knows_not(name):
+        if self._aliases.is_unmentioned(name):
             new, rule = self._override(name)
-            if rule is None or self._aliases.knows_not(new):
+            if rule is None or self._aliases.is_unmentioned(new):
                 return new, rule
         return self._walk(name)
 
@@ -138,19 +138,19 @@ class Resolver:
         return (None, None) if rule is None else ((new, True), rule)
 
     def _override(self, name: str) -> tuple[str, Rule | None]:
-        """The name that overrides give, and the first of them; names whose scopes begin alike are answered at once."""
+        """Return the name that overrides give, and the first of them; names whose scopes begin alike are answered at once."""
         parts = name.split(self._separator, self._overrides.depth)
         last = parts.pop()
         head = tuple(parts)
         known = self._heads.get(head)
         if known is None:
-            found = self._overrides.first_rule(head)
-            if found is None:
+            override = self._overrides.first_rule(head)
+            if override is None:
                 known = "", None
             else:
                 self._mark(head)
                 scope = self._overrides.resolve_scope(head)
-                known = self._separator.join((*scope, "")), self._rule_of[found]
+                known = self._separator.join((*scope, "")), self._rule_of[override]
             self._heads[head] = known
         begin, rule = known
         if rule is None:
@@ -178,22 +178,24 @@ class Resolver:
         if not self.names:
             return Resolved(name)
         steps: list[NameStep] = []
-        found = self._given.step(name, kinds)
-        if found is not None:
-            steps.append(found)
+        named = self._given.step(name, kinds)
+        if named is not None:
+            steps.append(named)
         for kind in ("strip", "prefix"):
             at = steps[-1].after if steps else name
-            made = next((s for rule in self._affixes[kind] if (s := self._apply_affix(rule, at, kinds)) is not None), None)
-            if made is not None:
-                steps.append(made)
+            affixed = next((s for rule in self._affixes[kind] if (s := self._apply_affix(rule, at, kinds)) is not None), None)
+            if affixed is not None:
+                steps.append(affixed)
         for rule in self._scopes:
             if rule.kind == "name_scope" and "parameters" in kinds:
                 continue
             at = steps[-1].after if steps else name
             scope = rule.text.removesuffix(self._separator)
-            made = self._apply_affix(msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"), at, kinds)
-            if made is not None:
-                steps.append(NameStep(rule, made.before, made.after))
+            affixed = self._apply_affix(
+                msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"), at, kinds
+            )
+            if affixed is not None:
+                steps.append(NameStep(rule, affixed.before, affixed.after))
         for step in steps:
             self._fire(step.rule)
         new = steps[-1].after if steps else name
@@ -214,7 +216,7 @@ class Resolver:
 
     def _apply_affix(self, rule: Rule, name: str, kinds: Collection[Only]) -> NameStep | None:
         rest = inside(rule, name, self._separator)
-        if rest is None or not speaks_of(rule, kinds):
+        if rest is None or not applies_to(rule, kinds):
             return None
         begin = name[: len(name) - len(rest)]
         if rule.kind == "prefix":
@@ -234,13 +236,13 @@ def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
             continue
         begin = split_scope(rule.within, ruleset.separator)
         try:
-            (made,) = make_overrides(
+            (override,) = make_overrides(
                 [(rule.text, rule.to)], current=begin, within=begin, separator=ruleset.separator, places=[rule.place]
             )
         except RefusedError as error:
             faults += error.faults
         else:
-            rule_of[made] = rule
+            rule_of[override] = rule
     if faults:
         raise RefusedError(faults)
     return Overrides(rule_of, separator=ruleset.separator), rule_of
@@ -276,8 +278,8 @@ def check_length(new: str, old: str) -> None:
 
 
 def _cycle(path: list[str], rule: Rule | None) -> RefusedError:
-    shown = path if len(path) <= 14 else [*path[:12], f"({len(path) - 13} more)", path[-1]]
-    return RefusedError(Fault(f"aliases form a cycle: {' -> '.join(shown)}", where=rule.place if rule else ""))
+    names = path if len(path) <= 14 else [*path[:12], f"({len(path) - 13} more)", path[-1]]
+    return RefusedError(Fault(f"aliases form a cycle: {' -> '.join(names)}", where=rule.place if rule else ""))
 
 
 class NameStep(msgspec.Struct, frozen=True, eq=False):
@@ -289,7 +291,7 @@ class NameStep(msgspec.Struct, frozen=True, eq=False):
 
 
 class Chooser:
-    """Finds the last rule that speaks of a name: literal names by look-up, patterns one after the other."""
+    """Finds the last rule that matches a name: literal names by look-up, patterns one after the other."""
 
     def __init__(self, rules: list[Rule], separator: str, trials: list[int]) -> None:
         self._separator = separator
@@ -303,32 +305,34 @@ class Chooser:
                 self._literals.setdefault(whole, []).append((number, rule))
             else:
                 self._patterns.append((number, rule, *find_literal_ends(rule.text), compile_substitution(rule.text, rule.to)))
+        # The last rule wins, so patterns are tried from the end.
         self._patterns.reverse()
 
     def step(self, name: str, kinds: Collection[Only] | None = None) -> NameStep | None:
-        """What the last rule for ``name`` makes of it; None where no rule speaks of it."""
+        """Return the step of the last rule for ``name``; None if no rule matches it."""
         best, chosen = -1, None
         for number, rule in reversed(self._literals.get(name, ())):
-            if kinds is None or speaks_of(rule, kinds):
+            if kinds is None or applies_to(rule, kinds):
                 best, chosen = number, NameStep(rule, name, _join(rule, rule.to, self._separator))
                 break
         self._spend(len(self._patterns))
         for number, rule, head, tail, substitute in self._patterns:
+            # The literal rule comes after all patterns that are left, and decides.
             if number < best:
                 break
             if not name.endswith(tail) or not (rule.within or name.startswith(head)):
                 continue
             rest = inside(rule, name, self._separator)
-            if rest is None or not (kinds is None or speaks_of(rule, kinds)):
+            if rest is None or not (kinds is None or applies_to(rule, kinds)):
                 continue
             self._spend(_MATCHING)
-            made = substitute(rest)
-            if made is not None:
-                return NameStep(rule, name, _join(rule, made, self._separator))
+            replacement = substitute(rest)
+            if replacement is not None:
+                return NameStep(rule, name, _join(rule, replacement, self._separator))
         return chosen
 
-    def knows_not(self, name: str) -> bool:
-        """Whether it is plain to see that no rule speaks of ``name``."""
+    def is_unmentioned(self, name: str) -> bool:
+        """Whether look-ups alone show that no rule matches ``name``."""
         return not self._patterns and name not in self._literals
 
     def _spend(self, trials: int) -> None:
@@ -339,7 +343,7 @@ class Chooser:
 
 
 def inside(rule: Rule, name: str, separator: str) -> str | None:
-    """What follows the scope that ``rule`` is limited to; None for a name outside it."""
+    """Return the part of ``name`` after the scope of ``rule``; None for a name outside it."""
     if not rule.within:
         return name
     begin = f"{rule.within}{separator}"
@@ -350,6 +354,6 @@ def _join(rule: Rule, name: str, separator: str) -> str:
     return f"{rule.within}{separator}{name}" if rule.within else name
 
 
-def speaks_of(rule: Rule, kinds: Collection[Only]) -> bool:
+def applies_to(rule: Rule, kinds: Collection[Only]) -> bool:
     """Whether ``rule`` is not limited to other kinds of nodes than ``kinds``."""
     return not rule.only or any(only in kinds for only in rule.only)

@@ -47,7 +47,7 @@ class Step(msgspec.Struct, frozen=True, eq=False):
 
 
 def split_scope(text: str, separator: str = SEPARATOR) -> Scope:
-    """The components of a scope; one separator at the end adds none. ``"a//"`` has an empty second one, as names may."""
+    """Return the components of a scope; one separator at the end adds none. ``"a//"`` has an empty second one, as names may."""
     parts = tuple(text.removesuffix(separator).split(separator))
     return () if parts == ("",) else parts
 
@@ -59,12 +59,12 @@ def split_name(name: str, separator: str = SEPARATOR) -> tuple[Scope, str]:
 
 
 def join_scope(scope: Sequence[str], separator: str = SEPARATOR) -> str:
-    """The text of a scope, as rules spell it: ``a/b``, and nothing for the root."""
+    """Return the text of a scope, as rules spell it: ``a/b``, and nothing for the root."""
     return separator.join(scope)
 
 
 def join_name(scope: Sequence[str], name: str, separator: str = SEPARATOR) -> str:
-    """The inverse of :func:`split_name`."""
+    """Return the inverse of :func:`split_name`."""
     return separator.join((*scope, name))
 
 
@@ -76,32 +76,33 @@ def make_overrides(
     separator: str = SEPARATOR,
     places: Sequence[str] = (),
 ) -> tuple[Override, ...]:
-    """The rules of one block: ``{"scope_b": "scope_a"}`` given in the scope ``current``, which both sides are put under.
+    """Return the rules of one block: ``{"scope_b": "scope_a"}`` given in the scope ``current``, which both sides are put under.
 
     ``within`` limits them to parameters of that scope. ``places`` say where each pair was given.
 
     Raises:
         RefusedError: a key is the root, or a target is the key itself or lies inside it; all are listed.
     """
-    made = []
+    overrides = []
     faults = []
     for i, (key, target) in enumerate(pairs.items() if isinstance(pairs, Mapping) else pairs):
         place = places[i] if i < len(places) else ""
         old, new = split_scope(key, separator), split_scope(target, separator)
-        shown = f"scope override {key!r} to {target!r}"
+        title = f"scope override {key!r} to {target!r}"
         if not old:
             hint = "name the scope whose parameters move; to move all of them give a prefix"
-            faults.append(Fault(f"{shown}: the empty scope holds every other", where=place, hint=hint))
+            faults.append(Fault(f"{title}: the empty scope holds every other", where=place, hint=hint))
         elif new == old:
-            faults.append(Fault(f"{shown}: a scope cannot stand for itself", where=place, hint="leave the rule out"))
+            faults.append(Fault(f"{title}: a scope cannot stand for itself", where=place, hint="leave the rule out"))
+        # Such an override would match its own result and never end.
         elif new[: len(old)] == old:
             hint = f"{target!r} lies inside {key!r}, so the rule would apply to its own result for ever"
-            faults.append(Fault(f"{shown}: the target lies inside the scope it replaces", where=place, hint=hint))
+            faults.append(Fault(f"{title}: the target lies inside the scope it replaces", where=place, hint=hint))
         else:
-            made.append(Override(current + old, current + new, within, place))
+            overrides.append(Override(current + old, current + new, within, place))
     if faults:
         raise RefusedError(faults)
-    return tuple(made)
+    return tuple(overrides)
 
 
 class _Place:
@@ -147,7 +148,7 @@ class Overrides:
             raise RefusedError(faults)
 
     def chain(self, scope: Sequence[str]) -> Iterator[Step]:
-        """The steps of :meth:`resolve_scope`, one by one."""
+        """Yield the steps of :meth:`resolve_scope`, one by one."""
         at = tuple(scope)
         rule = self._deepest(at, at)
         block = self.block(at)
@@ -157,23 +158,23 @@ class Overrides:
             rule = self._resolve_target(rule, block)[1]
 
     def parameter_name(self, scope: Sequence[str], name: str) -> str:
-        """The full name of the parameter ``name`` of ``scope``; errors as in :meth:`resolve_scope`."""
+        """Return the full name of the parameter ``name`` of ``scope``; errors as in :meth:`resolve_scope`."""
         return join_name(self.resolve_scope(scope), name, self.separator)
 
     def resolve_scope(self, scope: Sequence[str]) -> Scope:
-        """The scope whose parameters those of ``scope`` are.
+        """Return the scope whose parameters those of ``scope`` are.
 
         Raises:
             RefusedError: rules that are in force here lead back to themselves.
         """
         at = tuple(scope)
-        found = self._deepest(at, at)
-        if found is None:
+        override = self._deepest(at, at)
+        if override is None:
             return at
-        return self._resolve_target(found, self.block(at))[0] + at[len(found.key) :]
+        return self._resolve_target(override, self.block(at))[0] + at[len(override.key) :]
 
     def first_rule(self, scope: Sequence[str]) -> Override | None:
-        """The rule that decides about ``scope``; None when it is its own."""
+        """Return the rule that decides about ``scope``; None when it is its own."""
         at = tuple(scope)
         return self._deepest(at, at)
 
@@ -184,7 +185,7 @@ class Overrides:
         return place
 
     def block(self, scope: Scope) -> Scope:
-        """The innermost scope above or at ``scope`` where a block begins: it tells which rules are in force."""
+        """Return the innermost scope above or at ``scope`` where a block begins; it decides which rules are in force."""
         place, depth = self._root, 0
         for i, part in enumerate(scope, start=1):
             following = place.next.get(part)
@@ -196,7 +197,7 @@ class Overrides:
         return scope[:depth]
 
     def _deepest(self, scope: Scope, block: Scope) -> Override | None:
-        """The last of the rules in force for the deepest scope above or at ``scope`` that has any."""
+        """Return the last of the rules in force for the deepest scope above or at ``scope`` that has any."""
         return self._look_up(scope, block)[0]
 
     def _look_up(self, scope: Scope, block: Scope) -> tuple[Override | None, bool]:
@@ -221,7 +222,7 @@ class Overrides:
         return block[: len(rule.within)] == rule.within
 
     def _resolve_target(self, rule: Override, block: Scope) -> tuple[Scope, Override | None]:
-        """What the target of ``rule`` resolves to, and by which rule first."""
+        """Return the scope to which the target of ``rule`` resolves, and the first rule that decides it."""
         known = self._look_up_resolved(rule, block)
         if known is not None:
             return known

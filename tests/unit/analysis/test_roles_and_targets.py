@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.analysis.name_lists import NameLists, implied_variables, output_name, resolve_targets
+from graphshare.analysis.name_lists import NameLists, list_implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -65,12 +65,12 @@ def test_lists_and_implied_variables() -> None:
     assert lists.auxiliary_states == ["bn_moving_mean", "bn_moving_var"]
     assert lists.outputs == ["softmax_output"]
     old = read(old_batch_norm())
-    assert [(found.name, found.auxiliary) for found in implied_variables(old)] == [
+    assert [(found.name, found.auxiliary) for found in list_implied_variables(old)] == [
         ("bn_moving_mean", True),
         ("bn_moving_var", True),
     ]
     assert NameLists(old).auxiliary_states == ["bn_moving_mean", "bn_moving_var"]
-    assert list(implied_variables(read(siamese()))) == []
+    assert list(list_implied_variables(read(siamese()))) == []
 
 
 def test_targets() -> None:

@@ -183,7 +183,7 @@ def test_external_data_is_copied_by_ranges_into_another_directory(with_data: Pat
 
 def test_copies_get_data_of_their_own_on_request(with_data: Path) -> None:
     out = with_data.with_name("own.onnx")
-    gs.save(gs.duplicate(gs.load(with_data), "b-", mode="copy"), out, weights="copy")
+    gs.save(gs.duplicate(gs.load(with_data), "b-", mode="copy"), out, external_data="copy")
     places = list_places(out)
     assert places["fc.weight"]["location"] == "outside.bin"
     assert places["b-fc.weight"]["location"] == "own.onnx.data"

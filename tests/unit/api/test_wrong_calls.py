@@ -34,7 +34,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "convert": {"source": "lenet", "target": "out.npz"},
     "diff": {"left": "lenet", "right": "lenet"},
     "diff_params": {"left": "lenet", "right": "lenet"},
-    "draw_difference": {"found": Difference(GraphDiff()), "left": "lenet", "right": "lenet"},
+    "draw_difference": {"difference": Difference(GraphDiff()), "left": "lenet", "right": "lenet"},
     "draw_proof": {**MODEL, "report": Report(()), "against": "lenet"},
     "duplicate": {**MODEL, "prefixes": "b-"},
     "explain": {"name": "conv1_weight", "rules": "rules.json"},

@@ -8,7 +8,7 @@ from graphshare.builder import Session, placeholder
 from graphshare.builder.operators import apply
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.ops.registry import registered_signatures
+from graphshare.ops.registry import load_registered_signatures
 from tests.validate import validate
 
 # What required attributes are given, by kind.
@@ -23,7 +23,7 @@ MOST_INPUTS = 9
 
 def authored(name: str) -> Graph | None:
     """The graph of one operator on as many inputs as it takes; None where every number is refused."""
-    required = [p for p in registered_signatures()[name].parameters or () if p.required and p.name != "num_args"]
+    required = [p for p in load_registered_signatures()[name].parameters or () if p.required and p.name != "num_args"]
     attrs = {p.name: p.choices[0] if p.choices else SAMPLES.get(p.kind.rstrip("?"), "1") for p in required}
     attrs |= NEEDED.get(name, {})
     for count in range(MOST_INPUTS + 1):
@@ -36,12 +36,12 @@ def authored(name: str) -> Graph | None:
     return None
 
 
-@pytest.mark.parametrize("name", registered_signatures())
+@pytest.mark.parametrize("name", load_registered_signatures())
 def test_every_operator_can_be_authored_or_is_refused(name: str) -> None:
     graph = authored(name)
     assert graph is None or validate(graph) == []
 
 
 def test_nearly_all_operators_can_be_authored_from_generated_inputs() -> None:
-    refused = [name for name in registered_signatures() if authored(name) is None]
+    refused = [name for name in load_registered_signatures() if authored(name) is None]
     assert len(refused) <= 23, refused

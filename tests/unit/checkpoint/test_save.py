@@ -50,7 +50,7 @@ def test_one_output_that_cannot_be_written_leaves_all_as_they_were(lenet: gs.Che
 
 
 def test_trained_parameters_and_outputs_of_run_are_one_transaction(tmp_path: Path) -> None:
-    arguments = ["--random", "0", "--shape", "data=1,1,28,28", "--sgd-steps", "1", "--params-out", "new.params"]
+    arguments = ["--seed", "0", "--shape", "data=1,1,28,28", "--sgd-steps", "1", "--params-out", "new.params"]
     failed = command("run", LENET, *arguments, "-o", "no/such/folder.npz", cwd=tmp_path)
     assert failed.returncode == 2
     assert b"no/such/folder.npz" in failed.stderr
@@ -59,7 +59,7 @@ def test_trained_parameters_and_outputs_of_run_are_one_transaction(tmp_path: Pat
 
 def test_parameters_with_new_names_need_a_place(lenet: gs.Checkpoint, tmp_path: Path) -> None:
     renamed = gs.rename(lenet, prefix="x_")
-    with pytest.raises(gs.GraphshareError, match="nothing says where to write them"):
+    with pytest.raises(gs.GraphshareError, match="so they need an output"):
         gs.save(renamed, tmp_path / "x.json")
     with pytest.raises(gs.GraphshareError, match="there is no parameter file"):
         gs.save(gs.Checkpoint(lenet.graph), tmp_path / "x.json", params=tmp_path / "x.params")

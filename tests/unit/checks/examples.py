@@ -26,7 +26,7 @@ def params_file(example: Example) -> bytes:
 def _record(record: ExampleRecord) -> bytes:
     if record.shape is None:
         return params_bytes.never_filled()
-    count = params_bytes.size_of(record.shape, "int8")
+    count = params_bytes.count_bytes(record.shape, "int8")
     data = struct.pack(f"<{count}{_CODES[record.dtype]}", *[record.value] * count)
     return params_bytes.dense(record.shape, record.dtype, data)
 

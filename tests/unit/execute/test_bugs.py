@@ -93,7 +93,7 @@ def test_nothing_is_raised_where_nothing_is_wrong(register: Callable[..., None])
 
 
 COMMANDS = {
-    "run": ["run", "net.json", "--random", "0", "--shape", "data=2,3"],
+    "run": ["run", "net.json", "--seed", "0", "--shape", "data=2,3"],
     "verify": ["verify", "two.json", "--prefix", "b-", "--shape", "data=2,3"],
     "check": ["check", "net.json", "--shape", "data=2,3"],
     "inspect": ["inspect", "net.json", "--shape", "data=2,3"],

@@ -13,7 +13,7 @@ import pytest
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph, run_plan
 from graphshare.execute.plan import UnsupportedError, make_plan
-from graphshare.execute.run import profile_of
+from graphshare.execute.run import make_profile
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops import registry
@@ -186,7 +186,7 @@ def test_kernels_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_profile_adds_up() -> None:
     graph = chain(3)
     run = run_plan(make_plan(graph.heads), {graph.nodes[0]: np.ones(5, "float32")}, profile=True)
-    found = profile_of(run.timings)
+    found = make_profile(run.timings)
     assert [node.name for node in found.nodes] == ["n0", "n1", "n2"]
     assert [(of.op, of.nodes, of.bytes) for of in found.operators] == [("relu", 3, 60)]
 

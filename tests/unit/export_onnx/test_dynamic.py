@@ -17,7 +17,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
 from graphshare.export_onnx.dynamic import Variant, generalize
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.onnx.stored import find_stored, outputs_of
+from graphshare.formats.onnx.stored import find_stored, list_output_names
 from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph
@@ -122,7 +122,7 @@ def test_what_is_equal_for_all_sizes_stays() -> None:
     [
         ([variant(size, [size * size, 2], "Expand") for size in (2, 3, 5)], "has a constant that depends on the sizes"),
         ([variant(size, [1], "Op", axis=size) for size in (2, 3, 5)], "has attributes that depend on the sizes"),
-        ([variant(size, [1], "Op" if size < 5 else "Other") for size in (2, 3, 5)], "is another node for other sizes"),
+        ([variant(size, [1], "Op" if size < 5 else "Other") for size in (2, 3, 5)], "differs for other sizes"),
     ],
 )
 def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], message: str) -> None:
@@ -144,9 +144,9 @@ def test_a_body_has_the_sizes_of_the_graph_around_it() -> None:
     loop = graph.nodes[-1]
     (inner,) = loop.subgraphs
     assert input_types(inner)["state"].shape == output_types(inner)["reshaped"].shape == ("n", 4)
-    assert outputs_of(inner.nodes[-1].inputs[0].node) == ("state",)
+    assert list_output_names(inner.nodes[-1].inputs[0].node) == ("state",)
     assert inner.nodes[-1].inputs[1].node is inner.captures[0]
-    assert outputs_of(loop.inputs[-1].node) == ("inner/shape",)
+    assert list_output_names(loop.inputs[-1].node) == ("inner/shape",)
     assert constants(graph).keys() == {"inner/shape", "trips"}
 
 

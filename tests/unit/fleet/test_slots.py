@@ -72,7 +72,7 @@ def test_a_model_that_kills_its_worker_is_recorded_and_run_once_more_alone(tmp_p
     assert manifest.read_text().count('"result":"killed"') == 2
     assert manifest.read_text().count('"result":"failed"') == 1
     (failure,) = [line for line in manifest.read_text().splitlines() if '"failed"' in line]
-    assert "the worker process ended: out of memory, or a crash of native code; so it was when run again alone" in failure
+    assert "the worker process ended: out of memory, or a crash of native code; it failed again when run alone" in failure
 
 
 @pytest.mark.large

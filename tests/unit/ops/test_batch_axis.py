@@ -10,7 +10,7 @@ from graphshare.analysis.batch_axis import At, Coupling, follow_batch
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.walk import reachable
 from graphshare.ops.index import FAMILY_OF
-from graphshare.ops.registry import find_batch_rule, registered_signatures
+from graphshare.ops.registry import find_batch_rule, load_registered_signatures
 from tests.surroundings import size_of_day
 from tests.symbols import document, mxnet_text, operator, variable
 
@@ -170,7 +170,7 @@ def test_every_class_of_the_table_is_answered() -> None:
     answered = {None, "elementwise", "never", "always"}
     left = {
         name
-        for name, row in registered_signatures().items()
+        for name, row in load_registered_signatures().items()
         if row.couples_batch not in answered and find_batch_rule(name) is None
     }
     assert left == set()
@@ -179,10 +179,10 @@ def test_every_class_of_the_table_is_answered() -> None:
 ODD = ("", "-9", "7", "(7, 7)", "()", "None", "x", "(-4,)", "(0, 0, 0, 0, 0, 0, 0, 0)", "99999999999999999999")
 
 
-@pytest.mark.parametrize("name", sorted(registered_signatures()))
+@pytest.mark.parametrize("name", sorted(load_registered_signatures()))
 def test_no_operator_ends_in_a_bug_whatever_its_attributes_say(name: str) -> None:
     """Every registered operator with odd attributes: an answer, or a coupling."""
-    signature = registered_signatures()[name]
+    signature = load_registered_signatures()[name]
     keys = [parameter.name for parameter in signature.parameters or ()]
     for text in ODD[:: size_of_day(2, 1)] if keys else ("",):
         for axes in ((0,), (3, 0), (None, 1, 0)):

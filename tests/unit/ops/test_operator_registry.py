@@ -16,16 +16,16 @@ import pytest
 
 from graphshare.ops.attributes import KINDS
 from graphshare.ops.index import ALIASES, FAMILY_OF
-from graphshare.ops.registry import canonical, foreign_signatures, lookup, registered_signatures
+from graphshare.ops.registry import canonical, foreign_signatures, load_registered_signatures, lookup
 from graphshare.ops.signature import define
 
 CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus") / "graphs"
 
 
 def test_counts() -> None:
-    assert len(registered_signatures()) == 611
+    assert len(load_registered_signatures()) == 611
     assert len(ALIASES) == 281
-    assert sum(row.parameters is None for row in registered_signatures().values()) == 200
+    assert sum(row.parameters is None for row in load_registered_signatures().values()) == 200
 
 
 def find_repeats(names: Iterable[str]) -> list[str]:
@@ -44,8 +44,8 @@ def test_a_name_given_twice_is_found() -> None:
 
 
 def test_aliases_lead_to_operators() -> None:
-    assert set(ALIASES.values()) <= set(registered_signatures())
-    assert not set(ALIASES) & set(registered_signatures())
+    assert set(ALIASES.values()) <= set(load_registered_signatures())
+    assert not set(ALIASES) & set(load_registered_signatures())
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,18 @@ def test_lookup() -> None:
 
 
 def test_foreign_operators_are_known_but_not_registered() -> None:
-    assert not set(foreign_signatures()) & (set(registered_signatures()) | set(ALIASES))
+    assert not set(foreign_signatures()) & (set(load_registered_signatures()) | set(ALIASES))
     for name in foreign_signatures():
         row = lookup(name)
         assert row is not None
         assert not row.registered
         assert row.outputs({}) is not None
         assert row.parse({"anything": "goes", "num_filter": "x", "kernel": "(1,)", "num_hidden": "1"})[1] == []
-    assert all(row.registered for row in registered_signatures().values())
+    assert all(row.registered for row in load_registered_signatures().values())
 
 
 def test_every_row_can_be_read() -> None:
-    for row in (*registered_signatures().values(), *foreign_signatures().values()):
+    for row in (*load_registered_signatures().values(), *foreign_signatures().values()):
         parameters = row.parameters or ()
         assert all(parameter.kind in KINDS for parameter in parameters)
         assert len({parameter.name for parameter in parameters}) == len(parameters)
@@ -104,7 +104,7 @@ def test_every_row_can_be_read() -> None:
 
 
 def test_every_default_is_itself_accepted() -> None:
-    for row in registered_signatures().values():
+    for row in load_registered_signatures().values():
         for parameter in row.parameters or ():
             if parameter.default is not None:
                 faults = row.parse({parameter.name: parameter.default})[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.ops.make_index import FOLDER, render_index
-from graphshare.ops.registry import canonical, find_kernel, known_gradients, known_kernels, lookup, registered_signatures
+from graphshare.ops.registry import canonical, find_kernel, known_gradients, known_kernels, load_registered_signatures, lookup
 
 
 def test_the_index_is_what_the_signatures_say() -> None:
@@ -11,7 +11,7 @@ def test_the_index_is_what_the_signatures_say() -> None:
 
 
 def test_every_operator_has_a_kernel_or_a_reason() -> None:
-    signatures = registered_signatures()
+    signatures = load_registered_signatures()
     assert len(signatures) > 600
     assert [name for name, row in signatures.items() if find_kernel(name) is None and not row.no_kernel] == []
     assert [name for name, row in signatures.items() if find_kernel(name) is not None and row.no_kernel] == []

@@ -190,7 +190,7 @@ def test_presets_give_way_to_options() -> None:
     ("preset", "given", "words"),
     [
         ("gluon", {}, ["no preset 'gluon'", "gluoncv"]),
-        (None, {"color": "cmyk"}, ["color 'cmyk' is none of rgb, bgr, gray"]),
+        (None, {"color": "cmyk"}, ["color 'cmyk' must be one of rgb, bgr, gray"]),
         (None, {"layout": "CHW"}, ["layout 'CHW'"]),
         (None, {"interpolation": "magic"}, ["interpolation 'magic'"]),
         (None, {"resize": 0, "crop": (3, -1)}, ["resize 0 is not a size", "crop (3, -1) is not a size"]),

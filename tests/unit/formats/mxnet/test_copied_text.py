@@ -14,7 +14,7 @@ from graphshare.api.upgrade import relayout
 from graphshare.errors import InputError
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.layout import NodeTexts, reuse_text, write_symbol
-from graphshare.formats.mxnet.source import restyle, source_of
+from graphshare.formats.mxnet.source import get_source, restyle
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
@@ -36,11 +36,11 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = read_symbol(large)
-    assert source_of(graph).nodes_text is not None
-    assert source_of(graph).nodes_text.count == len(graph.nodes) == 301
+    assert get_source(graph).nodes_text is not None
+    assert get_source(graph).nodes_text.count == len(graph.nodes) == 301
     monkeypatch.setattr(document, "_CHUNK", 1 << 30)
     small = read_symbol(large)
-    assert source_of(small).nodes_text is None
+    assert get_source(small).nodes_text is None
     assert [(n.op, n.name, n.attrs, len(n.inputs), n.num_outputs) for n in graph.nodes] == [
         (n.op, n.name, n.attrs, len(n.inputs), n.num_outputs) for n in small.nodes
     ]
@@ -49,7 +49,7 @@ def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.M
 
 def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: bytes) -> None:
     both = duplicate(read_symbol(large), ["sha-"]).graph
-    assert source_of(both).nodes_text is not None
+    assert get_source(both).nodes_text is not None
     formatted = written(restyle(both))
     assert written(both) == formatted
     assert json.loads(formatted)["nodes"][301]["name"] == "sha-data"
@@ -73,15 +73,15 @@ def test_missing_and_surplus_nodes_are_found(large: bytes) -> None:
 
 def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> None:
     graph = read_symbol(large)
-    assert source_of(relayout(graph, None)).nodes_text is None
-    assert source_of(relayout(graph, "compact")).nodes_text is None
-    assert source_of(duplicate(graph, ["a-", "b-"], drop_original=True).graph).nodes_text is None
+    assert get_source(relayout(graph, None)).nodes_text is None
+    assert get_source(relayout(graph, "compact")).nodes_text is None
+    assert get_source(duplicate(graph, ["a-", "b-"], drop_original=True).graph).nodes_text is None
 
 
 def test_escapes_that_mxnet_cannot_read_stay_until_the_file_is_formatted(large: bytes) -> None:
     escaped = large.replace(b'"name": "fc7"', b'"name": "f\\u00637"', 1)
     graph = read_symbol(escaped)
-    assert source_of(graph).nodes_text is None
+    assert get_source(graph).nodes_text is None
     assert written(graph) == escaped
     assert written(relayout(graph, None)) == large
     there = read_symbol(written(plan_rename(graph, prefix="sha-").graph))
@@ -150,7 +150,7 @@ def test_what_is_copied_from_a_small_file_is_compared_as_bytes(
     assert decoded == [301]
     for old, new in ((b'"fc7"', b'"fc8"'), (b'"sha-fc7"', b'"sha-fc8"')):
         assert list(find_differences(text.replace(old, new, 1), both))
-    copied = source_of(both).nodes_text
+    copied = get_source(both).nodes_text
     assert copied is not None
     end = copied.end
     assert text[end:].lstrip().startswith(b",")

@@ -28,7 +28,7 @@ PLAIN = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bo
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
     path = tmp_path / "plain.params"
-    records = [build.dense((2, n), dtype, b"\1\0" * (build.size_of((n,), dtype))) for n, dtype in enumerate(PLAIN)]
+    records = [build.dense((2, n), dtype, b"\1\0" * (build.count_bytes((n,), dtype))) for n, dtype in enumerate(PLAIN)]
     path.write_bytes(build.container(records, [f"arg:{dtype}/é" for dtype in PLAIN[:-1]] + ["aux:m"]))
     return path
 
@@ -65,7 +65,7 @@ def test_a_listing(tmp_path: Path) -> None:
 def test_a_sound_file_has_no_remarks_and_its_sizes_add_up(plain: Path) -> None:
     listing = list_params(plain)
     assert listing.remarks == ()
-    assert listing.data_size == sum(build.size_of((2, n), dtype) for n, dtype in enumerate(PLAIN))
+    assert listing.data_size == sum(build.count_bytes((2, n), dtype) for n, dtype in enumerate(PLAIN))
 
 
 @pytest.mark.parametrize(("start", "end"), list(itertools.product(FORMATS, FORMATS)))

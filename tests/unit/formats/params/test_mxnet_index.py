@@ -58,7 +58,7 @@ def test_each_dense_form_says_where_its_data_are(index, record: bytes, layout: s
 def test_every_type_flag_is_known_with_its_size(index, dtype: str) -> None:
     records = [build.dense((3, 5), dtype), build.dense((1,))]
     first, second = index(build.container(records)).records
-    assert (first.dtype, first.data_size) == (dtype, build.size_of((3, 5), dtype))
+    assert (first.dtype, first.data_size) == (dtype, build.count_bytes((3, 5), dtype))
     assert second.offset == 24 + len(records[0])
 
 

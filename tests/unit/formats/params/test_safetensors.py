@@ -32,7 +32,7 @@ def index(tmp_path: Path):
 
 def planned(shapes: dict[str, tuple[tuple[int, ...], str]]) -> list[tuple[Record, str]]:
     return [
-        (Record(key, shape, dtype, "V2", number, 0, 0, build.size_of(shape, dtype)), key)
+        (Record(key, shape, dtype, "V2", number, 0, 0, build.count_bytes(shape, dtype)), key)
         for number, (key, (shape, dtype)) in enumerate(shapes.items())
     ]
 

@@ -28,7 +28,7 @@ def ruleset(*rules: dict[str, Any], **more: Any) -> Ruleset:
 
 def final(found: Ruleset, name: str, kinds: frozenset[Only] = PARAMETER) -> str:
     resolver = Resolver(found)
-    shared = resolver.outcome(name)[0] if kinds is PARAMETER else name
+    shared = resolver.resolve_parameter(name)[0] if kinds is PARAMETER else name
     return resolver.name_node(shared, kinds).name
 
 
@@ -63,7 +63,7 @@ def test_rules_on_parameters(rules: list[dict[str, Any]], expected: dict[str, st
     for name, end in expected.items():
         resolver = Resolver(found)
         steps = resolver.steps(name)
-        assert steps.name == resolver.outcome(name)[0]
+        assert steps.name == resolver.resolve_parameter(name)[0]
         assert [step.after for step in steps.steps][-1:] in ([], [steps.name])
         assert resolver.name_node(steps.name, PARAMETER).name == end
 
@@ -91,13 +91,13 @@ def test_other_separators() -> None:
 )
 def test_cycles_of_aliases(rules: list[dict[str, Any]], path: str) -> None:
     with pytest.raises(RefusedError, match=f"form a cycle: {path}"):
-        Resolver(ruleset(*rules)).outcome(path[0])
+        Resolver(ruleset(*rules)).resolve_parameter(path[0])
 
 
 def test_aliases_that_grow() -> None:
     with pytest.raises(RefusedError, match="without end"):
-        Resolver(ruleset({"alias": "*", "to": "x*"})).outcome("a")
-    assert Resolver(ruleset({"alias": "*", "to": "x*"}), {"a"}).outcome("a")[0] == "xa"
+        Resolver(ruleset({"alias": "*", "to": "x*"})).resolve_parameter("a")
+    assert Resolver(ruleset({"alias": "*", "to": "x*"}), {"a"}).resolve_parameter("a")[0] == "xa"
 
 
 def test_shadowed_rules() -> None:
@@ -137,7 +137,7 @@ FAULTS: list[tuple[str, str, str]] = [
     ("[]", "$", "not an object"),
     ('{"rules": []}', "$.version", "must be 1"),
     ('{"version": true, "rules": []}', "$.version", "must be 1"),
-    ('{"version": 1}', "$.rules", "no list"),
+    ('{"version": 1}', "$.rules", "not a list"),
     ('{"version": 1, "rules": [], "x": 1}', "$.x", "not a key"),
     ('{"version": 1, "rules": [3]}', "$.rules[0]", "not an object"),
     ('{"version": 1, "rules": [{}]}', "$.rules[0]", "none of the keys"),
@@ -243,7 +243,7 @@ def test_work_grows_with_the_rules_of_every_kind() -> None:
         found = ruleset(*rules)
         names = {f"a{i}" for i in range(count + 1)} | {f"s{i}/w" for i in range(count + 1)}
         resolver = Resolver(found, names)
-        assert {resolver.outcome(name)[0] for name in names} == {f"a{count}", f"s{count}/w"}
+        assert {resolver.resolve_parameter(name)[0] for name in names} == {f"a{count}", f"s{count}/w"}
 
     assert grows_with(resolved, 500) < 4.5
 

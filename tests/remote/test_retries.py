@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphshare.cli import main
-from graphshare.files.remote import patience
+from graphshare.files.remote import retries
 from tests.effort import ends
 from tests.processes import ROOT
 from tests.remote.bad_server import Behaviour, break_chunk, drip_body, drip_head, fail, say_nothing, serve_badly
@@ -16,9 +16,9 @@ ATTEMPTS = 2
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "SILENCE", 0.05)
-    monkeypatch.setattr(patience, "CONNECT", 0.05)
-    monkeypatch.setattr(patience, "DELAYS", (0.0,) * (ATTEMPTS - 1))
+    monkeypatch.setattr(retries, "SILENCE", 0.05)
+    monkeypatch.setattr(retries, "CONNECT", 0.05)
+    monkeypatch.setattr(retries, "DELAYS", (0.0,) * (ATTEMPTS - 1))
 
 
 def run_in_time(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -46,7 +46,7 @@ def test_an_archive_on_a_web_server(behaviour: Behaviour | None, capsys: pytest.
 
 
 def test_a_time_limit_ends_waiting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(patience, "SILENCE", 30.0)
+    monkeypatch.setattr(retries, "SILENCE", 30.0)
     with serve_badly(say_nothing) as (address, _):
         said = run_in_time(capsys, "export", f"{address}/lenet-symbol.json", "-o", "lenet.onnx", "--time-limit", "0.1")
     assert "the time limit of 0.1 s has passed" in said
