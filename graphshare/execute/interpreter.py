@@ -161,8 +161,7 @@ def run_plan(
     with np.errstate(all="ignore"):  # once, because it takes as long as a small kernel
         for step in item_progress(steps, "computing", "nodes"):
             inputs = [state.values[slot] for slot in step.inputs]
-            # Fast path: no context is built for a kernel that does not read it.
-            if step.direct is not None:
+            if step.direct is not None:  # fast path: no context is built for a kernel that does not read it
                 state.values[step.outputs[0]] = step.direct(*inputs)
                 state.free(step)
                 continue
@@ -184,8 +183,7 @@ def run_plan(
                 timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
             if result.updates:
                 updates.update((step.node.inputs[position].node, update) for position, update in result.updates.items())
-            # This list would keep buffers alive that free() is to release.
-            del inputs
+            del inputs  # the list would keep buffers alive that free() is to release
             state.keep(step, outputs)
             if watch is not None:
                 watch(step.node, outputs)

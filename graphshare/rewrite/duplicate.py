@@ -326,8 +326,8 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
             raise RefusedError(Fault(message, hint=hint))
         return ["there are no parameters, so nothing is tied"]
     if count and (mode == "copy" or report.copied):
-        return [f"{weights} in functions not copied: the branches call the same functions, which have one of each"]
-    return [f"{weights} in functions tied: the branches call the same functions"] if count else []
+        return [f"{weights} in functions not copied: every branch calls the same functions, which have one of each"]
+    return [f"{weights} in functions tied: every branch calls the same functions"] if count else []
 
 
 def _check_mode(

@@ -130,7 +130,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
                 return f"NOT PROVED: the values are equal, and {count} could not be judged"
             if {name for name, _ in failed} == {"changes"}:
                 return "NOT PROVED: the values are equal, and what differs between the models changed none of them"
-            return f"NOT EQUAL: {', '.join(f'{name} of_dtype {branch}' for name, branch in failed)}"
+            return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
         identical = all(o.comparison.identical for o in outputs)

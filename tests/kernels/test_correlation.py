@@ -120,5 +120,5 @@ def test_sums_are_in_one_part_where_the_largest_is_exact(positive: int, negative
 
 
 def test_taps_beside_a_small_image_are_not_multiplied() -> None:
-    layout = products._layout_of((1, 1), WINDOWS["plain"])
+    layout = products._plan_layout((1, 1), WINDOWS["plain"])
     assert (layout.kernel, layout.taps) == ((1, 1), slice(4, 5))
