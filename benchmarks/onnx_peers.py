@@ -113,15 +113,17 @@ def our_command(task: str, source: Path, out: Path) -> list[str]:
     return [sys.executable, "-m", "graphshare", words[0], str(source), *words[1:], "-q", "-o", str(out)]
 
 
-def measure_task(task: str, source: Path, external: str, peers: str, rounds: int) -> dict[str, Cell]:
-    """Run a task with every tool in turn, ``rounds`` times after a first time that does not count (with 0 it does).
+def measure_task(
+    task: str, source: Path, external: str, peers: str, rounds: int, *, tools: Sequence[str] = tuple(TOOLS)
+) -> dict[str, Cell]:
+    """Run a task with every one of ``tools`` in turn, ``rounds`` times after a first time that does not count (with 0 it does).
 
     A tool that takes more than ``_LONG`` seconds runs once.
     """
     side = str(HERE / "onnx_peer_side.py")
     commands = {OURS: our_command(task, source, source.parent / f"out-{OURS}.onnx")}
     if peers:
-        for tool in TOOLS:
+        for tool in tools:
             commands[tool] = [peers, side, tool, task, str(source), str(source.parent / f"out-{tool}.onnx"), external]
     runs: dict[str, list[Run]] = {tool: [] for tool in commands}
     sizes, refusals = dict.fromkeys(commands, 0), {}
@@ -183,6 +185,13 @@ def _find_fault(task: str, source: Path, written: Sequence[Path]) -> str:
     return ""
 
 
+def make_tied(source: Path) -> Path:
+    """Write the tied siamese of a model beside it, and return its path."""
+    tied = source.parent / "tied.onnx"
+    subprocess.run(our_command("tie", source, tied), check=True)
+    return tied
+
+
 def measure_model(name: str, folder: Path, peers: str, rounds: int) -> dict[str, dict[str, Cell]]:
     """Run all tasks on a model; that of untying starts from its tied siamese."""
     source = write_model(folder, name, MODELS[name])
@@ -191,8 +200,7 @@ def measure_model(name: str, folder: Path, peers: str, rounds: int) -> dict[str,
     for task in TASKS:
         start = source
         if task == "untie":
-            start = folder / "tied.onnx"
-            subprocess.run(our_command("tie", source, start), check=True)
+            start = make_tied(source)
         found[task] = measure_task(task, start, external, peers, rounds)
         _print(name, task, found[task])
     for path in folder.iterdir():
@@ -229,8 +237,9 @@ def _format_size(size: int) -> str:
     return f"{size / 1024:.0f} KiB" if size < 1 << 20 else f"{size / (1 << 20):.0f} MiB"
 
 
-def _list_versions(peers: str) -> str:
-    code = f"import importlib.metadata as m\nfor p in {PACKAGES!r}: print(p, m.version(p))"
+def list_versions(peers: str) -> str:
+    """Return the names and versions of the tools that a Python has."""
+    code = f"import importlib.metadata as m\nfor d in m.distributions():\n if d.name in {PACKAGES!r}: print(d.name, d.version)"
     done = subprocess.run([peers, "-c", code], capture_output=True, text=True, check=True)
     return ", ".join(done.stdout.splitlines())
 
@@ -243,7 +252,7 @@ def main() -> None:
     parser.add_argument("--only", choices=MODELS, metavar="MODEL")
     parser.add_argument("--markdown", action="store_true", help="print tables for the documentation too")
     options = parser.parse_args()
-    print(f"graphshare {importlib.metadata.version('graphshare')}; {_list_versions(options.peers) if options.peers else ''}")
+    print(f"graphshare {importlib.metadata.version('graphshare')}; {list_versions(options.peers) if options.peers else ''}")
     for name in [options.only] if options.only else MODELS:
         with tempfile.TemporaryDirectory() as folder:
             found = measure_model(name, Path(folder), options.peers, options.rounds)

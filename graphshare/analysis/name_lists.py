@@ -16,7 +16,7 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import MXNET_DOMAIN, Entry, Graph, Node
 from graphshare.ops.registry import auxiliary_slots, find_outputs, find_signature, name_inputs, total_outputs, visible_outputs
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
@@ -44,7 +44,7 @@ def list_implied_variables(graph: Graph) -> Iterator[Implied]:
     """Yield the variables that ``graph`` implies, in file order of their operators."""
     if implies_variables(graph):
         for node in graph.nodes:
-            if not node.is_variable:
+            if node.op and node.details.domain == MXNET_DOMAIN:
                 yield from list_implied_inputs(node)
 
 

@@ -206,9 +206,11 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     for number, names in enumerate(branches):
         for record in params.records:
             kind, name = split_key(record.key or "")
-            claimed = any(name in other for other in branches)
-            new = names.get(name, ()) if claimed else (name,) if number == 0 and not drop_unused else ()
-            for key in (join_key(kind, n) for n in new):
+            new = names.get(name)
+            if new is None:
+                is_claimed = number > 0 or drop_unused or any(name in other for other in branches)
+                new = () if is_claimed else (name,)
+            for key in [join_key(kind, n) for n in new]:
                 owner = taken.setdefault(key, record.key or "")
                 if owner != record.key:
                     faults.setdefault(

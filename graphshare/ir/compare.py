@@ -115,12 +115,15 @@ def compare_images(
     for node, image in images.items():
         if image is node and all(images[e.node] is e.node and e.node not in replaced for e in node.inputs):
             continue
-        what = ""
+        what, details, new_details = "", node.details, image.details
         if (
             image.attrs is not node.attrs
             or image.op != node.op
             or image.subgraphs is not node.subgraphs
-            or image.details is not node.details
+            or (
+                new_details is not details
+                and (node.subgraphs or new_details.values is not details.values or _may_differ(details, new_details))
+            )
         ):
             is_tied = node in tied and image.is_variable
             what = "" if is_tied else describe_content(node, image, exempt) or _pair_bodies(node, image, [])

@@ -54,7 +54,7 @@ class Attributes(NamedTuple):
     weight: Weight | None = None
 
 
-_NONE = Attributes()
+NO_ATTRIBUTES = Attributes()
 
 
 class AttributeReader:
@@ -69,7 +69,7 @@ class AttributeReader:
     def read(self, fields: Sequence[Field], read_graph: ReadGraph) -> Attributes:
         """Return the attributes in ``fields``. Raises WireError."""
         if not fields:
-            return _NONE
+            return NO_ATTRIBUTES
         data = self._file.data
         key = None
         if sum(field[4] - field[3] for field in fields) <= _CACHED:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -30,10 +30,12 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
+from graphshare.formats.onnx.node_fields import NodeReader, name_domain
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.formats.onnx.stored import (
     METADATA,
     NamedMessage,
+    NamesSpan,
     OnnxFile,
     OnnxSource,
     Span,
@@ -50,7 +52,7 @@ from graphshare.ir.rebuild import rebuild, relink_all
 
 OVERLOAD = "overload of the function"
 """The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
-_MODEL_SINGLE, _OPSET_SINGLE, _NODE_SINGLE = once(1, 2, 3, 4, 5, 6), once(1, 2), once(3, 4, 6, 7, 8)
+_MODEL_SINGLE, _OPSET_SINGLE = once(1, 2, 3, 4, 5, 6), once(1, 2)
 _FUNCTION_SINGLE = once(1, 8, 10, 13)
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
@@ -77,6 +79,29 @@ def decode_model(file: OnnxFile) -> Graph:
 
 
 def _decode(file: OnnxFile) -> Graph:
+    model = scan_model(file)
+    lists = scan_graph(file, *model.graph)
+    nodes, heads, rest = _read_main(file, lists)
+    in_order = model.is_ordered and lists.is_ordered
+    whole = Span(file, 0, file.size)
+    source = OnnxSource(file, whole, model.fields, *rest, nodes, heads, model.version, model.opsets, in_order)
+    graph = Graph(nodes, heads, source=source)
+    deque(list_outside_graph(graph), maxlen=0)  # their data is in the model's directory too, or the model is refused
+    return graph
+
+
+class ModelFields(NamedTuple):
+    """The fields of a ModelProto: begin and end of the ``graph``, and the others from their tags on, with their numbers."""
+
+    graph: tuple[int, int]
+    fields: tuple[tuple[int, Span], ...]
+    version: int
+    opsets: Mapping[str, int]
+    is_ordered: bool
+
+
+def scan_model(file: OnnxFile) -> ModelFields:
+    """Return the fields of the ModelProto that a file is. Raises WireError, InputError."""
     data = file.data
     fields: list[tuple[int, Span]] = []
     opsets: dict[str, int] = {}
@@ -104,13 +129,7 @@ def _decode(file: OnnxFile) -> Graph:
         raise InputError(Fault("has no graph", hint="it is empty, cut short, or not an ONNX model"))
     if len(graphs) > 1:
         raise InputError(Fault(f"has {len(graphs)} graphs, and a model has one"))
-    lists = scan_graph(file, *graphs[0])
-    nodes, heads, rest = _read_main(file, lists)
-    in_order = is_ordered and lists.is_ordered
-    source = OnnxSource(file, Span(file, 0, file.size), tuple(fields), *rest, nodes, heads, version, opsets, in_order)
-    graph = Graph(nodes, heads, source=source)
-    deque(list_outside_graph(graph), maxlen=0)  # their data is in the model's directory too, or the model is refused
-    return graph
+    return ModelFields(graphs[0], tuple(fields), version, opsets, is_ordered)
 
 
 def _read_main(file: OnnxFile, lists: Lists) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
@@ -143,11 +162,6 @@ def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
         elif field[0] == 2:
             version = integer_at(file.data, field)
     return name_domain(domain), version
-
-
-def name_domain(domain: str) -> str:
-    """Return a domain; ONNX's own, which has two names, by the empty one."""
-    return "" if domain == "ai.onnx" else domain
 
 
 class Function(msgspec.Struct, frozen=True, eq=False):
@@ -237,9 +251,8 @@ class _GraphReader:
         self._file = file
         self._lifts = lifts
         self.lifted: list[Node] = []
-        self._attributes = AttributeReader(file)
+        self._nodes = NodeReader(file)
         self._depth = 0
-        self._texts: dict[bytes, str] = {}
 
     def read(self, lists: Lists, scope: _Scope, home: Span | None = None) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
         """Return nodes, heads and other fields of a GraphProto, which is a body's ``home``. Raises WireError, InputError."""
@@ -294,7 +307,7 @@ class _GraphReader:
                 raise WireError("a graph input or an initializer has no name", (tensor or inputs[name]).span.start)
             place = None
             if tensor is not None and name not in sparse:
-                place = self._locate(tensor)
+                place = tensor.place or self._locate(tensor)
             stored = Stored(
                 list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
             )
@@ -333,44 +346,28 @@ class _GraphReader:
 
     def read_node(self, field: Field, scope: _Scope, by_output: ByOutput, rank: int = 0, home: Span | None = None) -> Node:
         """Return the operator of a NodeProto, number ``rank`` of its graph; of a weight in a Constant the variable."""
-        data = self._file.data
-        inputs: list[str] = []
-        outputs: list[str] = []
-        label = op = domain = overload = ""
-        attributes: list[Field] = []
-        for inner in scan(data, field[3], field[4], _NODE_SINGLE):
-            number = inner[0]
-            if number == 1:
-                inputs.append(self._text(inner))
-            elif number == 2:
-                outputs.append(self._text(inner))
-            elif number == 3:
-                label = text_at(data, inner)
-            elif number == 4:
-                op = self._text(inner)
-            elif number == 5:
-                attributes.append(inner)
-            elif number == 7:
-                domain = self._text(inner)
-            elif number == 8:
-                overload = text_at(data, inner)
-        name = next((output for output in outputs if output), "") or label
-        if not op:
+        start, end = field[3], field[4]
+        inputs, outputs, label, kind = self._nodes.read(start, end)
+        name = (outputs[0] if outputs else "") or next(filter(None, outputs), "") or label
+        if not kind.op:
             raise WireError(f"node {name!r} has no operator", field[2])
-        span = Span(self._file, field[3], field[4])
+        read = tuple(outputs)
+        span = NamesSpan(self._file, start, end, end - len(kind.key)) if kind.key else Span(self._file, start, end)
         entries, absent = self._find_inputs(inputs, scope, name, field)
-        known = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
-        is_constant = op == "Constant" and not domain and [*known.texts] in (["value"], ["sparse_value"])
-        weight = known.weight if is_constant and len(outputs) == len(attributes) == 1 else None
-        # A body cannot return a value of the graph around it.
-        if weight is not None and not inputs and (home is None or name not in by_output[1]):
-            stored = Stored(list_messages(outputs, by_output), span, (), (name,), label, home=home)
-            return self._read_constant(weight, stored, rank, scope, field[2])
-        values = {**known.values, OVERLOAD: overload} if overload else known.values
-        stored = Stored(list_messages(outputs, by_output), span, tuple(inputs), tuple(outputs), label, outer=known.outer)
-        details = NodeDetails(name_domain(domain), stored.outputs, values, absent, label, stored=stored, bodies=known.bodies)
-        node = Node(op, name, known.texts, tuple(entries), len(outputs), subgraphs=known.graphs, details=details)
-        for index, output in enumerate(outputs):
+        known = kind.known
+        if kind.fields:
+            known = self._nodes.read_attributes(kind, self._subgraph_reader(scope, entries))
+            is_constant = kind.op == "Constant" and not kind.domain and [*known.texts] in (["value"], ["sparse_value"])
+            weight = known.weight if is_constant and len(read) == len(kind.fields) == 1 else None
+            # A body cannot return a value of the graph around it.
+            if weight is not None and not inputs and (home is None or name not in by_output[1]):
+                stored = Stored(list_messages(read, by_output), span, (), (name,), label, home=home)
+                return self._read_constant(weight, stored, rank, scope, field[2])
+        values = {**known.values, OVERLOAD: kind.overload} if kind.overload else known.values
+        stored = Stored(list_messages(read, by_output), span, tuple(inputs), read, label, outer=known.outer)
+        details = NodeDetails(kind.domain, read, values, absent, label, stored=stored, bodies=known.bodies)
+        node = Node(kind.op, name, known.texts, tuple(entries), len(read), subgraphs=known.graphs, details=details)
+        for index, output in enumerate(read):
             if output:
                 self._define(output, Entry(node, index), scope, field[2])
         return node
@@ -399,6 +396,11 @@ class _GraphReader:
         return node
 
     def _find_inputs(self, names: Sequence[str], scope: _Scope, node: str, field: Field) -> tuple[list[Entry], tuple[int, ...]]:
+        values = scope.values
+        try:
+            return [values[name] for name in names], ()
+        except KeyError:
+            pass  # a capture, an absent input, or a fault
         entries: list[Entry] = []
         for name in names:
             if name:
@@ -410,11 +412,3 @@ class _GraphReader:
                 entries.append(entry)
         absent = tuple([position for position, name in enumerate(names) if not name]) if len(entries) < len(names) else ()
         return entries, absent
-
-    def _text(self, field: Field) -> str:
-        """Return a text, the same object for equal ones: names repeat at every use."""
-        encoded = self._file.data[field[3] : field[4]]
-        text = self._texts.get(encoded)
-        if text is None or field[1] != BYTES:
-            text = self._texts[encoded] = text_at(self._file.data, field)
-        return text

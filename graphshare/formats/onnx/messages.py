@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
-from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, scan, text_at
+from graphshare.formats.onnx.protobuf import Blob, Message, encode_field, encode_text, scan, text_at
 from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
 from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, RAW, dtype_code
 from graphshare.ir.graph import Graph
@@ -17,17 +17,25 @@ from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
 
 _FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = range(2, 10)
 """The fields of values in an AttributeProto; the number of a value's type is one less."""
+SHORT = 512
+"""Bytes up to which a message is in memory while others are written."""
 Dimensions = Sequence[int | str | None]
 """Sizes; a text is one that the caller of a model chooses, by its name, None one of which nothing is known."""
 ExternalRange = tuple[str, int, int]
 """A file, as the model names it, and begin and end of the data in it."""
 
 
-def rename_message(message: NamedMessage, name: str) -> Blob | Message:
+def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
     """Return a message under another name; its own bytes where it has that name."""
-    if message.name == name:
-        return message.span
     span = message.span
+    if span.end - span.start <= SHORT:
+        data = span.file.data
+        if message.name == name:
+            return data[span.start : span.end]
+        field = encode_field(message.number, encode_text(name))
+        return data[span.start : message.name_start] + field + data[message.name_end : span.end]
+    if message.name == name:
+        return span
     renamed = Message()
     renamed.add_encoded(Span(span.file, span.start, message.name_start))
     renamed.add_bytes(message.number, encode_text(name))

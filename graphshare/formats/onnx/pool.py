@@ -28,7 +28,8 @@ from graphshare.formats.onnx.external import RecordData, list_initializers, list
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.messages import ExternalRange, replace_data
 from graphshare.formats.onnx.protobuf import Blob, Message
-from graphshare.formats.onnx.staging import LARGEST, check_written
+from graphshare.formats.onnx.read_back import check_written
+from graphshare.formats.onnx.staging import LARGEST
 from graphshare.formats.onnx.stored import (
     METADATA,
     FileRange,

@@ -46,7 +46,7 @@ class Message:
 
     def add_bytes(self, field: int, value: bytes) -> None:
         """Add bytes."""
-        self._append(_tag(field, _BYTES) + encode_varint(len(value)) + value)
+        self._append(encode_field(field, value))
 
     def add_text(self, field: int, value: str) -> None:
         """Add a text; nothing for an empty one. Lone surrogates, which UTF-8 has no bytes for, are written as ``\\udc80``."""
@@ -74,6 +74,24 @@ class Message:
         self._append(_tag(field, _BYTES) + encode_varint(message.size))
         self._pieces += message._pieces
         self.size += message.size
+
+    def add_list(self, field: int, values: Iterable[bytes | Blob | Message]) -> None:
+        """Add each value, bytes together: a graph has one for each node."""
+        tag, small = _tag(field, _BYTES), list[bytes]()
+        for value in values:
+            if isinstance(value, bytes):
+                size = len(value)
+                small += (tag, _SMALL[size] if size < 0x80 else encode_varint(size), value)
+                continue
+            if small:
+                self._append(b"".join(small))
+                small = []
+            if isinstance(value, Message):
+                self.add_message(field, value)
+            else:
+                self.add_data(field, value)
+        if small:
+            self._append(b"".join(small))
 
     def pieces(self) -> Iterator[bytes | memoryview]:
         """Yield the bytes of the message in order, small pieces together: a graph has one for each name."""
@@ -113,6 +131,11 @@ def encode_varint(value: int) -> bytes:
         value >>= 7
     groups.append(value)
     return bytes(groups)
+
+
+def encode_field(field: int, value: bytes) -> bytes:
+    """Return a field of bytes, with its tag."""
+    return _tag(field, _BYTES) + encode_varint(len(value)) + value
 
 
 def pack_float(value: float) -> bytes:

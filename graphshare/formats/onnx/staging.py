@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from itertools import zip_longest
 
 import msgspec
 
@@ -14,20 +13,18 @@ from graphshare.files.byte_source import ByteSource, hash_pieces
 from graphshare.files.open_source import open_source
 from graphshare.files.paths import UsedFile, base_name, is_inside, refuse_inputs_as_outputs
 from graphshare.files.staged_file import StagedFile
-from graphshare.formats.model_format import SaveOptions, refuse_differences
+from graphshare.formats.model_format import SaveOptions
 from graphshare.formats.onnx.compose import add_metadata
-from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import Placement, list_external, list_outside
 from graphshare.formats.onnx.protobuf import Blob
-from graphshare.formats.onnx.stored import FileRange, OnnxFile, find_stored, get_source, list_output_names
-from graphshare.formats.onnx.tensors import data_size
+from graphshare.formats.onnx.read_back import check_written
+from graphshare.formats.onnx.stored import FileRange, get_source
 from graphshare.formats.onnx.value_types import find_head_types
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import Body, list_bodies, own_inputs
+from graphshare.ir.graph import EMPTY, Graph
 from graphshare.progress import task
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
@@ -219,86 +216,7 @@ def _compare_data(placement: Placement, written: ByteSource) -> None:
             raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=BUG))
 
 
-def check_written(path: str, graph: Graph, *, where: str, changed: Collection[str] = ()) -> None:
-    """Compare a written file with the graph that it came from; initializers ``changed`` have other values.
-
-    Raises:
-        SelfCheckError: it does not read back as that graph.
-    """
-
-    def find() -> Iterator[Fault]:
-        with open_source(path) as source:
-            yield from _find_differences(source, graph, changed)
-
-    refuse_differences(find, where=where)
-
-
 def hash_file(path: str) -> str:
     """Return the sha256 of a file in hexadecimal digits."""
     with open_source(path) as source:
         return hash_pieces(source.read_at(start, min(_CHUNK, source.size - start)) for start in range(0, source.size, _CHUNK))
-
-
-def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str] = ()) -> Iterator[Fault]:
-    """Yield a fault for everything in which the file reads back as another graph. Raises InputError for a broken file.
-
-    Initializers ``changed`` may have other shapes and dtypes. External data is not looked for: it may be in place later.
-    """
-    read = decode_model(OnnxFile(source, seeks_data=False))
-    for node, twin in zip_longest(_operators(graph), _operators(read)):
-        if node is None or twin is None:
-            yield Fault("the file has a different number of operators")
-            return
-        expected, actual = _describe(node), _describe(twin)
-        if expected != actual:
-            yield Fault(f"reads back as {actual}, expected {expected}", node=node.name)
-    ours, theirs = ({node.name: _describe_variable(node) for node in g.nodes if not node.op} for g in (graph, read))
-    for name in dict.fromkeys((*ours, *theirs)):
-        if ours.get(name) != theirs.get(name) and name not in changed:
-            yield Fault(f"variable reads back as {theirs.get(name)}, expected {ours.get(name)}", node=name)
-    heads = [[_value(entry) for entry in g.heads] for g in (graph, read)]
-    if heads[0] != heads[1]:
-        yield Fault(f"the outputs read back as {heads[1]}, expected {heads[0]}")
-
-
-def _operators(graph: Graph) -> Iterator[Node]:
-    return (node for node in graph.nodes if node.op)
-
-
-def _value(entry: Entry) -> str:
-    return list_output_names(entry.node)[entry.index]
-
-
-def _describe(node: Node) -> _Facts:
-    details = node.details
-    inputs = tuple([_value(entry) for entry in own_inputs(node)])
-    # What a body captures comes in the order of its first use there, and weights that it had itself come first.
-    bodies = list_bodies(node).values() if node.subgraphs else ()
-    captured = [{_value(entry) for entry in _list_used(body)} for body in bodies]
-    return (
-        node.op,
-        details.label,
-        details.domain,
-        inputs,
-        *captured,
-        details.absent,
-        list_output_names(node),
-        tuple(node.attrs.items()),
-        len(node.subgraphs),
-    )
-
-
-def _list_used(body: Body) -> list[Entry]:
-    """Return what a body captures and uses: a weight of its own that it does not use is captured only while it is there."""
-    used = {head.node for head in body.graph.heads}
-    for node in body.graph.nodes:
-        used.update(entry.node for entry in own_inputs(node))
-        used.update(entry.node for inner in list_bodies(node).values() for entry in _list_used(inner))
-    return [entry for variable, entry in body.captured.items() if variable in used]
-
-
-def _describe_variable(node: Node) -> _Facts:
-    place = find_stored(node.details).place
-    if not node.details.holds_value or place is None:
-        return "initializer" if node.details.holds_value else "input", (), 0, 0
-    return "initializer", place.shape, place.code, place.end - place.start if place.pieces else data_size(place)

@@ -11,8 +11,9 @@ from functools import partial
 from msgspec.structs import replace
 
 from graphshare.errors import InputError
-from graphshare.formats.onnx.decode import OVERLOAD, Function, name_domain, read_function
+from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
 from graphshare.formats.onnx.messages import keep_field, keep_message, rewrite_message
+from graphshare.formats.onnx.node_fields import name_domain
 from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan, text_at
 from graphshare.formats.onnx.stored import (
     FUNCTION,

@@ -103,19 +103,10 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
         return number, Span(self.file, start, end)
 
 
-class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A message that begins with or contains a name: ``span`` without its tag, and the field of the name in it.
+class NamesSpan(Span, frozen=True, eq=False, gc=False):
+    """A NodeProto that begins with its names; its other fields begin at ``names_end``."""
 
-    ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is (both the place where it
-    would be when there is none), ``rank`` its place in the list that it was read from.
-    """
-
-    span: Span
-    name: str
-    number: int
-    name_start: int
-    name_end: int
-    rank: int
+    names_end: int
 
 
 class TensorPlace(msgspec.Struct, frozen=True, gc=False):
@@ -133,6 +124,23 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
     pieces: int = 0
     path: str = ""
     external: tuple[tuple[str, str], ...] = ()
+
+
+class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A message that begins with or contains a name: ``span`` without its tag, and the field of the name in it.
+
+    ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is (both the place where it
+    would be when there is none), ``rank`` its place in the list that it was read from,
+    ``place`` where the data of an initializer is, unless that is still to be found.
+    """
+
+    span: Span
+    name: str
+    number: int
+    name_start: int
+    name_end: int
+    rank: int
+    place: TensorPlace | None = None
 
 
 class FileRange(msgspec.Struct, frozen=True):
@@ -312,7 +320,8 @@ class OnnxSource(Source, frozen=True, eq=False):
         """Yield the names that two values have, and those of two outputs, unless a file that was read has such outputs."""
         taken: set[str] = set()
         hint = "choose another prefix, or rename one of them first"
-        for node in graph.nodes:
+        names = [name for node in graph.nodes for name in list_output_names(node) if name]
+        for node in graph.nodes if len(set(names)) < len(names) else ():
             for name in filter(None, list_output_names(node)):
                 if name in taken:
                     yield f"two values would be called {name!r}, and a name stands for one value", hint, node

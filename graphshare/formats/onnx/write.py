@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import cached_property
+from operator import itemgetter
 from typing import TypeVar
 
 from graphshare.errors import Fault, RefusedError
@@ -20,9 +22,11 @@ from graphshare.formats.onnx.messages import (
     rename_sparse,
     rewrite_message,
 )
-from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, scan
+from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, encode_varint, scan
 from graphshare.formats.onnx.stored import (
     FIRST_CONSTANTS,
+    NO_MESSAGES,
+    NamesSpan,
     OnnxSource,
     Span,
     Stored,
@@ -32,7 +36,7 @@ from graphshare.formats.onnx.stored import (
     list_output_names,
 )
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import list_bodies
+from graphshare.ir.walk import list_bodies, own_inputs
 
 TensorEncoder = Callable[[Node, str], Message | None]
 """Returns the TensorProto, under a name, of an initializer with data elsewhere; None where that of its file holds."""
@@ -50,7 +54,7 @@ def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, 
     source = graph.source
     if not isinstance(source, OnnxSource):
         raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`graphshare export` writes it as ONNX"))
-    if _GraphWriter(graph, encode_tensor).is_as_read():
+    if is_untouched(graph) and _GraphWriter(graph, encode_tensor).is_as_read():
         return source.span
     return _EncodedFile(encode_model(graph, encode_tensor, types))
 
@@ -102,7 +106,7 @@ def list_as_read(graph: Graph) -> list[Node]:
         for node in variables
         if (stored := find_stored(node.details)).tensor is not None and not _is_input(node)
     ]
-    others = [node for _, node in _order(tensors)]
+    others = [node for _, nodes in sorted(_order(tensors).items()) for node in nodes]
     return [*inputs, *others, *(node for node in graph.nodes if node in steps)]
 
 
@@ -165,14 +169,19 @@ def _rank_tensor(stored: Stored) -> int:
 Item = TypeVar("Item")
 
 
-def _order(items: Iterable[tuple[int, int, Item]]) -> list[tuple[int, Item]]:
-    """Return items by list and rank: list by list in the order of their file, those of copies after those of the originals."""
-    seen: Counter[tuple[int, int]] = Counter()
-    numbered = []
+def _order(items: Iterable[tuple[int, int, Item]]) -> dict[int, list[Item]]:
+    """Return items by list, each list by rank as in its file; those of copies come after those of the originals."""
+    seen: dict[tuple[int, int], int] = {}
+    rounds: dict[tuple[int, int], list[tuple[int, Item]]] = {}
     for number, rank, item in items:
-        numbered.append((number, seen[number, rank], rank, item))
-        seen[number, rank] += 1
-    return [(number, item) for number, _, _, item in sorted(numbered, key=lambda entry: entry[:3])]
+        place = number, rank
+        count = seen[place] = seen.get(place, -1) + 1
+        rounds.setdefault((number, count), []).append((rank, item))
+    lists: dict[int, list[Item]] = {}
+    for (number, _), ranked in sorted(rounds.items(), key=itemgetter(0)):
+        ranked.sort(key=itemgetter(0))
+        lists.setdefault(number, []).extend([item for _, item in ranked])
+    return lists
 
 
 class _GraphWriter:
@@ -204,11 +213,21 @@ class _GraphWriter:
         self._nodes = [node for node in graph.nodes if node not in captured and node not in self._lifted]
         self._nodes[:0] = self._own.values()
         self._names_of = self._find_names if self._weights else list_output_names
-        names = {name for node in self._nodes for name in self._names_of(node) if name}
-        self._renamed = _find_free_names(names, around)
-        self._around = (*around, {self._renamed.get(name, name) for name in names} if self._renamed else names)
+        self._outside = around
+        self._renamed = _find_free_names(self._list_names(), around) if around else {}
+        self._is_plain = not (captured or self._own or self._renamed or self._weights)  # names are those that nodes have
+        self._as_read = set() if around else set(get_source(graph).nodes)
+        self._fields = _NameFields()
         self._heads = {(head.node, head.index) for head in graph.heads}
-        self._is_main = not around
+
+    @cached_property
+    def _around(self) -> tuple[Set[str], ...]:
+        """The names of the graphs around a body of this one, which are those around this one and its own."""
+        names = self._list_names()
+        return (*self._outside, {self._renamed.get(name, name) for name in names} if self._renamed else names)
+
+    def _list_names(self) -> set[str]:
+        return {name for node in self._nodes for name in self._names_of(node) if name}
 
     def is_as_read(self) -> bool:
         """Whether the bytes of a subgraph still hold: neither its own names nor those that it captures have changed."""
@@ -224,20 +243,20 @@ class _GraphWriter:
     def encode(self) -> Message:
         """Return the GraphProto."""
         variables = [node for node in self._nodes if not node.op]
-        items: list[tuple[int, Blob | Message]] = [(NODE, self._encode_node(node)) for node in self._list_steps()]
-        items += _order(self._list_tensors(variables))
-        items += [(INPUT, self._encode_input(node)) for node in variables if _is_input(node)]
-        items += [(OUTPUT, self._encode_output(head)) for head in self._graph.heads]
-        items += _order(self._list_infos())
-        items += [(-number, span) for number, span in get_source(self._graph).rest]
+        lists: dict[int, list[bytes | Blob | Message]] = {
+            NODE: [self._encode_node(node) for node in self._list_steps()],
+            INPUT: [self._encode_input(node) for node in variables if _is_input(node)],
+            OUTPUT: [self._encode_output(head) for head in self._graph.heads],
+            **_order(self._list_tensors(variables)),
+            **_order(self._list_infos()),
+        }
+        rest = get_source(self._graph).rest  # fields of other numbers, with their tags
         message = Message()
-        for number, item in sorted(items, key=lambda item: abs(item[0])):
-            if isinstance(item, Message):
-                message.add_message(number, item)
-            elif number < 0:  # a field with its tag
-                message.add_encoded(item)
-            else:
-                message.add_data(number, item)
+        for number in sorted({*lists, *(number for number, _ in rest)}):
+            message.add_list(number, lists.get(number, ()))
+            for other, span in rest:
+                if other == number:
+                    message.add_encoded(span)
         return message
 
     def _name(self, entry: Entry) -> str:
@@ -287,15 +306,25 @@ class _GraphWriter:
                     captured[variable] = self._name(entry)
             yield _GraphWriter(graph, self._encode_tensor, captured, self._around, EMPTY, lifted, self._at_home)
 
-    def _encode_node(self, node: Node) -> Blob | Message:
+    def _list_inputs(self, node: Node) -> list[str]:
+        """Return the names of a node's own inputs, those that are absent included."""
+        entries = own_inputs(node)
+        if self._is_plain:
+            names = [(e.node.details.outputs if e.node.op else (e.node.name,))[e.index] for e in entries]
+        else:
+            names = [self._name(entry) for entry in entries]
+        for position in node.details.absent:
+            names.insert(position, "")
+        return names
+
+    def _encode_node(self, node: Node) -> bytes | Blob | Message:
         stored, details = find_stored(node.details), node.details
         if stored.node is None:
             raise RefusedError(Fault(f"operator {node.op} comes from no ONNX file", node=node.name))
+        if node.op and isinstance(stored.node, NamesSpan) and not node.subgraphs:
+            return self._encode_short(node, stored.node)
         bodies = list(self._bodies(node)) if node.subgraphs else []
-        count = len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs)
-        inputs = [self._name(entry) for entry in node.inputs[:count]]
-        for position in details.absent:
-            inputs.insert(position, "")
+        inputs = self._list_inputs(node)
         outputs = self._own_names(node)
         if not node.op:
             return self._encode_constant(stored.node, stored, outputs[0], node)
@@ -316,6 +345,19 @@ class _GraphWriter:
                 message.add_encoded(span)
         return message
 
+    def _encode_short(self, node: Node, span: NamesSpan) -> bytes:
+        """Return an operator whose names come first in its NodeProto, and all else as it was read."""
+        data = span.file.data
+        if node in self._as_read:  # and so are the nodes of its inputs
+            return data[span.start : span.end]
+        inputs, outputs, label = self._list_inputs(node), self._own_names(node), node.details.label
+        fields = self._fields
+        names = [b"\x0a" + fields[name] for name in inputs]
+        names += [b"\x12" + fields[name] for name in outputs]
+        if label:
+            names.append(b"\x1a" + fields[label])
+        return b"".join((*names, data[span.names_end : span.end]))
+
     def _encode_constant(self, span: Span, stored: Stored, name: str, node: Node) -> Blob | Message:
         tensor, label = self._encode_tensor(node, name), node.details.label
         if tensor is None and stored.tensor is not None and name == stored.tensor.name and label == stored.label:
@@ -331,13 +373,16 @@ class _GraphWriter:
                 message.add_encoded(Span(span.file, begin, end))
         return message
 
-    def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, Blob | Message]]:
+    def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, bytes | Blob | Message]]:
         for node in variables:
-            stored, (name,) = find_stored(node.details), self._own_names(node)
-            if stored.tensor is None or _is_constant(node, self._graph) or (stored.node is not None and node in self._weights):
+            stored = find_stored(node.details)
+            if stored.tensor is None:
                 continue
+            if stored.node is not None and (node in self._weights or _is_constant(node, self._graph)):
+                continue
+            (name,) = self._own_names(node)
             rank = stored.tensor.rank if node in self._weights else _rank_tensor(stored)
-            tensor: Blob | Message
+            tensor: bytes | Blob | Message
             if stored.node is not None:  # a Constant of a body, which the main graph has for several bodies
                 tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor.span, name)
             elif stored.is_sparse:
@@ -346,29 +391,29 @@ class _GraphWriter:
                 tensor = self._encode_tensor(node, name) or rename_message(stored.tensor, name)
             yield SPARSE if stored.is_sparse else INITIALIZER, rank, tensor
 
-    def _encode_input(self, node: Node) -> Blob | Message:
+    def _encode_input(self, node: Node) -> bytes | Blob | Message:
         (name,), declared = self._own_names(node), find_stored(node.details).input
         return describe_value(name) if declared is None else rename_message(declared, name)
 
-    def _encode_output(self, head: Entry) -> Blob | Message:
+    def _encode_output(self, head: Entry) -> bytes | Blob | Message:
         name, stored = self._name(head), find_stored(head.node.details)
         known = stored.values.results.get(head.index) or stored.values.infos.get(head.index) or stored.input
         inferred = self._types.get(name)
         return describe_value(name, inferred) if known is None or inferred is not None else rename_message(known, name)
 
-    def _list_infos(self) -> Iterator[tuple[int, int, Blob | Message]]:
+    def _list_infos(self) -> Iterator[tuple[int, int, bytes | Blob | Message]]:
         for node in self._nodes:
-            stored = find_stored(node.details)
-            if not (stored.values.infos or stored.values.annotations or stored.values.results):
+            values = find_stored(node.details).values
+            if values is NO_MESSAGES:
                 continue
-            names = self._own_names(node)
-            for index, message in stored.values.infos.items():
-                if (node, index) not in self._heads or index in stored.values.results:
+            names, infos, results = self._own_names(node), values.infos, values.results
+            for index, message in infos.items():
+                if (node, index) not in self._heads or index in results:
                     yield VALUE_INFO, message.rank, rename_message(message, names[index])
-            for index, message in stored.values.results.items():  # an output no more: its type is known anyway
-                if (node, index) not in self._heads and index not in stored.values.infos and node.op:
+            for index, message in results.items():  # an output no more: its type is known anyway
+                if (node, index) not in self._heads and index not in infos and node.op:
                     yield VALUE_INFO, _LAST, rename_message(message, names[index])
-            for index, message in stored.values.annotations.items():
+            for index, message in values.annotations.items():
                 yield ANNOTATION, message.rank, rename_annotation(message, names[index], self._new_names())
         for number, message in get_source(self._graph).orphans:
             if not any(message.name in names for names in self._around):
@@ -387,6 +432,15 @@ class _GraphWriter:
 
 
 _LAST = 1 << 62
+
+
+class _NameFields(dict[str, bytes]):
+    """Names as they are behind the tag of a field: names repeat at every use."""
+
+    def __missing__(self, name: str) -> bytes:
+        encoded = encode_text(name)
+        field = self[name] = encode_varint(len(encoded)) + encoded
+        return field
 
 
 def _is_input(node: Node) -> bool:
