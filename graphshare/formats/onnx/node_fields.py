@@ -19,7 +19,7 @@ _NAMES = re.compile(
 ).fullmatch
 
 
-class Kind(NamedTuple):
+class NodeKind(NamedTuple):
     """What a NodeProto says beside its names.
 
     ``fields`` are the attributes until they are read, ``known`` what they say then. ``key`` are the bytes of all this where
@@ -52,9 +52,9 @@ class NodeReader:
         self._file = file
         self._attributes = AttributeReader(file)
         self._texts = _Texts()
-        self._kinds: dict[bytes, Kind] = {}
+        self._kinds: dict[bytes, NodeKind] = {}
 
-    def read(self, start: int, end: int) -> tuple[list[str], list[str], str, Kind]:
+    def read(self, start: int, end: int) -> tuple[list[str], list[str], str, NodeKind]:
         """Return inputs, outputs and label of the NodeProto at ``start``, and what it says beside them. Raises WireError."""
         head = self._file.data[start:end] if end - start <= _SHORT else b""
         match, texts = _NAMES(head), self._texts
@@ -80,7 +80,7 @@ class NodeReader:
                 self._kinds[rest] = kind
         return inputs, outputs, text, kind
 
-    def read_attributes(self, kind: Kind, read_graph: ReadGraph) -> Attributes:
+    def read_attributes(self, kind: NodeKind, read_graph: ReadGraph) -> Attributes:
         """Return the attributes of a node; those that say nothing of other parts of the file are kept. Raises WireError."""
         if not kind.fields:
             return kind.known
@@ -89,7 +89,7 @@ class NodeReader:
             self._kinds[kind.key] = kind._replace(known=known, fields=())
         return known
 
-    def _read_any(self, start: int, end: int) -> tuple[list[str], list[str], str, Kind]:
+    def _read_any(self, start: int, end: int) -> tuple[list[str], list[str], str, NodeKind]:
         """Return the same of a NodeProto in which fields stand in any order."""
         data, label, op, domain, overload = self._file.data, "", "", "", ""
         inputs: list[str] = []
@@ -111,7 +111,7 @@ class NodeReader:
                 domain = text_at(data, field)
             elif number == 8:
                 overload = text_at(data, field)
-        return inputs, outputs, label, Kind(op, name_domain(domain), overload, attributes, b"")
+        return inputs, outputs, label, NodeKind(op, name_domain(domain), overload, attributes, b"")
 
 
 def name_domain(domain: str) -> str:

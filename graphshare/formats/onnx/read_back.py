@@ -46,11 +46,11 @@ def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str]
     read = decode_model(file)
     for node, twin in zip_longest(_operators(graph), _operators(read)):
         if node is None or twin is None:
-            yield Fault("the file has another number of operators")
+            yield Fault("the file has a different number of operators")
             return
-        expected, found = _describe(node), _describe(twin)
-        if expected != found:
-            yield Fault(f"reads back as {found}, expected {expected}", node=node.name)
+        expected, actual = _describe(node), _describe(twin)
+        if expected != actual:
+            yield Fault(f"reads back as {actual}, expected {expected}", node=node.name)
     ours, theirs = ({node.name: _describe_variable(node) for node in g.nodes if not node.op} for g in (graph, read))
     for name in dict.fromkeys((*ours, *theirs)):
         if ours.get(name) != theirs.get(name) and name not in changed:
