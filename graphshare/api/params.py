@@ -81,9 +81,10 @@ def diff_params(
 ) -> ParameterDiff:
     """Return the differences between two parameter files, or those of two stems.
 
-    Names of the second file begin with ``extra_prefix``, names of the first do not. ``epoch`` chooses the file of a stem that has several, on
-    both sides. With ``across_dtypes`` floating-point arrays of unlike dtypes are compared by value, and are equal up to the
-    rounding of the less precise one: ``across`` of the result counts them. Without it unlike dtypes are a difference.
+    Names of the second file begin with ``extra_prefix``, names of the first do not. ``epoch`` chooses the file of a stem that
+    has several, on both sides. With ``across_dtypes`` floating-point arrays of unlike dtypes are compared by value, and are
+    equal up to the rounding of the less precise one: ``across`` of the result counts them. Without it unlike dtypes are a
+    difference.
 
     Raises:
         InputError: a file cannot be read.
