@@ -160,7 +160,7 @@ def test_a_wrong_shape_is_the_cause_and_not_the_weight(
 
 def test_a_hint_on_sizes_can_be_typed(tmp_path: Path) -> None:
     out = ("-o", tmp_path / "x.onnx")
-    said = refused(graphshare("export", "lenet", *out, cwd=ROOT / "fixtures"), "does not follow")
+    said = refused(graphshare("export", "lenet", *out, cwd=ROOT / "fixtures"), "cannot be inferred")
     done(graphshare("export", "lenet", *out, *said.partition("as in ")[2].split(), cwd=ROOT / "fixtures"))
     unknown = done(graphshare("inspect", "lenet", "--shape", "data=?,1,?,?", cwd=ROOT / "fixtures")).stdout
     assert b"unknown: give --shape data=?,1,?,? with a size for each ?" in unknown
