@@ -55,7 +55,7 @@ def sources(directory: Path) -> None:
     plain = directory / "plain.source"
     dtypes = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"]
     records = [
-        build.dense((2, number + 1), dtype, b"\1\0" * build.count_elements((number + 1,), dtype))
+        build.dense((2, number + 1), dtype, b"\1\0" * build.count_bytes((number + 1,), dtype))
         for number, dtype in enumerate(dtypes)
     ]
     records.append(build.dense((0, 3)))
