@@ -89,8 +89,8 @@ def large_graphs(settings: Settings) -> list[Row]:
         pair = side_by_side(duplicate(graph, outs[0]), mxnet(settings, graph, outs[1]), rounds=rounds)
         each = pair.ours.peak / (2 * nodes)
         note = f"{each:.2f} KiB and {pair.ours.seconds / (2 * nodes) * 1e6:.1f} us per output node"
-        goal = "4 times faster, below 3.5 KiB per output node"
-        rows.append(Row(f"{nodes:,} nodes", pair, goal, pair.ratio >= 4 and each < 3.5, note))
+        goal = "5 times faster, below 0.75 KiB per output node"
+        rows.append(Row(f"{nodes:,} nodes", pair, goal, pair.ratio >= 5 and each < 0.75, note))
         for path in (graph, *outs):
             path.unlink()
     return rows

@@ -179,9 +179,10 @@ def main() -> NoReturn:
     gc.disable()
     note_inherited_descriptors()
     interrupts = _Interrupts()
+    kept: list[object] = []
     try:
         interrupts.install()
-        code = run(sys.argv[1:])
+        code = run(sys.argv[1:], kept)
         interrupts.is_over = True
     except KeyboardInterrupt:  # while a message was printed
         code = INTERRUPTED
@@ -196,17 +197,20 @@ def main() -> NoReturn:
     os._exit(code)
 
 
-def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code."""
+def run(arguments: list[str], kept: list[object] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    ``kept`` receives models that the command is done with, for a process that ends next: freeing a node takes time.
+    """
     written: dict[str, bool] = {}  # outputs, and whether they are complete
     with output_listener(written.__setitem__):
-        return _run(arguments, written)
+        return _run(arguments, written, kept)
 
 
-def _run(arguments: list[str], written: Mapping[str, bool]) -> int:
+def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] | None) -> int:
     debug = "--debug" in arguments
     try:
-        result = _main(arguments)
+        result = _main(arguments, kept)
         if sys.stdout is not None:  # None where the shell closed it
             sys.stdout.flush()
     except GraphshareError as error:
@@ -264,14 +268,14 @@ def _describe_written(written: Mapping[str, bool]) -> str:
     return ", and ".join(parts)
 
 
-def _main(arguments: list[str]) -> object:
+def _main(arguments: list[str], kept: list[object] | None) -> object:
     """Run the command, on a terminal with a progress bar, which is cleared before anything else is printed."""
     if not is_shown():
-        return cli.main(arguments, prog_name="graphshare", standalone_mode=False)
+        return cli.main(arguments, prog_name="graphshare", standalone_mode=False, obj=kept)
     bar = Bar()
     try:
         with progress_listener(bar):
-            return cli.main(arguments, prog_name="graphshare", standalone_mode=False)
+            return cli.main(arguments, prog_name="graphshare", standalone_mode=False, obj=kept)
     finally:
         bar.end()
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import click
+
 from graphshare.analysis.roles import AS_INPUT, Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import Outputs, choose_options, find_stale, resolve_outputs, write_outputs
@@ -58,6 +60,9 @@ def write_result(
     if outputs.graph == "-":
         refuse_terminal()
     write_outputs(outputs, model, options=write_options)
+    context = click.get_current_context(silent=True)
+    if context is not None and context.obj is not None:
+        context.obj.append(model)  # the process ends next, and need not free the model
     return outputs
 
 

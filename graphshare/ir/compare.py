@@ -129,7 +129,10 @@ def compare_images(
             what = "" if is_tied else describe_content(node, image, exempt) or _pair_bodies(node, image, [])
         if len(image.inputs) != len(node.inputs):
             what = f"{len(node.inputs)} and {format_count(len(image.inputs), 'input')}"
-        for entry, new in zip(node.inputs, image.inputs, strict=False):
+            yield NodeDifference(node, image, what)
+            continue
+        for position, new in enumerate(image.inputs):  # zip with `strict` takes three times as long
+            entry = node.inputs[position]
             other = replaced.get(entry.node) if replaced else None
             source, index = (images[entry.node], entry.index) if other is None else (other.node, other.index)
             if source is not (copies.get(new.node, new.node) if copies else new.node) or index != new.index:

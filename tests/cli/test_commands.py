@@ -125,6 +125,21 @@ def test_commands_that_compute_import_numpy_before_their_own_modules(command: st
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_model_that_was_written_is_kept_only_for_a_process_that_ends_next(folder: Path, keeps: bool) -> None:
+    script = f"""if True:
+        import gc
+        from graphshare.checkpoint.model import Checkpoint
+        from graphshare.cli import main
+        kept = []
+        assert main.run(["duplicate", "siamese.json", "-p", "x-", "-o", "two.json"], kept if {keeps} else None) == 0
+        gc.collect()
+        models = [model for model in gc.get_objects() if isinstance(model, Checkpoint)]
+        assert bool(models) == bool(kept) == {keeps}, models
+        """
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=folder, env=environment())
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="one process is forked for each command")
 def test_commands_on_json_import_nothing_heavy(folder: Path) -> None:
     """numpy, jsonschema and rich cost more than the work itself."""

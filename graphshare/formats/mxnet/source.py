@@ -196,10 +196,10 @@ class JsonWriter:
         """Yield the array of ``count`` numbers in pieces: a large graph has millions of them."""
         start, end = self._breaks(level) if count >= self.break_list else ("", "")
         comma = self.break_comma + start[1:] if start else self.comma
-        numbers = map(str, values)
+        numbers = iter(values)
         yield "[" + start
-        for i in range(0, count, CHUNK):
-            yield (comma if i else "") + comma.join(islice(numbers, CHUNK))
+        for i in range(0, count, CHUNK):  # the text of a list takes half the time of as many texts of numbers
+            yield (comma if i else "") + repr(list(islice(numbers, CHUNK)))[1:-1].replace(", ", comma)
         yield end + "]"
 
     def value(self, value: Any, level: int) -> str:

@@ -19,7 +19,7 @@ from graphshare.formats.model_format import refuse_differences
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
-from graphshare.formats.mxnet.source import NodesText, get_source
+from graphshare.formats.mxnet.source import CHUNK, NodesText, get_source
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
 from graphshare.ir.walk import node_ids
@@ -90,7 +90,7 @@ def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
         nodes, after = nodes[text.count :], text.end
         if span is None:
             data = document.cut_nodes(data, text.start, text.end)
-    attr_key = _only_attr_key(nodes)
+    attr_key = _find_attr_key(nodes)
     if attr_key is None:
         return False
     with task("reading back", span[1] - (after or span[0]) if span is not None else 0, "B") as advance:
@@ -109,43 +109,50 @@ def _is_text_unchanged(data: document.Buffer, source: NodesText) -> bool:
 
 
 def _are_records_equal(records: Iterable[document.PlainRecord], nodes: Sequence[Node], graph: Graph) -> bool:
-    """Return whether ``records`` are ``nodes``, the last of ``graph``."""
-    every, same_maps = graph.nodes, _SameMaps()
+    """Return whether ``records`` are ``nodes``, the last of ``graph``. The inputs of some hundred are compared at a time."""
+    maps = _MapsByText()
+    numbers: list[Sequence[int]] = []
+    entries: list[Entry] = []
     for record, node in zip_longest(records, nodes):
-        if (
-            record is None
-            or node is None
-            or record.op != (node.op or VARIABLE_OP)
-            or record.name != node.name
-            or not same_maps.equal(bytes(record.attrs), node.attrs)
-            or ((record.inputs or node.inputs) and not _are_entries_equal(record.inputs, node.inputs, every))
-        ):
+        if record is None or node is None or record.op != (node.op or VARIABLE_OP) or record.name != node.name:
             return False
-    return True
+        if node.subgraphs or node.control_deps:  # which a plain record has not
+            return False
+        text, attrs = bytes(record.attrs), node.attrs
+        if maps[text] is not attrs:
+            if maps[text] != attrs:
+                return False
+            maps[text] = attrs
+        own = node.inputs
+        if len(record.inputs) != len(own):
+            return False
+        if own:
+            numbers += record.inputs
+            entries += own
+            if len(entries) >= CHUNK:
+                if not _are_entries_equal(numbers, entries, graph.nodes):
+                    return False
+                numbers, entries = [], []
+    return _are_entries_equal(numbers, entries, graph.nodes)
 
 
-class _SameMaps:
-    """Compares texts of attribute maps with maps, each pair once."""
+class _MapsByText(dict[bytes, Mapping[str, str]]):
+    """The text of an attribute map, empty where a record has none, to the map."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[bytes, int], bool] = {}
-
-    def equal(self, text: bytes, attrs: Mapping[str, str]) -> bool:
-        """Return whether ``text`` decodes to ``attrs``."""
-        known = self._known.get((text, id(attrs)))
-        if known is None:
-            known = self._known[text, id(attrs)] = (document.decode_map(text) if text else EMPTY) == attrs
-        return known
+    def __missing__(self, text: bytes) -> Mapping[str, str]:
+        attrs = self[text] = document.decode_map(text) if text else EMPTY
+        return attrs
 
 
 def _are_entries_equal(numbers: Sequence[Sequence[int]], entries: Sequence[Entry], nodes: Sequence[Node]) -> bool:
     """Return whether ``numbers`` of a file are ``entries``, with ids that count ``nodes``."""
     if len(numbers) != len(entries):
         return False
+    count = len(nodes)
     for triple, entry in zip(numbers, entries, strict=True):
         i, index = triple[0], triple[1]
         version = triple[2] if len(triple) == 3 else None
-        if i >= len(nodes) or nodes[i] is not entry.node or index != entry.index or version != entry.version:
+        if i >= count or nodes[i] is not entry.node or index != entry.index or version != entry.version:
             return False
     return True
 
@@ -160,11 +167,8 @@ def _arg_nodes(graph: Graph) -> list[int]:
     return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
 
 
-def _only_attr_key(nodes: Sequence[Node]) -> str | None:
-    """Return the key under which all of ``nodes`` have their attributes; None where a plain record is not enough:
-    other keys too, attributes in two maps, subgraphs, control dependencies."""
-    if any(map(_SUBGRAPHS, nodes)) or any(map(_CONTROL_DEPS, nodes)):
-        return None
+def _find_attr_key(nodes: Sequence[Node]) -> str | None:
+    """Return the key of the attributes of all ``nodes``; None where there are several, or one has two maps."""
     keys: set[str] = set()
     for form in {id(form): form for form in map(_FORM, nodes)}.values():
         if form is not None and form.param is not None:
@@ -176,7 +180,7 @@ def _only_attr_key(nodes: Sequence[Node]) -> str | None:
 
 
 _ATTR_KEYS = ("attrs", "attr", "param")
-_SUBGRAPHS, _CONTROL_DEPS, _FORM = attrgetter("subgraphs"), attrgetter("control_deps"), attrgetter("form")
+_FORM = attrgetter("form")
 
 
 def _graph_differences(actual: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:

@@ -265,10 +265,14 @@ def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | No
     first: list[Entry] = []
     texts, maps = reader.texts, reader.maps_by_text
     for record, count in zip(records, chain(counts or (), repeat(None)), strict=False):
-        inputs = [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record.inputs]
+        inputs: tuple[Entry, ...] = ()
+        if record.inputs:
+            inputs = tuple(
+                [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record.inputs]
+            )
         attrs, form = maps[bytes(record.attrs)]
         op = record.op
-        node = Node(texts.setdefault(op, op), record.name, attrs, tuple(inputs), count, (), (), EMPTY, form)
+        node = Node(texts.setdefault(op, op), record.name, attrs, inputs, count, (), (), EMPTY, form)
         nodes.append(node)
         first.append(Entry(node))
     return nodes

@@ -69,6 +69,9 @@ def test_wrong_images_are_found() -> None:
     whats = [found.what for found in compare_images(images)]
     assert whats[0].startswith("an input is output 0 of")
     assert len(whats) == 2
+    for inputs, what in ((images[dense].inputs[:1], "2 and 1 input"), (images[dense].inputs * 2, "2 and 4 inputs")):
+        images[dense] = replace(images[dense], inputs=inputs)
+        assert next(found.what for found in compare_images(images)) == what
 
 
 # Subgraphs: names do not count, values and what is captured do.

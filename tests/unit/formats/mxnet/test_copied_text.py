@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from benchmarks import sources
 from graphshare.api.upgrade import relayout
 from graphshare.errors import InputError
-from graphshare.formats.mxnet import document
+from graphshare.formats.mxnet import document, staging
 from graphshare.formats.mxnet.layout import NodeTexts, reuse_text, write_symbol
 from graphshare.formats.mxnet.source import get_source, restyle
 from graphshare.formats.mxnet.staging import find_differences
@@ -69,6 +70,42 @@ def test_missing_and_surplus_nodes_are_found(large: bytes) -> None:
     source = read_symbol(large)
     assert list(find_differences(written(source), both))
     assert list(find_differences(written(both), source))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 512])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"op": "FullyConnected", \n      "name": "sha-fc40"', '"op": "Convolution", \n      "name": "sha-fc40"'),
+        ('"name": "sha-fc40"', '"name": "sha-fc41"'),
+        ('"act_type": "relu"', '"act_type": "tanh"'),
+        ("[[421, 0, 0], [422, 0, 0]]", "[[422, 0, 0], [421, 0, 0]]"),
+        ("[[421, 0, 0], [422, 0, 0]]", "[[421, 0, 0]]"),
+        ("[[421, 0, 0], [422, 0, 0]]", "[[421, 0, 0], [422, 0, 0], [421, 0, 0]]"),
+        ("[[421, 0, 0], [422, 0, 0]]", "[[421, 1, 0], [422, 0, 0]]"),
+        ("[[421, 0, 0], [422, 0, 0]]", "[[421, 0, 1], [422, 0, 0]]"),
+        ("[[421, 0, 0], [422, 0, 0]]", "[[421, 0], [422, 0, 0]]"),
+        ("[[421, 0, 0], [422, 0, 0]]", "[[421, 0, 0], [999, 0, 0]]"),
+        ('"heads": [[300, 0, 0]', '"heads": [[301, 0, 0]'),
+    ],
+)
+def test_each_field_of_a_written_node_counts(
+    large: bytes, old: str, new: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "CHUNK", chunk)  # inputs that are compared at a time
+    both = duplicate(read_symbol(large), ["sha-"]).graph
+    text = written(both)
+    assert staging._are_plain_records_equal(text, both)
+    at = text.rindex(old.encode())
+    changed = text[:at] + new.encode() + text[at + len(old) :]
+    assert not staging._are_plain_records_equal(changed, both)
+
+
+@pytest.mark.parametrize("part", [{"subgraphs": (Graph((), ()),)}, {"control_deps": (Node("", "x"),)}])
+def test_subgraphs_and_control_dependencies_need_more_than_plain_records(large: bytes, part: dict[str, Any]) -> None:
+    graph = restyle(read_symbol(large))
+    other = msgspec.structs.replace(graph.nodes[-1], **part)
+    assert not staging._are_plain_records_equal(large, msgspec.structs.replace(graph, nodes=(*graph.nodes[:-1], other)))
 
 
 def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> None:
