@@ -21,6 +21,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
+from graphshare.text.names import KnownPrefixes
 
 
 class HeadPairs(msgspec.Struct, frozen=True, eq=False):
@@ -40,13 +41,13 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
     Raises:
         RefusedError: a prefix has no head, or branches have different heads; all are listed.
     """
-    shared = _find_shared_heads(graph, prefixes)
+    shared, known = _find_shared_heads(graph, prefixes), KnownPrefixes(prefixes)
     named: dict[str, list[tuple[str, Entry]]] = {"": [], **{prefix: [] for prefix in prefixes}}
     for entry in graph.heads:
         if entry.node in shared:
             continue
         name = output_name(entry)
-        prefix = max((p for p in prefixes if name.startswith(p)), key=len, default="")
+        prefix = known.find_longest(name)
         named[prefix].append((name[len(prefix) :], entry))
     labels = [label for label in ("", *prefixes) if label or named[label]]
     faults = [
@@ -69,7 +70,10 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
     if faults:
         raise RefusedError(faults)
     common = [next(entry for entry in graph.heads if entry.node is node) for node in shared]
-    return [_pair_heads(graph, named, labels[0], label, common) for label in labels[1:]]
+    inner: dict[str, list[Entry]] = {}
+    for name, entry in internals(graph.nodes):
+        inner.setdefault(name, []).append(entry)
+    return [_pair_heads(inner, named, labels[0], label, common) for label in labels[1:]]
 
 
 def _find_shared_heads(graph: Graph, prefixes: Sequence[str]) -> dict[Node, int]:
@@ -86,9 +90,15 @@ def _find_shared_heads(graph: Graph, prefixes: Sequence[str]) -> dict[Node, int]
 
 
 def _pair_heads(
-    graph: Graph, named: Mapping[str, list[tuple[str, Entry]]], reference: str, label: str, common: Sequence[Entry]
+    inner: Mapping[str, list[Entry]],
+    named: Mapping[str, list[tuple[str, Entry]]],
+    reference: str,
+    label: str,
+    common: Sequence[Entry],
 ) -> HeadPairs:
     """Pair the heads of a branch with those of the reference; every head must have a twin. ``common`` are heads of both.
+
+    ``inner`` has all outputs of the graph by name.
 
     A copy made up to an inner output (``--upto``) has that as a head, while the original keeps its own heads: then the twin is
     the inner output, and the original's heads have none.
@@ -96,9 +106,6 @@ def _pair_heads(
     heads: dict[str, list[Entry]] = {}
     for name, entry in named[reference]:
         heads.setdefault(name, []).append(entry)
-    inner: dict[str, list[Entry]] = {}
-    for name, entry in internals(graph.nodes):
-        inner.setdefault(name, []).append(entry)
     pairs: list[tuple[Entry, Entry]] = [(entry, entry) for entry in common]
     faults = []
     reaches_inside = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 from typing import Literal
@@ -29,7 +30,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.registry import visible_outputs
 from graphshare.text.format import format_count
-from graphshare.text.names import suggest
+from graphshare.text.names import KnownPrefixes, suggest
 from graphshare.text.summary import ShortRepr
 
 PartialShape = tuple[int | None, ...]
@@ -195,7 +196,9 @@ def _remark(graph: Graph, known: KnownShapes, picture: Picture, to: str, *, is_d
 def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
     """Return the prefixes of the branches of a graph, found where none are given. Raises RefusedError."""
     names = [node.name for node in graph.nodes if not node.is_variable]
-    missing = [prefix for prefix in prefixes if not any(name.startswith(prefix) for name in names)]
+    ordered = sorted(names) if prefixes else []
+    places = [(prefix, bisect_left(ordered, prefix)) for prefix in prefixes]
+    missing = [prefix for prefix, i in places if i == len(ordered) or not ordered[i].startswith(prefix)]
     if missing:
         hints = {prefix: suggest(prefix, names, "operators") for prefix in missing}
         raise RefusedError([Fault(f"no operator's name begins with the prefix {p!r}", hint=hint) for p, hint in hints.items()])
@@ -210,9 +213,9 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
 def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefixes: Sequence[str]) -> dict[str, PartialShape]:
     """Return the given shapes, those of one branch also for the same variables of other branches."""
     names = {node.name for node in graph.variables()}
-    shapes = dict(input_shapes)
+    shapes, known = dict(input_shapes), KnownPrefixes(prefixes)
     for name, shape in input_shapes.items():
-        own = max((p for p in prefixes if name.startswith(p)), key=len, default="")
+        own = known.find_longest(name)
         for prefix in ("", *prefixes):
             twin = prefix + name[len(own) :]
             if twin in names:

@@ -19,6 +19,7 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import list_operands, post_order
 from graphshare.text.format import format_count, format_dims
+from graphshare.text.names import KnownPrefixes
 from graphshare.text.summary import ShortRepr
 
 KnownShapes = Mapping[tuple[Node, int], tuple[int, ...]]  # of ONNX models with names of sizes too
@@ -147,6 +148,7 @@ class _PictureBuilder:
         self.heads = {head.node for head in graph.graph.heads}
         self.nodes = post_order([*(head.node for head in graph.graph.heads), *(entry.node for entry, _ in graph.lost)])
         self.constants = self._find_constants()
+        self.prefixes = KnownPrefixes(graph.prefixes)
         self.branch_of = {node: self._find_branch(node) for node in self.nodes}
         operators: dict[str, list[Node]] = {}
         inner: dict[OpenBody, list[Node]] = {}
@@ -169,7 +171,7 @@ class _PictureBuilder:
     def _find_branch(self, node: Node) -> str:
         while (body := self.source.bodies.get(node)) is not None:
             node = body.owner
-        return max((p for p in self.source.prefixes if node.name.startswith(p)), key=len, default="")
+        return self.prefixes.find_longest(node.name)
 
     def build(self, depth: int | None) -> Picture:
         """Return the picture with ``depth`` open levels of scopes, None for all."""

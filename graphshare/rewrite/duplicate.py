@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -250,7 +251,7 @@ def _check_names(
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
     """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
-    if any(a != b and a.startswith(b) for a in prefixes for b in prefixes):
+    if any(b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))):  # what begins with a text follows it in order
         return True
     # One search over all names; a line break inside a name can only cause a needless full check.
     names = "\n" + "\n".join(kept)

@@ -6,7 +6,7 @@ A name identifies nothing in a graph (edges do); these functions only read and b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
 from graphshare.text.format import format_names
@@ -38,6 +38,18 @@ def split_pair(text: str) -> tuple[str, str] | None:
     r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. Return None where there is none."""
     match = re.fullmatch(_PAIR, text, re.DOTALL)
     return (match[1].replace("\\=", "="), match[2]) if match else None
+
+
+class KnownPrefixes:
+    """Prefixes of names, of which a graph with many branches has thousands."""
+
+    def __init__(self, prefixes: Iterable[str]) -> None:
+        self._prefixes = frozenset(prefixes)
+        self._lengths = sorted({len(prefix) for prefix in self._prefixes}, reverse=True)
+
+    def find_longest(self, name: str) -> str:
+        """Return the longest prefix that ``name`` begins with; empty where there is none."""
+        return next((start for length in self._lengths if (start := name[:length]) in self._prefixes), "")
 
 
 def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Callable[[str], object] = str) -> list[str]:

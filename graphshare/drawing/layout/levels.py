@@ -166,14 +166,10 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
             if own[target] and needs[source] & ~needs[target]:
                 needs[target] |= needs[source]
                 pending.append(target)
-    joint: set[int] = set()
-    for bit in bits.values():
-        members = [number for number, mask in enumerate(own) if mask == bit]
-        for other in bits.values():
-            dependent = [number for number in members if other != bit and needs[number] & other]
-            if len(dependent) < len(members):
-                joint.update(dependent)
-    return frozenset(joint)
+    common: dict[int, int] = {}  # what all boxes of a branch need
+    for mask, need in zip(own, needs, strict=True):
+        common[mask] = common.get(mask, need) & need
+    return frozenset(i for i, (mask, need) in enumerate(zip(own, needs, strict=True)) if mask and need & ~common[mask])
 
 
 def _open_level(layout: Layout, picture: Picture, path: Path, outer: int) -> None:

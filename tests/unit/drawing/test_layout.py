@@ -9,10 +9,10 @@ import pytest
 import graphshare
 from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
-from graphshare.drawing.layout.levels import Layout, build_levels
+from graphshare.drawing.layout.levels import Layout, build_levels, find_paths
 from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
 from graphshare.drawing.picture import Picture
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
 from tests.surroundings import pick_everyday
@@ -126,6 +126,23 @@ def test_what_both_branches_need_is_outside_of_both(tmp_path: Path) -> None:
     layout = arrange(picture)
     paths = {(picture.boxes[n].title, layout.levels[layout.vertices[v].level].path) for n, v in enumerate(layout.at)}
     assert paths == {("loss", ()), ("one", ("",)), ("x", ("",)), ("one", ("b-",)), ("x", ("b-",))}
+
+
+@pytest.mark.parametrize("count", [3, 5000])
+def test_what_some_operators_of_a_branch_need_of_others_is_outside_however_many_branches_there_are(count: int) -> None:
+    nodes, heads = [Node("", "data")], []
+    for number in range(count):
+        prefix = f"b{number}-" if number else ""
+        first = Node("Activation", f"{prefix}first", inputs=(Entry(nodes[-1] if number == 2 else nodes[0]),))
+        apart = Node("Activation", f"{prefix}apart", inputs=(Entry(nodes[0]),))
+        last = Node("add", f"{prefix}last", inputs=(Entry(first), Entry(apart)))
+        nodes += (first, apart, last)
+        heads.append(Entry(last))
+    picture = draw(Graph(tuple(nodes), tuple(heads)), prefixes=[f"b{number}-" for number in range(1, count)]).picture
+    boxes = [(box, path) for box, path in zip(picture.boxes, find_paths(picture), strict=True) if box.kind == "operator"]
+    paths = {box.nodes[0].name: path for box, path in boxes}
+    assert {name for name, path in paths.items() if not path} == {"b2-first", "b2-last"}
+    assert len(set(paths.values())) == count + 1
 
 
 def test_scopes_that_need_each_other_are_drawn(tmp_path: Path) -> None:

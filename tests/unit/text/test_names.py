@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.text.names import did_you_mean, find_similar, join_key, split_key, split_pair
+from graphshare.text.names import KnownPrefixes, did_you_mean, find_similar, join_key, split_key, split_pair
 
 
 def test_keys_split_at_the_first_colon() -> None:
@@ -21,6 +21,15 @@ def test_a_pair_splits_at_its_first_equals_sign_that_is_not_escaped() -> None:
     assert split_pair("a=b=c") == ("a", "b=c")
     assert split_pair(r"a\=b=c") == ("a=b", "c")
     assert split_pair("a") is None
+
+
+def test_the_longest_prefix_of_a_name_is_found_among_many() -> None:
+    known = KnownPrefixes(["a-", "a-b-", "long-name-"])
+    for name, prefix in {"a-x": "a-", "a-b-x": "a-b-", "a-b-": "a-b-", "a-b": "a-", "long-name": "", "x": "", "": ""}.items():
+        assert known.find_longest(name) == prefix
+    assert KnownPrefixes([]).find_longest("a") == ""
+    many = KnownPrefixes(f"b{i}-" for i in range(30_000))
+    assert all(many.find_longest(f"b{i}-conv") == f"b{i}-" for i in range(30_000))
 
 
 def test_similar_names_are_suggested() -> None:
