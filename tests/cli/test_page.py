@@ -416,6 +416,30 @@ COUNT_TEXTS = """async (zoom) => {
 }"""
 
 
+def test_a_wide_row_is_painted_in_small_paths_and_arrows_only_in_the_window(read: Any, tmp_path: Path) -> None:
+    branches = [operator("relu", f"branch{i}", [0]) for i in range(2000)]
+    last = operator("add_n", "sum", list(range(1, 2001)), attrs={"num_args": "2000"})
+    write_json(tmp_path / "net.json", document([variable("x"), *branches, last], [2001]))
+    done(graphshare("draw", "net.json", "-o", "net.html", cwd=tmp_path))
+    arrows, parts = read(tmp_path / "net.html").page.evaluate(COUNT_PARTS)
+    assert 2000 < arrows < 2100  # all that end at the sum, and those of the few branches that are seen
+    assert 1 < parts <= 500
+
+
+COUNT_PARTS = """async () => {
+  const { view } = window.graphshare, { moveTo, beginPath } = CanvasRenderingContext2D.prototype, { traceArrow } = view;
+  let arrows = 0, parts = 0, most = 0;
+  const context = CanvasRenderingContext2D.prototype;
+  context.moveTo = function (...given) { most = Math.max(most, ++parts); return moveTo.apply(this, given); };
+  context.beginPath = function () { parts = 0; return beginPath.apply(this); };
+  view.traceArrow = (route) => { arrows += 1; return traceArrow.call(view, route); };
+  view.draw();
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  Object.assign(context, { moveTo, beginPath });
+  return [arrows, most];
+}"""
+
+
 @pytest.mark.parametrize("scheme", mark_everyday(["light", "dark"], 2))
 def test_a_siamese_net_opens_in_light_and_dark(scheme: str, siam: Path, read: Any) -> None:
     assert read(siam, scheme).get("view.items.length") == 36

@@ -14,7 +14,8 @@ from itertools import pairwise
 from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, Vertex, build_levels
 from graphshare.drawing.picture import Picture
 
-MOST_POINTS = 12  # per member of a level; longer edges than these suffice for are drawn without points
+MOST_POINTS = 12  # per member of a level, up to 10,000 members; longer edges than these suffice for are drawn without points
+_MOST_MEMBERS = 10_000  # more points take seconds in a browser
 _WIDEST_ROW = 12  # members without edges in a row
 _ROUNDS = 10
 _WORK = 400_000  # links times rounds
@@ -140,7 +141,8 @@ def _spread_isolated(isolated: Sequence[int], rank: dict[int, int], level: Scope
     if len(isolated) <= _WIDEST_ROW:
         return
     exits = set(level.exits.values())
-    others = [row for v, row in rank.items() if v not in exits and v not in set(isolated)]
+    apart = exits.union(isolated)
+    others = [row for v, row in rank.items() if v not in apart]
     first = max(others, default=-1) + 1
     for i, v in enumerate(isolated):
         rank[v] = first + i // _WIDEST_ROW
@@ -151,7 +153,7 @@ def _spread_isolated(isolated: Sequence[int], rank: dict[int, int], level: Scope
 def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set[tuple[int, int]]) -> None:
     """Add the links of a level; the edges of a net from one vertex share their points."""
     level = layout.levels[number]
-    left = MOST_POINTS * (len(level.members) + len(level.entrances)) + 1000
+    left = MOST_POINTS * min(len(level.members) + len(level.entrances), _MOST_MEMBERS) + 1000
     targets: dict[tuple[int, int, bool], dict[int, str]] = {}
     for (source, target, net), kind in level.edges.items():
         is_upward = (source, target) in upward

@@ -4,13 +4,9 @@ const get = (id) => document.getElementById(id);
 const canvas = get("canvas"), search = get("search"), results = get("results"), panel = get("panel");
 const view = new View(canvas, data), root = document.documentElement;
 const every = data.levels.map((_, number) => number).filter((number) => number > 0);
-const open = new Set(every.filter((number) => data.depth === null || data.levels[number].depth < startDepth(number)));
-
 // With several branches the first level of scopes is theirs, which always starts open.
-function startDepth(number) {
-  const hasBranches = data.levels.some((level) => level.kind === "branch");
-  return data.depth + (hasBranches ? 1 : 0);
-}
+const startDepth = data.depth + (data.levels.some((level) => level.kind === "branch") ? 1 : 0);
+const open = new Set(every.filter((number) => data.depth === null || data.levels[number].depth < startDepth));
 
 function place() {
   view.show(new Placer(data, open, (texts) => view.measure(texts)).place(), open);

@@ -1,5 +1,6 @@
 // The canvas: what is inside the window is drawn, with less detail where it is small.
-const FONT = "Helvetica, Arial, sans-serif", TITLE_SIZE = 12, LINE_SIZE = 10.5, RIM = 7, CELL = 600;
+const FONT = "Helvetica, Arial, sans-serif", TITLE_SIZE = 12, LINE_SIZE = 10.5, RIM = 7, CELL = 600, ARROW = 7;
+const PAINTED = 500; // routes in one path: the time that a browser takes for a path grows with the square of its parts
 
 class View {
   constructor(canvas, data) {
@@ -186,7 +187,7 @@ class View {
     const scopes = this.scopes.filter((scope) => isSeen(scope.rect));
     c.textBaseline = "alphabetic";
     for (const scope of scopes) this.paintScope(scope, palette);
-    this.paintRoutes(this.routesIn(window_), palette);
+    this.paintRoutes(this.routesIn(window_), window_, palette);
     if (s > 0.25) for (const scope of scopes) this.paintTitle(scope, palette);
     for (const item of this.items) if (isSeen(item.rect)) this.paintItem(item, palette);
   }
@@ -248,7 +249,7 @@ class View {
     return route.ends.includes(this.selected) || (kind === BOX && route.net === content); // what it reads, and all it feeds
   }
 
-  paintRoutes(routes, palette) {
+  paintRoutes(routes, [x0, y0, x1, y1], palette) {
     const c = this.context, isFar = this.scale < 0.3;
     const styles = { data: [palette.line, []], control: [palette.line, [1, 3]], shared: [palette.sharedLine, [5, 3]],
       added: [palette.kinds.added[1], []], removed: [palette.kinds.removed[1], [6, 3]] };
@@ -256,17 +257,25 @@ class View {
       for (const kind of Object.keys(styles)) {
         const mine = routes.filter((route) => route.kind === kind && this.isMarked(route) === isMarked);
         if (!mine.length) continue;
-        c.beginPath();
-        for (const { points } of mine) this.trace(points, isFar);
         c.strokeStyle = c.fillStyle = styles[kind][0];
         c.setLineDash(isFar ? [] : styles[kind][1]);
         c.lineWidth = this.thickness(isMarked ? 2.6 : kind in this.data.marks ? 2 : 1.2);
-        c.stroke();
+        for (let i = 0; i < mine.length; i += PAINTED) {
+          c.beginPath();
+          for (const { points } of mine.slice(i, i + PAINTED)) this.trace(points, isFar);
+          c.stroke();
+        }
         c.setLineDash([]);
         if (this.scale < 0.2) continue;
-        c.beginPath();
-        for (const route of mine) if (route.arrow) this.traceArrow(route);
-        c.fill();
+        const arrows = mine.filter(({ points, arrow }) => {
+          const [x, y] = points[arrow > 0 ? points.length - 1 : 0];
+          return arrow && x >= x0 - ARROW && x <= x1 + ARROW && y >= y0 - ARROW && y <= y1 + ARROW;
+        });
+        for (let i = 0; i < arrows.length; i += PAINTED) {
+          c.beginPath();
+          for (const route of arrows.slice(i, i + PAINTED)) this.traceArrow(route);
+          c.fill();
+        }
       }
     }
   }
@@ -290,8 +299,8 @@ class View {
     const [px, py] = order.find(([a, b]) => a !== x || b !== y) || [x, y - 1], length = Math.hypot(x - px, y - py);
     const dx = (x - px) / length, dy = (y - py) / length;
     c.moveTo(x, y);
-    c.lineTo(x - 7 * dx - 3.2 * dy, y - 7 * dy + 3.2 * dx);
-    c.lineTo(x - 7 * dx + 3.2 * dy, y - 7 * dy - 3.2 * dx);
+    c.lineTo(x - ARROW * dx - 3.2 * dy, y - ARROW * dy + 3.2 * dx);
+    c.lineTo(x - ARROW * dx + 3.2 * dy, y - ARROW * dy - 3.2 * dx);
     c.closePath();
   }
 

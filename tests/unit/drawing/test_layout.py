@@ -165,6 +165,23 @@ def test_one_source_for_everything_needs_few_points(tmp_path: Path) -> None:
     assert list_overlaps(layout, place(layout)) == []
 
 
+def test_a_large_level_has_no_more_points_than_one_of_ten_thousand_members() -> None:
+    """Each operator reads the one before it and one from far above."""
+    nodes = [Node("", "x"), Node("relu", "first")]
+    for i in range(11_000):
+        nodes.append(Node("elemwise_add", f"add{i}", inputs=(Entry(nodes[-1]), Entry(nodes[len(nodes) * 7 // 8]))))
+    layout = arrange(draw(Graph(tuple(nodes), (Entry(nodes[-1]),))).picture)
+    points = sum(vertex.kind == "point" for vertex in layout.vertices)
+    assert 100_000 < points <= MOST_POINTS * 10_000 + 1000
+    assert layout.levels[0].long_links
+
+
+def test_very_many_operators_without_edges_have_rows() -> None:
+    nodes = tuple(Node("zeros", f"zero{i}") for i in range(40_000))
+    layout = arrange(draw(Graph(nodes, tuple(map(Entry, nodes)))).picture)
+    assert max(map(len, layout.levels[0].rows)) == 12
+
+
 def test_operators_without_edges_fill_rows(tmp_path: Path) -> None:
     nodes = [variable("x")] + [operator("zeros", f"zero{i}", [], attrs={"shape": "(1,)"}) for i in range(300)]
     layout = arrange(draw(load(tmp_path, document(nodes, list(range(1, 301))))).picture)
