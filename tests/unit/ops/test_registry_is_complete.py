@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from graphshare.ops.make_index import FOLDER, render_index
+import pytest
+
+from graphshare.ops.make_index import FOLDER, render_index, render_table
 from graphshare.ops.registry import canonical, find_kernel, known_gradients, known_kernels, load_registered_signatures, lookup
 
 
@@ -32,3 +34,11 @@ def test_a_foreign_operator_has_no_reason() -> None:
     assert lookup("Nobody") is None
     assert custom is not None
     assert custom.no_kernel != ""
+
+
+@pytest.mark.parametrize(("length", "rows"), [(111, 0), (112, 1), (118, 1), (119, 2)])
+def test_names_of_a_family_are_joined_where_they_fit_on_a_line(length: int, rows: int) -> None:
+    names = ["relu", "x" * 50, "y" * (length - 56)]
+    lines = render_table("_OPERATORS", {"family": names}).splitlines()
+    assert max(map(len, lines)) <= 128
+    assert sum(line.startswith(" " * 8) for line in lines) == rows
