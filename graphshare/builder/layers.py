@@ -81,7 +81,7 @@ def fully_connected(
     layer = Layer("fc", name, reuse=reuse)
     units = None if x.shape is None else count_elements(x.shape[1:])
     if units is None:
-        raise RefusedError(Fault(f"fully_connected: the size of {x!r} behind its first axis is not known"))
+        raise RefusedError(Fault(f"fully_connected: the size of {x!r} after its first axis is not known"))
     parts: list[tuple[str, list[Var], dict[str, Any]]] = []
     weight = layer.parameter("weight", (size, units), initializer=weight_initializer)
     parts.append(("FullyConnected", [weight], {"num_hidden": size, "no_bias": True}))

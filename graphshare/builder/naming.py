@@ -15,8 +15,8 @@ import msgspec
 class Naming(msgspec.Struct, frozen=True):
     """The naming scheme of one system.
 
-    ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers. ``counted`` says what has its
-    own counter: every ``kind``, every ``path`` (a kind within its scope), or nothing (``all`` share one). ``again`` names an
+    ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers. ``counted`` is the unit
+    that has its own counter: every ``kind``, every ``path`` (a kind within its scope), or ``all`` share one. ``again`` names an
     operator whose name is taken; without it a repeated name is refused. ``parameter`` names the parameter ``{formal}`` of the
     operator ``{owner}``, ``temporary`` the inner results of a layer.
 

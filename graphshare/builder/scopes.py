@@ -73,6 +73,7 @@ def register_default_scope(default_scope: Callable[[], Scope]) -> None:
 
 def enter(scope: Scope) -> None:
     """Make ``scope`` the current scope until :func:`leave`."""
+    # The outer scope is in the record and no token in the session, which threads may enter at the same time.
     _CURRENT.set(msgspec.structs.replace(scope, outer=_CURRENT.get()))
 
 
@@ -155,6 +156,7 @@ def variable_scope(
         changes["reuse"] = resolve_reuse(reuse, resolve_reuse(name.reuse, scope.reuse))
         changes["variables"] = name.variables
         if name.name:
+            # As in TensorFlow: a scope that is entered again opens a name scope by its last name, where it is entered.
             changes["names"] = _open_path(scope, name.name.rpartition(SEPARATOR)[2])
     elif absolute and not name:
         changes["variables"] = ""

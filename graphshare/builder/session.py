@@ -338,6 +338,7 @@ def save(session: Session, targets: _Target | Sequence[_Target], stem: str, *, e
             arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
     paths = extend(stem, "-symbol.json"), extend(stem, f"-{epoch:04d}.params")
     with OutputTransaction() as stage:
+        # At a URL the graph appears last, so that its parameters are there when it is found.
         stage.open(paths[0], last=True).write(text)
         write_arrays(arrays, stage.open(paths[1]), find_format("params"))
         stage.commit()

@@ -84,7 +84,7 @@ def plan_parameter(
 
 def _check_new(scope: Scope, name: str, policy: Reuse) -> None:
     if policy is Reuse.REQUIRE:
-        hint = "make it first, or share with reuse=AUTO_REUSE, which makes what does not exist"
+        hint = "create it first, or use reuse=AUTO_REUSE, which creates missing variables"
         raise RefusedError(Fault(f"variable {name} does not exist, and reuse=True requires it", hint=hint))
     check_name(name)
     if name in scope.registry.names:
@@ -98,7 +98,7 @@ def check_name(name: str) -> None:
         RefusedError: it is empty or contains a NUL character.
     """
     if not name or name.endswith(SEPARATOR) or "\0" in name:
-        raise RefusedError(Fault(f"{name!r} is not a name for a variable"))
+        raise RefusedError(Fault(f"{name!r} is not a valid name for a variable"))
 
 
 def _check_shared(
@@ -130,7 +130,7 @@ def _check_shared(
 
 
 def _default_initializer(name: str, formal: str) -> dict[str, str]:
-    """Return ``__init__`` by the formal's name, for a parameter whose own name tells MXNet's initializers nothing."""
+    """Return ``__init__`` by the formal's name, unless MXNet's initializers recognize the parameter's own name."""
     if name.endswith(formal or _ENDINGS) or name.endswith(_ENDINGS):
         return {}
     return {"__init__": _FIRST_VALUES.get(formal) or uniform(0.01)}

@@ -18,7 +18,8 @@ from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
 
-_PROVISIONAL = "\0"
+# A lone surrogate, which UniqueNames keeps out of all final names.
+_PROVISIONAL = "\udfff"
 _INTEGERS = frozenset(code for dtype, code in DTYPE_CODES.items() if "int" in dtype)
 
 
@@ -125,12 +126,13 @@ class GraphWriter:
         return converted
 
     def stand_in(self, node: Node) -> None:
-        """Let an MXNet node that cannot be translated stand for the value of its name, so that others are looked at too."""
+        """Let an MXNet node that cannot be translated stand for its own value, so that the nodes that read it are checked."""
         self.scope.values.setdefault(node.name, Entry(node))
 
     def add_constant(self, array: Array, dtype: str) -> str:
         """Add a constant, unless an equal one is there, and return its name."""
         data = encode_array(array, dtype)
+        # A digest, so that the table does not keep a second copy of each constant.
         key = (blake2b(data, digest_size=16).digest(), dtype, array.shape)
         if key not in self._by_content:
             self._by_content[key] = self.names.claim(f"{self._level.name}/constant")
@@ -163,7 +165,7 @@ class GraphWriter:
         return level.scope.make_body(level.nodes, outputs, make_body_source(f"{name}/body"))
 
     def _own_results(self, results: Sequence[Value]) -> list[Value]:
-        """Return the outputs of a body, each made by a node of it and once: others get a node of their own."""
+        """Return the outputs of a body, each made once and by a node in it; all others get an ``Identity``."""
         produced = {output for node in self._level.pending for output in node.outputs}
         own: list[Value] = []
         for x in results:
@@ -180,6 +182,7 @@ class GraphWriter:
         An output that one of the new nodes makes gets its name in ``wanted``; the last new node gets the node's name.
         """
         level, final = self._level, self._final
+        # Nodes that came from an inlined subgraph have their final names already.
         produced = {output for node in level.pending for output in node.outputs if output.startswith(_PROVISIONAL)}
         for result, name in zip(results, wanted, strict=False):
             if result in produced and result not in final:

@@ -42,6 +42,7 @@ def weigh_values(context: Context, attrs: Attrs, projected: Array, attention: Ar
     values = split_interleaved(attrs, projected, parts)[-1]
     length, heads = attention.shape[1], len(values)
     out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
+    # Written through a view in the order of the result, which spares a copy by a transposition.
     np.matmul(attention, values, out=out.swapaxes(0, 1))
     return out.reshape(length, -1, attrs["heads"] * values.shape[-1])
 

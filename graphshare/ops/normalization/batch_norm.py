@@ -63,9 +63,11 @@ def batch_norm(
     factor = 1 / np.sqrt(variance.astype(np.float64) + attrs["eps"])
     scale = factor if attrs["fix_gamma"] else factor * gamma
     out = _scale_and_shift(context, x, axis, mean, scale, beta, relu=relu)
+    # Nothing reads the statistics, so they are not copied.
     if fixed and context.num_outputs == 1:
         return out
     second = factor.astype(variance.dtype) if inverse else variance
+    # An output must not be a view of a parameter.
     outputs = (out, mean.copy() if fixed else mean, second.copy() if fixed else second)
     updates: dict[int, Array] = {}
     if not fixed:
@@ -84,6 +86,7 @@ def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
     mean: Array = wide.mean(axis=others)
     shape = [1] * x.ndim
     shape[axis] = -1
+    # In two passes: the mean of the squares less the squared mean would cancel.
     deviation = wide - mean.reshape(shape)
     np.square(deviation, out=deviation)
     return mean.astype(dtype, copy=False), deviation.mean(axis=others).astype(dtype, copy=False)
@@ -121,6 +124,7 @@ def _scale_and_shift(
 def _split_channels(shape: tuple[int, ...], axis: int) -> list[tuple[tuple[Any, ...], slice]]:
     """Return indices of parts that fit into the cache, each with its channels: one part if everything fits."""
     inner = int(np.prod(shape[axis + 1 :]))
+    # A call for each short row would cost more than the cache saves.
     if axis > 1 or inner < 64 or inner * shape[axis] <= _CHUNK:
         return [((...,), slice(None))]
     step = max(1, _CHUNK // inner)
@@ -162,6 +166,7 @@ def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
             raise KernelError(f"gamma, beta and statistics are {dtype}, expected {statistics} for data of {data}")
     if statistics is None:
         statistics = next((dtype for dtype in rest if dtype is not None), None)
+        # float32 statistics belong to data of float32 or of float16.
         data = statistics if statistics == "float64" else None
     return [data, *[statistics] * (len(inputs) - 1)], [data, *[statistics] * (len(outputs) - 1)]
 
@@ -175,6 +180,7 @@ def _by_channel(
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
 
 
+# With the ReLU it is more than a scaling that could be folded into weights.
 BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None)  # more than scaling
 
 
@@ -234,7 +240,7 @@ def batch_norm_relu_gradient(entry: TapeEntry, dy: Array, *rest: Array | None) -
 
 
 def overwrite_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:
-    """Return 1 for a fixed gamma."""
+    """Return 1 for a fixed gamma, which MXNet's forward pass writes into the parameter."""
     return {1: np.ones_like(inputs[1])} if attrs["fix_gamma"] else {}
 
 

@@ -41,7 +41,7 @@ class Filters(NamedTuple):
     ``window`` is that of the convolution.
 
     ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is in steps of the products,
-    ``shift`` what 128 added to all data adds to the sums of each filter, None where that is exact, and so changes nothing.
+    ``shift`` is the amount by which 128 added to all data raises each filter's sums; None where that is exact, without effect.
     """
 
     weights: Array
@@ -86,6 +86,7 @@ def quantize_filters(
     term = None if bias is None else quantize_bias(bias, units, data_unit).astype(np.float32)
     matrix = whole.reshape(*whole.shape[:2], -1)
     largest = float(np.abs(matrix).sum(axis=(1, 2), dtype=np.float64).max(initial=0))
+    # "not <=", because weights that are NaN make the sum NaN.
     is_shifted = dtype == np.int8 and not 255 * largest <= EXACT
     shift = 128 * matrix.sum(axis=(1, 2), dtype=np.float64) if is_shifted else None
     reach = np.float32(np.abs(weight).max())
@@ -220,6 +221,7 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
     """
     count, channels = x.shape[:2]
     dtype = weights.dtype if len(parts) == 1 else np.dtype(np.float64)
+    # Windows of one cell are the cells themselves, and need not be copied one by one.
     if max(window.extent) == 1 and not any(window.pad):
         if max(window.stride) > 1:
             steps = (slice(None), slice(None), *(slice(None, None, step) for step in window.stride))
@@ -240,6 +242,7 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
     for first, row in product(range(0, count, images), range(0, height, rows)):
         windows = _windows(padded, layout, window, slice(first, first + images), slice(row, row + rows))
         columns = empty((windows.size // matrix.shape[1], matrix.shape[1]), matrix.dtype)
+        # This copy gathers the windows and turns their bytes into float32 in one pass.
         columns.reshape(windows.shape)[...] = windows
         begin = (first * height + row) * line
         _multiply(matrix, columns.T, parts, first_column, sums[:, begin : begin + len(columns)])

@@ -101,7 +101,7 @@ def require_ranges(t: Translation, ends: Sequence[Value]) -> None:
 
 
 def translate_convolution(t: Translation) -> str | list[str]:
-    """Emit the subgraph, or in integers a convolution of integers in floats and what follows it."""
+    """Emit the subgraph; for integers a convolution of integers in floats, and the fused operators after it."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     conv, dtype = find_attributes(t.inner, "Convolution"), t.outputs[0].dtype
@@ -207,7 +207,7 @@ _REFUSED = "integers with a PReLU in the subgraph are refused"
 
 
 def translate_dense(t: Translation) -> str | list[str]:
-    """Emit the subgraph, or in integers products of integers in floats and what follows them."""
+    """Emit the subgraph; for integers products of integers in floats, and the fused operators after them."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     dense, dtype = find_attributes(t.inner, "FullyConnected"), t.outputs[0].dtype

@@ -126,6 +126,7 @@ def _maximum(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> 
         return _reduce_window(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
     low = -np.finfo(x.dtype).max
     result = _reduce_window(x, np.maximum, low, axes, window, counts)
+    # The result has NaN or a window without any number: only then is fmax, which ignores NaN but is slower, needed.
     if result.size and not result.min() > low:
         result = np.fmax(_reduce_window(x, np.fmax, low, axes, window, counts), low)
     return result
@@ -136,10 +137,12 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
     for i, axis in enumerate(axes):
         size, count = x.shape[axis], counts[i]
         kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
+        # One window over the whole axis is one call, whatever the number of its taps.
         if count == 1 and pad == 0 and kernel >= size:
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
         spans = [tap_range(size, tap - pad, stride, count) for tap in _taps(size, kernel, stride, pad, count)]
+        # A tap that all windows have inside the image is the first partial result, so nothing need be filled.
         whole = next((span for span in spans if span[:2] == (0, count)), None)
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)

@@ -28,7 +28,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 class DensityFunctions(NamedTuple):
-    """The functions of a formula, for what it is computed with: arrays, or terms of an ONNX graph."""
+    """The functions in a formula, for arrays or for terms of an ONNX graph."""
 
     log: Callable[[Any], Any]
     gammaln: Callable[[Any], Any]
@@ -146,6 +146,7 @@ def _generator(context: Context) -> np.random.Generator:
 
 def _generalized_negative_binomial(rng: np.random.Generator, size: Any, mu: Any, alpha: Any) -> Array:
     """Draw Poisson numbers whose mean is random: their mean is ``mu`` and their variance ``mu + alpha * mu**2``."""
+    # With alpha 0 the mean is not random, and 1 / alpha would be infinite.
     alpha = np.maximum(alpha, 1e-12)
     return np.asarray(rng.poisson(rng.gamma(1 / alpha, alpha * mu, size), size))
 
@@ -184,6 +185,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     ),
     "gamma": Distribution(
         ("alpha", "beta"),
+        # MXNet draws with beta as the scale, and its density takes it for the rate.
         lambda rng, size, alpha, beta: rng.gamma(alpha, beta, size),
         lambda f, x, alpha, beta: alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha),
         lambda x, alpha, beta: ((alpha - 1) / x - beta, np.log(beta) + np.log(x) - digamma(alpha), alpha / beta - x),
@@ -277,6 +279,7 @@ def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tupl
     require((sums[:, -1] > 0).all(), "the probabilities of a row sum up to 0")
     drawn = _generator(context).random((len(rows), count)) * sums[:, -1:]
     chosen = np.stack([np.searchsorted(row, numbers, side="right") for row, numbers in zip(sums, drawn, strict=True)])
+    # Rounding can bring a drawn number up to the whole sum, which is beyond the last class.
     chosen = chosen.clip(0, x.shape[-1] - 1)
     shape = (*x.shape[:-1], *inner) or (1,)
     result: Array = chosen.reshape(shape).astype(attrs["dtype"])

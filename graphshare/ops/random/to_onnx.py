@@ -21,7 +21,7 @@ Transform = Callable[..., Term]
 
 
 class StandardDraw(NamedTuple):
-    """How ONNX draws: the operator, its attributes for the parameters ``keys``, and what is made of standard numbers."""
+    """A way to draw in ONNX: the operator, its attributes for the parameters ``keys``, and a transform of standard numbers."""
 
     op_type: str
     keys: tuple[str, ...]
@@ -32,6 +32,7 @@ class StandardDraw(NamedTuple):
 _DRAWS = {
     "uniform": StandardDraw("RandomUniform", ("low", "high"), ("low", "high"), lambda x, low, high: x * (high - low) + low),
     "normal": StandardDraw("RandomNormal", ("loc", "scale"), ("mean", "scale"), lambda x, loc, scale: x * scale + loc),
+    # x may be 0 but not 1, so the logarithm of 1 - x is finite.
     "exponential": StandardDraw("RandomUniform", ("lam",), (), lambda x, rate: -(1 - x).apply("Log") / rate),
 }
 

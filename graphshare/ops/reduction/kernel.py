@@ -93,6 +93,7 @@ def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     total = _add(x, axes, keepdims)
     count = x.size // total.size if total.size else 1
     if x.dtype.kind in "iu":
+        # C truncates towards 0, where // would round down.
         return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(x.dtype)
     return convert(total / np.float64(count), x.dtype)
 

@@ -1,4 +1,4 @@
-"""Reductions in ONNX. What is reduced over all axes has the shape ``(1,)``; in the numpy interface ``()``.
+"""Reductions in ONNX. A reduction over all axes has the shape ``(1,)``; in the numpy interface ``()``.
 
 float16 is added in float32; narrow integers in int32, of which they keep the low bits. A sum of booleans is whether one holds,
 a product whether all hold.
@@ -20,7 +20,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 class Over(msgspec.Struct, frozen=True):
-    """What is reduced: the axes, which stay with size 1 or not, and how many elements make one result."""
+    """The reduced axes, which are kept as 1 or dropped, and the number of elements in each result."""
 
     axes: Sequence[int]
     elements: int

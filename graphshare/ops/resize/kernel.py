@@ -123,6 +123,7 @@ def interpolation_matrix(size: int, count: int, corners: bool) -> Array:
         place = scale * np.arange(count, dtype=np.float32)
     else:
         scale = np.float32(size) / np.float32(count)
+        # As in MXNet the scale is rounded to float32, the coordinate computed in float64 and rounded again.
         place = np.maximum(np.float64(scale) * (np.arange(count) + 0.5) - 0.5, 0).astype(np.float32)
     lower = np.minimum(place.astype(np.int64), size - 1)
     part = place - lower

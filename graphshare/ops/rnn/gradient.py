@@ -17,7 +17,7 @@ from graphshare.ops.rnn.kernel import Cell, cells, directions, project_inputs, s
 
 
 class Trace(NamedTuple):
-    """What the backward pass needs of one layer in one direction: its inputs, the states before each step, and the gates."""
+    """The values of one layer in one direction for its backward pass: inputs, states before each step, gates and outputs."""
 
     x: Array
     h: Array
@@ -135,6 +135,7 @@ def _gru_backward(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, 
         dgates[t][:, size : 2 * size] = total * (trace.h[t] - new) * update * (1 - update)
         dgates[t][:, 2 * size :] = dnew
         dstate[t] = dgates[t]
+        # The state reaches n through the reset gate, the inputs do not.
         dstate[t][:, 2 * size :] = dnew * reset
         dh = total * update + dstate[t] @ cell.w_state
     return _weight_gradients(cell, into, trace, dgates, dstate), dh, dc

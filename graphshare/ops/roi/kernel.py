@@ -29,7 +29,7 @@ def round_half_away(x: Array) -> Array:
 def _sample(x: Array, region: Array) -> Array:
     number = int(region[0])
     if not 0 <= number < x.shape[0]:
-        raise KernelError(f"a region has sample {number}, but the batch has {format_count(x.shape[0], 'sample')}")
+        raise KernelError(f"a region refers to sample {number}, but the batch has {format_count(x.shape[0], 'sample')}")
     return np.asarray(x[number])
 
 
@@ -89,6 +89,7 @@ def sensitive_bins(attrs: Attrs, region: Array, limits: tuple[int, ...]) -> Iter
     cells = [min(max(i * group // size, 0), group - 1) for i in range(size)]
     x1, y1 = round_half_away(region[1:3]) * scale
     x2, y2 = (round_half_away(region[3:5]) + 1) * scale
+    # At least 0.1, as in MXNet, so that a region that ends before it begins still has bins.
     columns = _fractional_bins(x1, max(x2 - x1, 0.1), size, limits[1])
     for i, rows in enumerate(_fractional_bins(y1, max(y2 - y1, 0.1), size, limits[0])):
         for j, pixels in enumerate(columns):

@@ -1,4 +1,4 @@
-"""Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, and plain operators for the others.
+"""Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, otherwise plain operators.
 
 The maximum where no runtime has ``MaxRoiPool`` is a ``Scan`` over the regions with masks of bins. A rotated region is the mean
 of bilinear samples at a grid of points that is turned about the region's centre.
@@ -30,8 +30,10 @@ def translate_roi_pooling(t: Translation) -> str:
     if x.dtype == "float16":  # corners are scaled in float16 before they are rounded
         corners, scale = t.emit("Mul", corners, t.number(scale, "float16")), 1.0
     number, corners = (t.cast(y, "float32", dtype=rois.dtype) for y in (number, corners))
+    # MXNet cuts the fraction of a sample's number off.
     whole = t.cast(t.cast(number, "int64", dtype="float32"), "float32", dtype="int64")
     low, high = t.number(0, "float32"), t.number(x.shape[0] - 1, "float32")
+    # onnxruntime fails on a sample that is not in the batch, so another takes its place until the end.
     existing = t.emit("Min", t.emit("Max", whole, low), high)
     regions = t.emit("Concat", existing, corners, axis=1)
     out = t.emit("MaxRoiPool", t.cast(x, "float32"), regions, pooled_shape=t.attrs["pooled_size"], spatial_scale=scale)
@@ -64,6 +66,7 @@ def translate_roi_align(t: Translation) -> str:
         output_width=width,
         sampling_ratio=max(0, t.attrs["sample_ratio"]),
         spatial_scale=scale,
+        # An aligned node keeps the attribute below opset 16, and is refused for it.
         **(mode if t.opset >= 16 or t.attrs["aligned"] else {}),
     )
     exists = t.reshape(t.emit("GreaterOrEqual", sample, none), (rois.shape[0], 1, 1, 1))
@@ -72,11 +75,12 @@ def translate_roi_align(t: Translation) -> str:
         return out
     bins = height * width
     rows = t.reshape(out, (rois.shape[0], x.shape[1] // bins, bins * bins))
+    # Of the bins of each group of channels: bin b of channel b.
     return t.reshape(t.emit("Gather", rows, t.integers(range(0, bins * bins, bins + 1)), axis=2), t.outputs[0].shape)
 
 
 def _narrow_corners(t: Translation, corners: str) -> str:
-    """Return float64 corners, scaled, as what MXNet computes in float32."""
+    """Return scaled float64 corners rounded like MXNet's, which computes them in float32."""
     shift = 0.5 if t.attrs["aligned"] else 0.0
     scaled = t.emit("Mul", t.cast(corners, "float32", dtype="float64"), t.number(t.attrs["spatial_scale"], "float32"))
     narrow = t.cast(t.emit("Sub", scaled, t.number(shift, "float32")), "float64", dtype="float32")
@@ -143,7 +147,7 @@ def translate_rotated(t: Translation) -> str:
     """Emit the samples of all bins and their means.
 
     Without a positive ratio the number of samples depends on the regions: each bin gets as many as the largest region needs,
-    and those behind a region's own number lie nowhere.
+    and those beyond a region's own number lie at infinity, where they do not count.
     """
     x, rois = t.inputs
     wide = wide_dtype(x.dtype)

@@ -85,6 +85,7 @@ def _sample_grid(x: Array, grid: Array) -> Array:
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     out: Array = np.stack([sample_bilinear(*sample) for sample in zip(x, rows, columns, strict=True)])
+    # A sample at NaN would be 0, as outside of the image; MXNet's is NaN.
     nowhere = np.isnan(rows + columns)
     return np.where(nowhere[:, None], out.dtype.type(np.nan), out) if nowhere.any() else out
 

@@ -29,7 +29,7 @@ def sample_bilinear(
     """Return the samples at ``rows`` and ``columns`` of images of ``size`` (height, width), with zeros outside.
 
     ``gather`` returns pixels by their numbers (row * width + column, int64, in the shape of ``rows``); with ``deep`` they have
-    an axis of channels behind that shape.
+    an axis of channels after that shape.
     """
     total = ""
     columns_beside = _lines_beside(t, columns, size[1], dtype)
@@ -55,7 +55,7 @@ def clamp(t: Translation, places: str, high: float, dtype: str) -> str:
 
 
 def _lines_beside(t: Translation, places: str, size: int, dtype: str) -> list[_Line]:
-    """Return the lines before and behind fractional ``places`` on an axis of ``size`` pixels."""
+    """Return the lines before and after fractional ``places`` on an axis of ``size`` pixels."""
     zero, one = t.number(0, dtype), t.number(1, dtype)
     before = t.emit("Floor", places)
     lines = []
@@ -112,6 +112,7 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
     points = t.transpose(grid, (0, 2, 1))
     if x.dtype == "float32" and t.opset >= 16:
         places = t.reshape(points, (count, *size, 2))
+        # Opset 20 renamed the mode.
         mode = "bilinear" if t.opset < 20 else "linear"
         out = t.emit("GridSample", x, places, mode=mode, padding_mode="zeros", align_corners=1)
         if is_somewhere:
@@ -171,7 +172,7 @@ def _slice(t: Translation, x: str, axes: Sequence[int], begin: Sequence[int], en
 
 
 def _spans(t: Translation) -> list[int]:
-    """Return the height and the width of what all patches cover."""
+    """Return the height and the width of the area that all patches cover."""
     sizes = correlation_size(t.attrs, *t.inputs[0].shape[2:])
     return [((n or 1) - 1) * t.attrs["stride1"] + t.attrs["kernel_size"] for n in sizes]
 

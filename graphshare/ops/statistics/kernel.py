@@ -409,7 +409,7 @@ GRADIENTS = (
     *no_gradient("MXNet's gradient of it is zero everywhere", "_npi_std", "_npi_var"),
     *no_gradient(
         "its result is a count, a comparison or a constant",
-        *"_contrib_allclose _histogram _np_all _np_any _npi_percentile".split(),
+        *"_contrib_allclose _histogram _np_all _np_any _npi_bincount _npi_percentile _npi_share_memory".split(),
+        "_npx_constraint_check",
     ),
-    *no_gradient("the result is counted, compared or constant", "_npi_bincount", "_npi_share_memory", "_npx_constraint_check"),
 )

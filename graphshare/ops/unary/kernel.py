@@ -171,6 +171,7 @@ def unary_kernel(operator: str, name: str) -> Kernel:
     function = {**_REAL, **_OWN_DTYPE}.get(name)
     if not isinstance(function, np.ufunc):
         return Kernel(operator, FORWARD[name], same_shapes, same_dtypes)
+    # A direct result is in C order, as `forward` writes it, whatever the order of the input.
     in_order = partial(function, order="C")
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
@@ -250,6 +251,7 @@ def digamma(x: Array) -> Array:
     pole = low & (x == np.floor(x))
     up = np.where(low, 1 - x, x)
     result = np.zeros_like(up)
+    # From 8 on the series below is exact to 3e-13; smaller numbers are raised by the recurrence.
     for _ in range(8):
         small = up < 8
         result -= np.where(small, 1 / np.where(small, up, 1), 0)

@@ -104,7 +104,7 @@ def _logarithm(base: float) -> Function:
 
 
 def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function:
-    """Return a growing function truncated for integers: ``inverse`` tells whether the nearest integer is too large."""
+    """Return a growing function truncated for integers: ``inverse`` shows whether the nearest integer is too large."""
 
     def compute(x: Term) -> Term:
         if x.is_float:
@@ -112,6 +112,7 @@ def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function
         wide = x.cast("float64")
         exact = function(wide)
         nearest = exact.apply("Round")
+        # log10(1000) is 2.9999999999999996, which must not be truncated to 2.
         off = (exact - nearest).apply("Abs") < 1e-9
         reached = (inverse(nearest) <= wide).choose(nearest, nearest - 1)
         return off.choose(reached, exact).convert(x.dtype)
