@@ -215,6 +215,7 @@ def draw_automatic_names(scope: Scope, kind: str, has_parameters: bool) -> tuple
     if naming.counted != "path":
         while True:
             own = scope.prefix + naming.automatic(kind, scope.counters.draw(naming, kind, ""))
+            # A number whose name the user has taken is skipped, unless the policy can number the name itself.
             if naming.again is not None or not scope.registry.is_taken(scope.names + own):
                 return own, scope.names + own
     owner = scope.prefix + kind
@@ -283,7 +284,7 @@ def _infer_operator(
     nodes = []
     for position in range(count):
         var = inputs.get(position)
-        # A value that is passed twice has one stub, so that both places tell of its shape.
+        # A value that is passed twice has one stub, so that its shape is inferred from both places.
         if var is not None and var.entry in stubs:
             nodes.append(stubs[var.entry])
             continue

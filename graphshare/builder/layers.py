@@ -118,6 +118,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
     def get_weights(self) -> list[Var]:
         """Return its parameters and auxiliary states, in the order of creation."""
         parameters = self.scope.registry.parameters()
+        # The path ends in a slash, so a scope whose name only begins alike does not match.
         return [variable.var for name, variable in parameters.items() if name.startswith(self.scope.variables)]
 
     def get_outputs(self) -> list[Var]:

@@ -110,6 +110,7 @@ TENSORFLOW = Naming(
     kinds={
         **_ARITHMETIC,
         **_kinds(fc="fullyconnected", conv="convolution", batch_norm="bn batchnorm"),
+        # layers.constant applies _full; TensorFlow names its constants so.
         "_full": "Const",
         "activation": "activation",
         "softmax": "Softmax",

@@ -151,7 +151,7 @@ class TrainingState:
         """
         nodes = self._resolve_wrt(plan, fed, wrt)
         unused = [
-            Fault(f"{head.name!r} has a head gradient and is not a target") for head in head_gradients if head not in targets
+            Fault(f"{head.name!r} has a head gradient, but is not a target") for head in head_gradients if head not in targets
         ]
         if unused:
             raise RefusedError(unused)
@@ -167,6 +167,7 @@ class TrainingState:
             inputs = [node for node in graph.variables() if variables[node.name].kind is Kind.INPUT]
             self.gradients = {var: result.gradients[var.node] for var in parameters}
             self._rescale = batch_rescale(first_data(inputs, values, assign_roles(graph)), values)
+            # A state that was fed is that of the caller, and is not written back.
             self._states = {node: value for node, value in result.states.items() if node not in fed}
         return result
 

@@ -139,6 +139,7 @@ class Session:
         resolved = self._resolve(targets)
         plan = self._make_plan(resolved)
         values, inference = self._values.complete(plan, resolved, self._resolve_feed(plan, feed or {}))
+        # A new stream, so that equal runs draw equal numbers.
         outputs = run_plan(plan, values, shapes=inference.shapes, rng=random_stream(self.seed)).outputs
         return outputs[0] if isinstance(targets, (Var, str)) else outputs
 
@@ -252,6 +253,7 @@ class Session:
         """Return the plan for ``targets``; it is cached, because nodes are frozen."""
         key = tuple((var.node, var.entry.index) for var in targets)
         if key not in self._plans:
+            # A growing graph keeps getting new targets, and so new plans.
             if len(self._plans) >= CACHE_SIZE:
                 self._plans.clear()
             self._plans[key] = make_plan([var.entry for var in targets])

@@ -148,6 +148,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
         return _apply_arithmetic("rdiv", self, other)
 
     def __neg__(self) -> Var:
+        # As in MXNet's Symbol, for the name and the operator.
         return _apply_arithmetic("mul", self, -1.0)
 
     def __repr__(self) -> str:

@@ -72,6 +72,7 @@ def plan_parameter(
     existing = scope.registry.variables.get(name)
     policy = resolve_reuse(reuse, scope.reuse)
     if policy is None:
+        # An override that leads to a parameter is a request to share it.
         policy = Reuse.AUTO if name != path or scope.naming.shares_by_name else Reuse.FORBID
     if existing is None:
         _check_new(scope, name, policy)

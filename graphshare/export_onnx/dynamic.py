@@ -142,7 +142,7 @@ class _Generalization:
         arrays = [_read_array(tensor) for tensor in constants]
         rows = arrays if {(tensor.dtype, len(tensor.shape)) for tensor in constants} == {(_SIZE, 1)} else []
         if node.op == "Reshape" and len({row.shape for row in rows}) == 1:
-            # -1 stands for one size that depends on the others, whatever the law; beside a 0 it would be ambiguous.
+            # -1 is the one size that follows from the others, whatever the law; beside a 0 it would be ambiguous.
             grows = np.any([row != rows[0] for row in rows], axis=0)
             if grows.sum() == 1 and 0 not in np.array(rows):  # follows from the others, whatever it depends on
                 return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, rows[0]).tolist())
@@ -155,6 +155,7 @@ class _Generalization:
     def _count_up(self, node: Node, arrays: Sequence[Array], dtype: str) -> str | None:
         """Emit 0, 1, 2... along one axis, as many as the sizes say, and return their name; None for other constants."""
         longest = max(arrays, key=lambda array: array.size)
+        # All elements lie along one axis; the others have size 1.
         axes = [size == longest.size for size in longest.shape]
         if not any(axes) or any(x.ndim != longest.ndim or x.shape[axes.index(True)] != x.size for x in arrays):
             return None
@@ -176,6 +177,7 @@ class _Generalization:
         base = self.variants[0].sizes
         factors = {}
         rest = arrays[0].copy()
+        # Variants beyond the symbols only confirm the law.
         for symbol, variant, array in zip(self.symbols, self.variants[1:], arrays[1:], strict=False):
             step = variant.sizes[symbol.name] - base[symbol.name]
             difference = array - arrays[0]
@@ -258,6 +260,7 @@ def _label(node: Node) -> str:
 
 def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
     """Return the names of the values that a node reads itself: empty where an input is left out."""
+    # A node's captured values follow its own inputs.
     count = len(node.inputs) - sum(len(body.captures) for body in node.subgraphs)
     names = [_name(entry, captured) for entry in node.inputs[:count]]
     for position in node.details.absent:

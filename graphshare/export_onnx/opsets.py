@@ -26,7 +26,7 @@ def check_opset(opset: int) -> None:
     """Refuse a version of the operator set that is never written. Raises UsageError."""
     if opset not in IR_VERSIONS:
         message = f"`opset={opset}` is not supported, expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
-        raise UsageError(Fault(message, hint=f"onnxruntime supports {DEFAULT} since version 1.12"))
+        raise UsageError(Fault(message, hint=f"onnxruntime supports opset {DEFAULT} since its version 1.12"))
 
 
 def refuse_versions(graph: Graph, opset: int) -> list[Fault]:

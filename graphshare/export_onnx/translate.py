@@ -134,6 +134,7 @@ class GraphTranslation:
             if not self.domain or node.subgraphs:  # a node of another domain would lose them
                 self._refuse(node, f"operator {node.op} cannot be exported: {error}", reason=str(error))
                 return
+            # What the translation emitted before it failed is dropped: _custom begins the node anew.
             results = self._custom(node)
         except Exception:  # a translation relies on the number of inputs that its operator has
             counted = find_faults(node)
@@ -160,6 +161,7 @@ class GraphTranslation:
         inputs = [self.value(entry) for entry in node.inputs]
         count = min(total_outputs(node) or 1, len(self.inference.shapes[node]))
         outputs = [self.value(Entry(node, index)) for index in range(count)]
+        # Outputs that nothing reads, such as masks of training, may have no shape.
         if not all(is_known(self._find_type(entry)[0]) for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))):
             raise TranslationError("its shapes do not follow from those of the graph's inputs")
         if all(0 in outputs[index].shape for index in self.used[node]):

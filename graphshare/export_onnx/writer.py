@@ -78,6 +78,7 @@ class GraphWriter:
     def __init__(self, opset: int, names: UniqueNames) -> None:
         self.opset = opset
         self.names = names
+        # onnxruntime requires nodes, too, to have names of their own.
         self.node_names = UniqueNames()
         self.owners: dict[str, str] = {}  # the name of the MXNet node that an ONNX node is a part of
         self.scope = ValueScope()

@@ -105,7 +105,7 @@ CONTRADICTIONS = [
     ("SequenceMask", {"use_sequence_length": "True"}, [(3, 2), (3,)], [None], "sequence_length is (3), expected (2)"),
     ("SequenceMask", {"axis": "2"}, [(3, 2, 4)], [None], "expected 0 or 1"),
     ("norm", {"ord": "3"}, [(3, 2)], [None], "ord is 3, expected 1 or 2"),
-    ("moments", {}, [(3, 2)], [None, None], "needs axes"),
+    ("moments", {}, [(3, 2)], [None, None], "axes are required"),
     ("topk", {"k": "9"}, [(3, 4)], [None], "k is 9, expected at most 4"),
     ("sum", {"axis": "(0, 4)"}, [(3, 4)], [None], "axis 4"),
     ("CTCLoss", {}, [(5, 2, 4), (3, 3)], [None], "does not fit"),

@@ -18,6 +18,7 @@ from graphshare.ops.windows import unify_dims
 def split_interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
     """Return the ``count`` parts of ``x``, each (batch * heads, length, depth)."""
     length, batch, _ = x.shape
+    # The parts of one head lie side by side, so heads are split off before the parts.
     split = x.reshape(length, batch * attrs["heads"], count, -1)
     return [split[:, :, i].swapaxes(0, 1) for i in range(count)]
 
@@ -65,6 +66,7 @@ def _divide(size: Dim, parts: int, what: str) -> Dim:
 def self_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the scores from the projections."""
     length, batch, width = dims_of_rank(inputs[0], 3)
+    # Only the check matters: the depth of a head is not in the shape of the scores.
     _divide(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
     return inputs, [unify((_multiply(batch, attrs["heads"]), length, length), outputs[0])]
 

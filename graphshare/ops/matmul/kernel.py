@@ -148,6 +148,7 @@ def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     rank = len(known)
     if rank < 2:
         raise KernelError(f"{format_shape(known)} is not a matrix, expected at least two axes")
+    # batch_dot has no `axis`: its rows are on the second-to-last one.
     row = normalize_axis(attrs.get("axis", -2), rank)
     require(row != rank - 1, "axis (of the rows) cannot be the last axis")
     a, b = dims_of_rank(inputs[0], rank), dims_of_rank(inputs[1], rank)
@@ -219,7 +220,7 @@ KERNELS = (
             same_dtypes,
             cost=fully_connected_cost,
             linear=LinearLayer(lambda attrs: (1, -1) if attrs["flatten"] else (-1,), scale_filters),
-            # Unlike the operators below, it takes data without elements.
+            # Unlike the operators below, it accepts data without elements.
             limits=Limits(dtypes=FLOATS, rank=1),
         ),
         Kernel("dot", dot, dot_shapes, same_dtypes, cost=_dot_cost),

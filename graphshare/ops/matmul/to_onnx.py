@@ -41,11 +41,12 @@ def translate_dot(t: Translation) -> str:
     last = t.attrs["transpose_b"] and b.rank > 1
     if last:
         right = t.transpose(b, (b.rank - 1, *range(b.rank - 1)))
-    # MatMul would take the leading axes for a batch; dot sums over one axis and keeps all others.
+    # MatMul would take the leading axes as a batch; dot sums over one axis and keeps all others.
     if b.rank > 2:
         inner = b.shape[-1] if last else b.shape[0]
         right = t.reshape(right, (inner, prod(b.shape) // inner))
     out = t.emit("MatMul", left, right)
+    # MatMul of two vectors has no axes; MXNet's product has the shape (1,).
     if a.rank == b.rank == 1 or b.rank > 2:
         out = t.reshape(out, t.outputs[0].shape)
     return t.cast(out, t.outputs[0].dtype, a.dtype)

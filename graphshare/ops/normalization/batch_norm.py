@@ -103,10 +103,12 @@ def _scale_and_shift(
     out = result_buffer(context, x)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     plain = bool(np.all(np.abs(mean * scale) <= _LARGEST_SHIFT))
+    # Computed in float64 and rounded once.
     shift = (beta - mean * scale if plain else beta).astype(wide).reshape(tail)
     factor, middle = scale.astype(wide).reshape(tail), mean.astype(wide).reshape(tail)
     for index, channels in _split_channels(x.shape, axis):
         cells = x[index]
+        # float16 is scaled in float32 and rounded at the end; only a part at a time needs more memory.
         target = out[index] if x.dtype == wide else np.empty(cells.shape, wide)
         if plain:
             np.multiply(cells, factor[channels], out=target)
@@ -222,6 +224,7 @@ def batch_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
         if fixed:
             dx = gradient * scale.astype(wide.dtype).reshape(tail)
         else:
+            # In place: dx = (dy - mean(dy) - standard * mean(dy * standard)) * scale.
             count = wide.dtype.type(x.size // max(1, len(dbeta)))
             standard *= (dgamma / -count).reshape(tail)
             standard += gradient

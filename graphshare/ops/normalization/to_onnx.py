@@ -36,7 +36,7 @@ def translate_layer_norm(t: Translation) -> list[str]:
     if 0 in x.shape:
         t.refuse("its data has no elements")
     axis = normalize_axis(t.attrs["axis"], x.rank)
-    # Its second and third outputs are of float32 and the inverse deviation, not what MXNet returns.
+    # ONNX's other outputs are float32, and the third is the inverse of the deviation that MXNet returns.
     if axis == x.rank - 1 and t.opset >= 17 and not t.used - {0}:
         return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
     out, mean, deviation = _standardize(t, x, [axis])

@@ -52,7 +52,7 @@ _REAL: dict[str, Any] = {"arctan2": np.arctan2, "copysign": _copysign, "ldexp": 
 
 def _integer_scalar(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        # MXNet truncates the number to the array's dtype first: 3 and 2.7 have the bits 2 in common.
+        # MXNet truncates the number to the array's dtype first: the bitwise and of 3 and 2.7 is 2.
         return np.asarray(function(x, convert(np.asarray(attrs["scalar"], np.float64), x.dtype))).astype(x.dtype)
 
     return forward

@@ -58,6 +58,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
     if not is_calibrated(attrs):
         return "int32"
     before, after = split_activations(attrs, inner)
+    # After a sum only the second activation decides whether results can be negative.
     last = before if before and not attrs["with_sum"] else after
     return "uint8" if last and _is_positive(*last[0]) else "int8"
 
@@ -148,6 +149,7 @@ def _prepare_layer(
     """Prepare the layer from its parameters, and the dtypes and ranges of the data and of the added array, if there is one."""
     data, other = dtypes
     data_unit, dtype = per_unit(str(data), *ends[:2]), _output_dtype(attrs, inner)
+    # A 32-bit result has one range, so its filters share one scale.
     filters = quantize_filters(attrs, inner, weights, data_unit, data, by_filter=dtype != "int32")
     if dtype == "int32":
         low, high = product_range(find_magnitude(*ends[:2]), 127 if data == np.int8 else 255, float(filters.reach), 127)
@@ -228,7 +230,7 @@ def convolution_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodie
     count = len(inputs) - _range_inputs(attrs)
     own = {0: inputs[0], count - 1: inputs[count - 1]} if attrs["with_sum"] else {0: inputs[0]}
     variables = [None if i in own else x for i, x in enumerate(inputs[:count])]
-    # The subgraph is one of floats, so the data and the added array pass for float32 in it.
+    # The subgraph is one of floats, so the data and the added array count as float32 in it.
     inferred, _ = bodies.types(0, [("float32" if i in own else x) for i, x in enumerate(variables)], [None])
     known = [own.get(i, x) for i, x in enumerate(inferred)]
     dtype = _output_dtype(attrs, bodies.operators(0))

@@ -71,7 +71,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
         return _apply_activations(follow, sums * (np.float32(1) / data_unit / units))
     low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
     unit = per_unit(dtype if dtype != "float32" else "uint8", low, high)
-    # A function that follows is applied to floats, before they become steps of the result.
+    # A fused function applies to floats, before they are scaled to steps of the result.
     scale = np.float32(1) if follow else unit
     out: Array = _apply_activations(follow, sums * (scale / data_unit / units))
     if follow:

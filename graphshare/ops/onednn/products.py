@@ -86,7 +86,7 @@ def quantize_filters(
     term = None if bias is None else quantize_bias(bias, units, data_unit).astype(np.float32)
     matrix = whole.reshape(*whole.shape[:2], -1)
     largest = float(np.abs(matrix).sum(axis=(1, 2), dtype=np.float64).max(initial=0))
-    # "not <=", because weights that are NaN make the sum NaN.
+    # Not `>`: weights that are NaN make the sum NaN, and every comparison with it is false.
     is_shifted = dtype == np.int8 and not 255 * largest <= EXACT
     shift = 128 * matrix.sum(axis=(1, 2), dtype=np.float64) if is_shifted else None
     reach = np.float32(np.abs(weight).max())
@@ -168,6 +168,7 @@ def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
     sums = np.concatenate([ends.max * positive - ends.min * negative, ends.max * negative - ends.min * positive])
     if sums.sum(axis=1).max(initial=0) <= EXACT:
         return [slice(0, columns)]
+    # A part ends where the next columns could make a sum inexact.
     cuts, total = [0], np.zeros(len(sums))
     for start, some in zip(starts, sums.T, strict=True):
         total += some
@@ -204,6 +205,7 @@ def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
         chosen = range(inside[0], inside[-1] + 1) if narrow and inside else range(kernel)
         if narrow:
             taps = taps[chosen.start * len(taps) // kernel : chosen.stop * len(taps) // kernel]
+        # The last axis runs fastest: once an axis keeps several taps, those chosen on later axes are not one run.
         narrow = narrow and len(chosen) == 1
         begin = chosen.start * dilate - pad  # the cell of the image at the first cell of the padded image
         room = (count - 1) * stride + (len(chosen) - 1) * dilate + 1
@@ -236,6 +238,7 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
     first_column = layout.taps.start * channels
     matrix = weights[:, layout.taps].reshape(len(weights), -1)
     height, line = layout.counts[0], prod(layout.counts[1:])
+    # Several whole images at a time, or some rows of a single one.
     images = max(1, _BLOCK // max(1, height * line * matrix.shape[1]))
     rows = height if images > 1 else max(1, min(height, _BLOCK // (line * matrix.shape[1])))
     sums = empty((len(weights), count * height * line), dtype)
@@ -255,6 +258,7 @@ def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Ar
     windows = _windows(_pad(x, layout, weights.dtype, empty), layout, window, slice(0, len(x)), slice(0, layout.counts[0]))
     rank = len(layout.kernel)
     axes, taps = range(2 * rank + 2), weights[layout.taps].reshape(*layout.kernel, -1)
+    # einsum adds over the view of the windows, which need not be copied.
     sums = np.einsum(windows, [*axes], taps, [*axes[rank + 1 :]], [*axes[: rank + 1], axes[-1]])
     return np.moveaxis(sums, -1, 0)
 

@@ -84,6 +84,7 @@ def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
     window = read_window(attrs)
     if attrs["pool_type"] == _OR_NAN:
         if any(window.pad):
+            # Its padding is zeros that count, also for the maximum.
             x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
         return pooling(context, {**attrs, "pad": ()}, x)
     total = pooling(context, {**attrs, "pool_type": "sum"}, x)
@@ -126,7 +127,7 @@ def _maximum(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> 
         return _reduce_window(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
     low = -np.finfo(x.dtype).max
     result = _reduce_window(x, np.maximum, low, axes, window, counts)
-    # The result has NaN or a window without any number: only then is fmax, which ignores NaN but is slower, needed.
+    # Only NaN, or a window without a number, needs fmax, which ignores NaN; min is NaN if any result is.
     if result.size and not result.min() > low:
         result = np.fmax(_reduce_window(x, np.fmax, low, axes, window, counts), low)
     return result
@@ -142,7 +143,7 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
         spans = [tap_range(size, tap - pad, stride, count) for tap in _taps(size, kernel, stride, pad, count)]
-        # A tap that all windows have inside the image is the first partial result, so nothing need be filled.
+        # A tap that all windows have inside the image gives the first partial result, so nothing has to be filled.
         whole = next((span for span in spans if span[:2] == (0, count)), None)
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
@@ -202,7 +203,7 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         raise KernelError(f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}")
     data = to_channels_first((None,) * rank if data is None else data, last)
     out = to_channels_first((None,) * rank if out is None else out, last)
-    require(len(data) == len(out), f"data has {format_count(len(data), 'axis')} where the output has {len(out)}")
+    require(len(data) == len(out), f"data has {format_count(len(data), 'axis')}, but the output has {len(out)}")
     window = None if attrs["global_pool"] else read_window(attrs)
     spatial: list[Dim] = []
     for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):

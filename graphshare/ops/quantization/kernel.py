@@ -81,6 +81,7 @@ def _reach(low: Array, high: Array) -> Any:
 def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return floats as integers of the range of the inputs, whose largest absolute value becomes 127 or 255."""
     dtype, reach = attrs["out_type"], _reach(low, high)
+    # This operator counts 127 or 255 steps, _contrib_quantize_v2 half a step more.
     whole = round_to(x * (np.float32(ENDS[dtype][1]) / reach), dtype)
     return (whole, range_end(-reach), range_end(reach)) if dtype == "int8" else (whole, low.copy(), high.copy())
 
@@ -132,7 +133,7 @@ def multiply(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -
         return np.asarray(products * (np.float32(1) / first / second), np.float32)
     calibrated = calibration_range(attrs)
     if calibrated is None:
-        # The range of 32-bit products counts 127 steps, as product_range does, the factors above 127.5.
+        # The range of 32-bit products has 127 steps, as in product_range; the factors above have 127.5.
         level = _reach(*ends[:2]) / np.float32(127) * (_reach(*ends[2:4]) / np.float32(127))
         return products, range_end(-level * _STEPS["int32"]), range_end(level * _STEPS["int32"])
     unit = _STEPS["int8"] / np.float32(max(map(abs, calibrated)))
@@ -243,7 +244,7 @@ def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
     count = attrs["num_args"]
     parts, lows, highs = arrays[:count], arrays[count::2], arrays[count + 1 :: 2]
     low, high = min(0.0, *(float(x[0]) for x in lows)), max(0.0, *(float(x[0]) for x in highs))
-    require(all(str(x.dtype) in QUANTIZED for x in parts), f"expected {' or '.join(QUANTIZED)}")
+    require(all(str(x.dtype) in QUANTIZED for x in parts), f"arrays must be {' or '.join(QUANTIZED)}")
     dtype = "uint8" if all(x.dtype == np.uint8 for x in parts) else "int8"
     wide = max(abs(low), abs(high)) / LEVELS[dtype]
     scaled = []

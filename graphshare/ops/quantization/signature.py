@@ -75,7 +75,7 @@ OPERATORS = (
         "_contrib_quantized_rnn",
         "data parameters state state_cell[mode=lstm] min_data max_data",
         RECURRENT,
-        # MXNet spells the third output so.
+        # The spelling of the third output is MXNet's.
         results="output state_output[state_outputs] statecell_ouput[state_outputs&mode=lstm]",
         couples_batch="always",
         is_operator_property=True,

@@ -183,8 +183,9 @@ def translate_quantize(t: Translation) -> list[str]:
     x, dtype = term(t), t.outputs[0].dtype
     calibrated = calibration_range(t.attrs)
     if not x.is_float:
+        # MXNet copies the bytes as the other dtype, for which ONNX has no operator up to opset 21.
         if x.dtype != dtype:
-            t.refuse(f"its data is {x.dtype} and its result {dtype}")
+            t.refuse(f"its data is {x.dtype} and its result {dtype}, expected the same dtype")
         return [x.name, *(constant_end(t, end) for end in calibrated or WHOLE_RANGES[dtype])]
     if calibrated:
         reach = float(np.float32(max(map(abs, calibrated))))

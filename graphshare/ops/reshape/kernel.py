@@ -47,6 +47,7 @@ def _transpose_kernel(operator: str, order: Order) -> Kernel:
         axes = list(order(attrs, rank))
         known = dims_of_rank(x, rank)
         y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
+        # Where an axis is named twice, another one is not named, and its size is known from the input alone.
         return [tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))], [y]
 
     return Kernel(operator, forward, shapes, same_dtypes)
@@ -208,10 +209,11 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
         code = codes[i]
         needed = {0: 1, -3: 2, -4: 1}.get(code, 0)
         if needed and at + needed > len(shape):
-            raise KernelError(f"code {code} at place {i} of {tuple(codes)} finds no axis left in {format_shape(shape)}")
+            raise KernelError(f"code {code} at position {i} of {tuple(codes)} has no axis left in {format_shape(shape)}")
         if code == -1:
             if inferred >= 0:
                 raise KernelError(f"only one size may be -1, not {tuple(codes)}")
+            # For the codes after it, -1 consumes one axis of the input.
             inferred = len(sizes)
             sizes.append(None)
             at += 1

@@ -24,7 +24,7 @@ def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeR
     """Return the kernel and shape rule of a view; the rule takes the view of an array without memory."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        # ascontiguousarray gives an array without axes one, which reshape takes away.
+        # ascontiguousarray adds an axis to an array without axes, and reshape removes it.
         return np.ascontiguousarray(view(attrs, x)).reshape(view(attrs, x).shape)
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

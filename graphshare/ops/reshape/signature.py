@@ -57,7 +57,7 @@ def expand_dims_rule(use: Use) -> Outcome:
     if axis < 0 and at.rank is not None:
         axis += at.rank + 1
     if axis < -1:
-        return "adds an axis whose place is not known"
+        return "adds an axis whose position is not known"
     return at.with_axis(at.axis + (0 <= axis <= at.axis), 1)
 
 
@@ -79,7 +79,7 @@ def _reshape(use: Use) -> Outcome:
         return f"sets axis 0 to {target[0]}, whatever the batch size is" if target and not at.axis else "moves the samples"
     rank = len(shape) if min(shape) >= -1 else None
     if use.value("reverse") and shape[0] != -1 and rank != at.rank:
-        return "fits its shape from the last axis, so that the place of the samples is not known"
+        return "applies its shape from the last axis, so that the position of the batch axis is not known"
     if at.axis:
         return At(at.axis, rank) if shape[: at.axis + 1] == (0,) * (at.axis + 1) else "folds the samples into another axis"
     if shape[0] > 0 or (shape[0] == -4 and shape[1:2] != (-1,)):
@@ -96,7 +96,7 @@ def _reshape_like(use: Use) -> Outcome:
 def _swap_axes(use: Use) -> Outcome:
     a, b, at = use.value("dim1"), use.value("dim2"), use.first
     if a < 0 or b < 0:
-        return "swaps axes whose places are not known"
+        return "swaps axes whose positions are not known"
     return at.with_axis(b if at.axis == a else a if at.axis == b else at.axis)
 
 

@@ -70,7 +70,7 @@ def _multiply(t: Translation, rows: Array, columns: Array) -> str:
     x = t.inputs[0]
     wide = wide_dtype(x.dtype)
     if not wide.startswith("float"):
-        t.refuse(f"its data is {x.dtype}; ONNX multiplies by fractions only floating-point numbers")
+        t.refuse(f"its data is {x.dtype}; ONNX multiplies only floating-point numbers by fractions")
     product = t.emit("MatMul", t.constant(rows, wide), t.cast(x, wide))
     return t.cast(t.emit("MatMul", product, t.constant(columns.T, wide)), x.dtype, dtype=wide)
 

@@ -279,7 +279,7 @@ def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Arra
     last: list[Array] = []
     last_c: list[Array] = []
     layers = cells(attrs, x.shape[2], parameters)
-    # exp of a gate far below 0 overflows in the sigmoid, whose result is then rightly 0.
+    # exp of a gate far below 0 overflows in the sigmoid, which then correctly gives 0.
     with np.errstate(over="ignore"):
         for first in range(0, len(layers), sides):
             source = _drop_out(context, attrs["p"], x) if first else x

@@ -159,6 +159,7 @@ def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[
         # MXNet's reset gate multiplies the product with the state, ONNX's by default the state itself.
         attributes["linear_before_reset"] = 1
     if mode == "rnn_relu":
+        # The default is Tanh.
         attributes["activations"] = ["Relu"] * sides
     # The empty one is sequence_lens, which MXNet's CPU kernels ignore.
     inputs = (x, w_input.name, w_state.name, bias.name, "", *states)

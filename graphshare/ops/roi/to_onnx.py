@@ -30,10 +30,10 @@ def translate_roi_pooling(t: Translation) -> str:
     if x.dtype == "float16":  # corners are scaled in float16 before they are rounded
         corners, scale = t.emit("Mul", corners, t.number(scale, "float16")), 1.0
     number, corners = (t.cast(y, "float32", dtype=rois.dtype) for y in (number, corners))
-    # MXNet cuts the fraction of a sample's number off.
+    # MXNet truncates the number of the sample.
     whole = t.cast(t.cast(number, "int64", dtype="float32"), "float32", dtype="int64")
     low, high = t.number(0, "float32"), t.number(x.shape[0] - 1, "float32")
-    # onnxruntime fails on a sample that is not in the batch, so another takes its place until the end.
+    # onnxruntime fails on a sample that is not in the batch, so another one is pooled, and replaced by 0 below.
     existing = t.emit("Min", t.emit("Max", whole, low), high)
     regions = t.emit("Concat", existing, corners, axis=1)
     out = t.emit("MaxRoiPool", t.cast(x, "float32"), regions, pooled_shape=t.attrs["pooled_size"], spatial_scale=scale)
@@ -75,7 +75,7 @@ def translate_roi_align(t: Translation) -> str:
         return out
     bins = height * width
     rows = t.reshape(out, (rois.shape[0], x.shape[1] // bins, bins * bins))
-    # Of the bins of each group of channels: bin b of channel b.
+    # Bin b comes from channel b of each group: the diagonal.
     return t.reshape(t.emit("Gather", rows, t.integers(range(0, bins * bins, bins + 1)), axis=2), t.outputs[0].shape)
 
 

@@ -117,6 +117,7 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
         out = t.emit("GridSample", x, places, mode=mode, padding_mode="zeros", align_corners=1)
         if is_somewhere:
             return out
+        # The sum is NaN where x or y is.
         nowhere = t.emit("IsNaN", t.reshape(t.reduce("ReduceSum", points, [2]), (count, 1, *size)))
         return t.emit("Where", nowhere, t.number(np.nan, x.dtype), out)
     wide = wide_dtype(x.dtype)
@@ -140,7 +141,7 @@ def translate_correlation(t: Translation) -> str:
     x, y = t.inputs
     kernel, stride, pad = t.attrs["kernel_size"], t.attrs["stride1"], t.attrs["pad_size"]
     if kernel % 2 == 0:
-        t.refuse(f"its kernel_size {kernel} is even")
+        t.refuse(f"its kernel_size is {kernel}, expected an odd number")
     step, first = t.attrs["stride2"], t.attrs["max_displacement"]
     reach = first // step
     spans = _spans(t)

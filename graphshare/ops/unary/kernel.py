@@ -186,6 +186,7 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
     if x.dtype.kind == "f" and low <= high:
         return np.asarray(np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x)))
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
+    # The upper bound comes first, which matters where it is the smaller one.
     return np.where(x > high, last, np.where(x < low, first, x))
 
 

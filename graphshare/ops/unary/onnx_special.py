@@ -68,6 +68,7 @@ def arcsinh(x: Term) -> Term:
     """Return the inverse of the hyperbolic sine."""
     size = x.apply("Abs")
     square = size * size
+    # log(x + sqrt(x^2 + 1)) as log1p, in which nothing cancels near 0.
     near = log1p(size + square / ((square + 1).apply("Sqrt") + 1))
     return (size < _HUGE).choose(near, size.apply("Log") + math.log(2)) * x.apply("Sign")
 
@@ -138,6 +139,7 @@ def gammaln_of_double(x: Term) -> Term:
     logarithm = _lanczos(reflected.choose(1 - x, x))
     # Reduced first: the sine of pi times a large number would have no correct digits.
     sine = ((x - x.apply("Round")) * math.pi).apply("Sin").apply("Abs")
+    # Below 1/2 by reflection: gamma(x) * gamma(1 - x) = pi / sin(pi * x).
     result = reflected.choose(math.log(math.pi) - sine.apply("Log") - logarithm, logarithm)
     return x.is_infinite().choose(math.inf, result)
 
@@ -177,6 +179,7 @@ def _gamma_of_integers(x: Term) -> Term:
     """Return factorials from a table: its first entry is for 0 and below, its last for all that overflow."""
     values = special_functions.gamma(np.arange(173, dtype=np.float64))
     table = x.t.constant(conversion.convert(values, x.dtype), x.dtype)
+    # From 172 on the gamma function overflows float64.
     place = x.cast("int64").apply("Max", 0).apply("Min", 172)
     return Term(x.t, x.t.emit("Gather", table, place.name), x.dtype)
 

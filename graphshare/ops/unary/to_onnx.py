@@ -56,6 +56,7 @@ def _rounding(function: Function) -> Function:
 
 
 def _truncate(x: Term) -> Term:
+    # ONNX has no operator that truncates.
     return (x < 0).choose(x.apply("Ceil"), x.apply("Floor"))
 
 
@@ -128,6 +129,7 @@ def _cube_root_of_any(x: Term) -> Term:
     if x.is_float:
         return _real(_cube_root)(x)
     size = x.cast("float64").apply("Abs")
+    # An int64 in between, because _whole_part corrects only results of integers.
     whole = _whole_part(_cube_root, lambda y: y * y * y)(Term(x.t, size.cast("int64").name, "int64")).cast("float64")
     return (whole * x.cast("float64").apply("Sign")).convert(x.dtype)
 
