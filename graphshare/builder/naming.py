@@ -1,7 +1,7 @@
 """Naming policies: how each system names operators without a name, repeated names, and the parameters of an operator.
 
-A policy is plain data. The session knows which names are free (:class:`graphshare.builder.var.Registry`); scopes prepend their
-paths to the names of a policy.
+A policy is plain data. The session keeps the names that are taken (:class:`graphshare.builder.var.Registry`); scopes prepend
+their paths to the names of a policy.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Session:
 
     @check_arguments
     def var(self, name: str) -> Var:
-        """Return the variable or output of that name (``fc1_output``; ``fc1`` means the operator's first output).
+        """Return the variable or output of this name (``fc1_output``; ``fc1`` is the operator's first output).
 
         Raises:
             RefusedError: nothing has that name.

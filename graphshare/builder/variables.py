@@ -163,7 +163,7 @@ def dtype_flag(dtype: str) -> str:
 
 
 def parse_shape(shape: Sequence[int | None] | None) -> Shape:
-    """Return ``shape`` with None for unknown sizes, which 0 stands for too.
+    """Return ``shape`` with None for unknown sizes, which may also be given as 0.
 
     Raises:
         RefusedError: it is not a shape, or is that of a scalar, which symbol files without np-shape cannot express.

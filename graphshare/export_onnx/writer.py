@@ -24,7 +24,7 @@ _INTEGERS = frozenset(code for dtype, code in DTYPE_CODES.items() if "int" in dt
 
 
 class UniqueNames:
-    """Names that were given away; a name that is taken, or empty, gets ``#1``, ``#2``... at its end.
+    """Names that are taken; a claimed name that is among them, or empty, gets ``#1``, ``#2``... at its end.
 
     Lone surrogates, which ONNX's UTF-8 has no bytes for, become ``\\udc80``.
     """
@@ -101,7 +101,7 @@ class GraphWriter:
     def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]:
         """Add an ONNX node and return provisional names of its outputs.
 
-        An integer input of the model becomes another integer at once, not by way of floats, which end where integers go on.
+        An integer input of the model is cast to another integer directly, not through floats, which cannot hold all integers.
         """
         if op_type == "Cast" and inputs[0] in self._sources and attributes["to"] in _INTEGERS:
             source, dtype = self._sources[inputs[0]]

@@ -24,7 +24,7 @@ def split_interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
 
 
 def _split_projections(attrs: Attrs, projections: Sequence[Array]) -> list[Array]:
-    """Return the parts of all projections: of one sequence queries, keys and values; queries of one, the others of another."""
+    """Return queries, keys and values: from one array with all three, or queries from one and the rest from another."""
     counts = (3,) if len(projections) == 1 else (1, 2)
     return [part for x, count in zip(projections, counts, strict=True) for part in split_interleaved(attrs, x, count)]
 
@@ -39,7 +39,7 @@ def scores(context: Context, attrs: Attrs, *projections: Array) -> Array:
 
 
 def weigh_values(context: Context, attrs: Attrs, projected: Array, attention: Array, *, parts: int) -> Array:
-    """Return the weighted values (queries, batch, heads * depth), which are the last of the projections' ``parts``."""
+    """Return the weighted values (queries, batch, heads * depth); values are the last of ``parts`` in ``projected``."""
     values = split_interleaved(attrs, projected, parts)[-1]
     length, heads = attention.shape[1], len(values)
     out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
@@ -138,7 +138,7 @@ def _interleave(like: Array, heads: int, parts: list[Array | None]) -> Array:
 
 
 def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the projections of one sequence, or of the queries and of the projections of the other."""
+    """Return the gradients of the projections: of the one array, or of the queries and of the keys and values."""
     projections, heads = entry.inputs, entry.attrs["heads"]
     queries, keys, _ = _split_projections(entry.attrs, projections)
     scaled = dy * dy.dtype.type(1 / sqrt(queries.shape[-1]))
@@ -149,7 +149,7 @@ def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def values_gradient(entry: TapeEntry, dy: Array, *, parts: int) -> Gradients:
-    """Return the gradients of the projections, of whose ``parts`` the values are the last, and of the attention."""
+    """Return the gradients of the projections, in which values are the last of ``parts``, and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
     values = split_interleaved(entry.attrs, projected, parts)[-1]
     gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)

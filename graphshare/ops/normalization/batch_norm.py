@@ -51,7 +51,7 @@ def batch_norm(
 ) -> KernelResult | Array:
     """Return (x - mean) / sqrt(variance + eps) * gamma + beta, with ``relu`` at least 0; then the mean and the variance.
 
-    With ``inverse`` that is 1 / sqrt(variance + eps) in the place of the variance.
+    With ``inverse`` the last one is 1 / sqrt(variance + eps) instead of the variance.
     """
     x, gamma, beta, moving_mean, moving_var = inputs
     axis = normalize_axis(attrs.get("axis", 1), x.ndim)

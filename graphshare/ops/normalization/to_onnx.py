@@ -120,7 +120,7 @@ def _scale(t: Translation, x: str, axes: int) -> str:
 
 
 def translate_batch_norm(t: Translation) -> list[str]:
-    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are given where they are read.
+    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are returned if they are read.
 
     Data with one axis, a negative eps or one that float32 cannot hold beside float64 data, and means far from 0 need plain
     arithmetic.

@@ -108,7 +108,7 @@ def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
 
 
 def _repeat(count: int, states: Sequence[Term], step: Callable[[Sequence[Term]], Sequence[Term]]) -> list[Term]:
-    """Emit ``Loop``: apply ``step`` to states of the output's shape so many times."""
+    """Emit a ``Loop`` that applies ``step`` to states of the output's shape ``count`` times."""
     t, shape = states[0].t, states[0].t.outputs[0].shape
 
     def build(inputs: Sequence[Value]) -> list[Value]:

@@ -94,7 +94,7 @@ def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x:
 
 
 def require_ranges(t: Translation, ends: Sequence[Value]) -> None:
-    """Refuse a node whose ranges are not float32, as MXNet demands of them."""
+    """Refuse a node whose ranges are not float32, which MXNet requires."""
     for end in ends:
         if end.dtype != "float32":
             t.refuse(f"it has a range of {end.dtype}, expected float32")

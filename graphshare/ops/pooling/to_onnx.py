@@ -35,7 +35,7 @@ class _Cells(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether every window has a cell of the image; ONNX wants the padding to be smaller than the window."""
+        """Return whether every window has a cell of the image: ONNX requires a padding smaller than the window."""
         return all(p < k for pads in (self.begin, self.end) for p, k in zip(pads, self.window.kernel, strict=True))
 
 

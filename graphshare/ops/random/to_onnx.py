@@ -44,6 +44,7 @@ def translate_random(t: Translation, name: str) -> str:
     parameters = [float(t.attrs[key]) for key in how.keys]
     known = dict(zip(how.attributes, parameters, strict=False))
     if t.inputs:
+        # mypy would take a float in `known` for the domain, so it is stated.
         drawn = t.emit(f"{how.op_type}Like", t.inputs[0], domain="", dtype=DTYPE_CODES[dtype], **known)
     else:
         drawn = t.emit(how.op_type, domain="", shape=out.shape, dtype=DTYPE_CODES[dtype], **known)
