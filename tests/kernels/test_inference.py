@@ -129,6 +129,7 @@ def test_shapes_that_contradict(op: str, attrs: Any, inputs: Any, outputs: Any, 
         ("_plus_scalar", {"is_int": "False"}, [None], ["float64"], [None], ["float64"]),
         ("Cast", {"dtype": "int8"}, [None], [None], [None], ["int8"]),
         ("amp_cast", {"dtype": "float16"}, ["int32"], [None], ["int32"], ["int32"]),
+        ("amp_cast", {"dtype": "float32"}, ["bfloat16"], [None], ["bfloat16"], ["float32"]),
         ("amp_multicast", {"num_outputs": "2"}, ["float16", "float32"], [None] * 2, ["float16", "float32"], ["float32"] * 2),
         (
             "amp_multicast",
