@@ -161,6 +161,7 @@ def translate_correlation(t: Translation) -> str:
     out = parts[0] if len(parts) == 1 else t.emit("Concat", *parts, axis=1)
     if max(kernel, stride) > 1 and wide == "float32":
         out = t.emit("AveragePool", out, kernel_shape=[kernel, kernel], strides=[stride, stride])
+    # onnxruntime has no AveragePool of float64.
     elif max(kernel, stride) > 1:
         window = Window((kernel, kernel), (stride, stride), (1, 1), (0, 0))
         total = sum_windows(t, out, place_taps(window, t.outputs[0].shape[2:]))

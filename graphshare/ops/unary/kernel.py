@@ -294,6 +294,7 @@ SLOPES_BY_INPUT: dict[str, Slope] = {
 }
 
 
+# Where the output gives the slope as well, the input need not be kept for the backward pass.
 SLOPES_BY_OUTPUT: dict[str, Slope] = {
     "cbrt": lambda y: 1 / (3 * y * y),
     "erfinv": lambda y: 0.5 * math.sqrt(math.pi) * np.exp(y * y),
@@ -310,6 +311,7 @@ FACTORS = {
     "_copy": 1.0,
     "_copyto": 1.0,
     "_CrossDeviceCopy": 1.0,
+    # Straight-through estimators: the gradient passes as through the identity.
     "_contrib_round_ste": 1.0,
     "_contrib_sign_ste": 1.0,
 }
