@@ -86,6 +86,7 @@ class _Generalization:
         if self.faults:
             raise RefusedError(self.faults)
         needed = set(post_order((*self.computed.nodes, *operators)))
+        # Constants for one size that computed rows replaced are not needed any more.
         kept = [node for node in initializers if node in needed]
         nodes, heads = declare_outputs(
             (*inputs, *kept, *self.computed.added.values(), *self.computed.nodes, *operators), outputs

@@ -38,6 +38,7 @@ class UniqueNames:
         name = name.encode("utf-8", "backslashreplace").decode()
         unique = name
         while not unique or unique in self._taken:
+            # The last number of each name is kept, so that many equal names do not search from 1 each time.
             number = self._numbers[name] = self._numbers.get(name, 0) + 1
             unique = f"{name}#{number}"
         self._taken.add(unique)

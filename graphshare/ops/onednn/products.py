@@ -94,6 +94,7 @@ def quantize_filters(
     matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
     parts = exact_parts(matrix.reshape(len(matrix), -1), dtype)
     exact = len(parts) == 1
+    # Other layouts and negative padding are left to the general convolution.
     is_plain = not is_channels_last(conv["layout"]) and min(window.pad) >= 0
     if is_plain and exact and conv["num_group"] == len(whole) >= _MANY and whole.shape[1] == 1:
         return Filters(np.ascontiguousarray(matrix[:, :, 0].T), [], window, units, term, shift, reach)

@@ -104,6 +104,7 @@ class Weights(NamedTuple):
         Without special instructions, processors add products in pairs in 16 bits and clip the sum.
         """
         x = x.astype(np.float64)
+        # The exact sums, from which the loop takes what clipping takes from the pairs that overflow.
         sums: Array = x @ self.whole.T
         block = max(1, _BLOCK // max(1, len(x)))
         for first in range(0, len(self.rows), block):

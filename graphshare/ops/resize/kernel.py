@@ -18,6 +18,7 @@ from graphshare.text.format import format_count, format_shape
 def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
     """Return the attributes of the Deconvolution that computes bilinear upsampling."""
     scale, filters = attrs["scale"], attrs["num_filter"]
+    # MXNet's own formulas; the weight is an input, which need not interpolate.
     kernel, pad = 2 * scale - scale % 2, -(-(scale - 1) // 2)
     return {
         "kernel": (kernel, kernel),

@@ -161,6 +161,7 @@ def input_size(attrs: Attrs, size: int) -> int:
     Raises:
         KernelError: there is none.
     """
+    # The length grows by the same step with each input.
     least = parameter_size(attrs, 1)
     step = least - parameter_size(attrs, 0)
     require(step, "state_size must not be 0")
@@ -275,6 +276,7 @@ def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Arra
     In training, ``p`` is the share of values dropped between layers by ``context.rng``, another stream than MXNet's.
     """
     run, sides = _LAYERS[attrs["mode"]], directions(attrs)
+    # Other modes have no cell state and ignore this argument.
     c_state = more[0] if attrs["mode"] == "lstm" else state
     last: list[Array] = []
     last_c: list[Array] = []

@@ -107,6 +107,7 @@ def _round_half_down(x: Array) -> Array:
 
 def sign(x: Array) -> Array:
     """Return -1, 0 or 1; 0 for NaN."""
+    # np.sign would return NaN for NaN.
     return np.subtract(x > 0, x < 0, dtype=np.int8).astype(x.dtype)
 
 
