@@ -71,6 +71,7 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
         if m.kind is not Kind.INPUT
     }
     final = scope.registry.find_free(node_name, scope.naming)
+    # As in MXNet a label is named after its operator: softmax_label.
     labels = {
         m.position: scope.registry.find_free(f"{final}_{m.formal}", scope.naming) for m in missing if m.kind is Kind.INPUT
     }
@@ -107,6 +108,7 @@ def _find_signature(operator: str) -> Signature:
     if signature is None or not signature.registered:
         hint = did_you_mean(operator, list(list_known_names()))
         raise RefusedError(Fault(f"{operator!r} is not an operator of MXNet 1.9.1", hint=hint))
+    # Signatures count the bodies of control flow alone; these operators have subgraphs, too.
     if signature.num_subgraphs or signature.name.startswith(("_sg_", "_CachedOp")):
         raise RefusedError(Fault(f"{operator!r} contains subgraphs, which the builder does not support"))
     return signature
@@ -122,6 +124,7 @@ def _check_attributes(signature: Signature, operator: str, named: Mapping[str, o
     faults = signature.parse(attrs)[1]
     if faults:
         raise RefusedError([Fault(f"{operator}: {fault.message}") for fault in faults])
+    # In the order in which MXNet writes them.
     return dict(sorted(attrs.items()))
 
 

@@ -115,6 +115,7 @@ class Session:
             RefusedError: it is not a parameter, or the value has another shape or a dtype that does not convert.
         """
         var = self._resolve_parameter(parameter)
+        # The stored array becomes read-only, which must not happen to the caller's.
         array = self._values.convert(var, as_array(value)).copy()
         self._values.set(var.node, array)
         self.registry.refine(var, array.shape, None)

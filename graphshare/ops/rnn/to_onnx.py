@@ -197,6 +197,7 @@ def translate_by_steps(t: Translation) -> list[str]:
 def _scan(t: Translation, x: str, steps: int, cell: CellParts, begins: Sequence[Value], *, backwards: int) -> list[str]:
     """Return the last states and the results (steps, batch, width) of one direction of a layer."""
     step = _STEPS[t.attrs["mode"]](t, cell)
+    # The products of the inputs do not depend on the state, so they are computed for all steps before the loop.
     products = t.emit("Add", t.emit("MatMul", x, cell.w_input.transpose().name), cell.b_input.name)
     if t.attrs["mode"] != "gru":
         products = t.emit("Add", products, cell.b_state.name)

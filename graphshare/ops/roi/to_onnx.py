@@ -64,6 +64,7 @@ def translate_roi_align(t: Translation) -> str:
         mode="avg",
         output_height=height,
         output_width=width,
+        # ONNX's 0 is MXNet's -1: as many samples as a bin has pixels, rounded up.
         sampling_ratio=max(0, t.attrs["sample_ratio"]),
         spatial_scale=scale,
         # An aligned node keeps the attribute below opset 16, and is refused for it.
@@ -107,6 +108,7 @@ def translate_sensitive_pooling(t: Translation) -> str:
     pixels = t.emit("Mul", t.emit("Mul", spread[0], spread[1]), spread[2])
     total = t.emit("MatMul", t.reshape(pixels, (size * size, regions, n * height * width)), data)
     number = t.reshape(t.reduce("ReduceSum", pixels, [3, 4, 5]), (size * size, regions, 1))
+    # The sum of an empty bin is 0, and so is its result.
     mean = t.emit("Div", total, t.emit("Max", number, t.number(1, wide)))
     out = t.transpose(t.reshape(mean, (size, size, regions, count)), (2, 3, 0, 1))
     return t.cast(out, x.dtype, dtype=wide)

@@ -188,6 +188,7 @@ def translate_percentile(t: Translation) -> str:
     places = places.cast("float32").cast("float64")
     result = _interpolate(Term(t, ordered, "float64"), places, t.attrs["interpolation"])
     if x.dtype.startswith("float"):
+        # ONNX does not define where TopK sorts NaN.
         has_nan = wide.is_nan().cast("int32").reduce("ReduceMax", [1], keepdims=True).cast("bool")
         result = has_nan.choose(nan, result)
     turned = Term(t, t.transpose(result.name, (1, 0)), "float64")
