@@ -50,7 +50,7 @@ class _Application(msgspec.Struct, frozen=True, eq=False):
 
 
 def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike = None, **named: object) -> Outputs:
-    """Apply ``operator`` to ``inputs`` and return all its visible outputs; ``named`` holds further inputs and the attributes.
+    """Apply ``operator`` to ``inputs`` and return all its visible outputs; ``named`` are further inputs and the attributes.
 
     ``name`` is the operator's own name, relative to the name scope; ``reuse`` applies to the parameters created for it.
 
@@ -71,6 +71,7 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
         if m.kind is not Kind.INPUT
     }
     final = scope.registry.find_free(node_name, scope.naming)
+    # As in MXNet a label is named after its operator: softmax_label.
     labels = {
         m.position: scope.registry.find_free(f"{final}_{m.formal}", scope.naming) for m in missing if m.kind is Kind.INPUT
     }
@@ -85,7 +86,7 @@ def check_reuse(kind: str, name: str | None, reuse: ReuseLike) -> None:
         RefusedError: there is no name by which to find the parameters.
     """
     if name is None and reuse is True:
-        hint = "give name=, or the scope where the parameters are"
+        hint = "pass name=, or reuse the scope that contains the parameters"
         raise RefusedError(Fault(f"{kind}: reuse=True needs a name to find the parameters by", hint=hint))
 
 
@@ -107,8 +108,9 @@ def _find_signature(operator: str) -> Signature:
     if signature is None or not signature.registered:
         hint = did_you_mean(operator, list(list_known_names()))
         raise RefusedError(Fault(f"{operator!r} is not an operator of MXNet 1.9.1", hint=hint))
+    # Signatures count the bodies of control flow alone; these operators have subgraphs, too.
     if signature.num_subgraphs or signature.name.startswith(("_sg_", "_CachedOp")):
-        raise RefusedError(Fault(f"{operator!r} contains subgraphs, which cannot be authored here"))
+        raise RefusedError(Fault(f"{operator!r} contains subgraphs, which the builder does not support"))
     return signature
 
 
@@ -117,10 +119,12 @@ def _check_attributes(signature: Signature, operator: str, named: Mapping[str, o
     attrs = {key: _format_attribute(value) for key, value in named.items() if not isinstance(value, Var)}
     num_args = signature.parameter("num_args")
     if num_args is not None and num_args.required and "num_args" not in attrs:
+        # MXNet's Python interface counts the inputs, too.
         attrs["num_args"] = str(count)
     faults = signature.parse(attrs)[1]
     if faults:
         raise RefusedError([Fault(f"{operator}: {fault.message}") for fault in faults])
+    # In the order in which MXNet writes them.
     return dict(sorted(attrs.items()))
 
 
@@ -139,8 +143,8 @@ def _place_inputs(
     faults = []
     if len(inputs) > len(formals) and signature.inputs_known:
         takes = ", ".join(formals) or "none"
-        faults.append(Fault(f"{operator}: {format_count(len(inputs), 'input')} given, and it takes {len(formals)} ({takes})"))
-    hint = "make it with constant, variable or placeholder"
+        faults.append(Fault(f"{operator}: got {format_count(len(inputs), 'input')}, expected at most {len(formals)} ({takes})"))
+    hint = "create it with constant, variable or placeholder"
     faults += [
         Fault(f"{operator}: input {i} is a {type(x).__name__}, not a Var", hint=hint)
         for i, x in enumerate(inputs)
@@ -164,7 +168,7 @@ def _place_inputs(
 def _check_sessions(scope: Scope, operator: str, inputs: Iterable[Var]) -> None:
     foreign = [x for x in inputs if x.session is not scope.session]
     if foreign:
-        hint = "a graph is authored in one session; enter that of its inputs with `with session:`"
+        hint = "a graph is authored in one session; enter the session of the inputs with `with session:`"
         raise RefusedError([Fault(f"{operator}: {x.name!r} belongs to another session", hint=hint) for x in foreign])
 
 
@@ -214,6 +218,7 @@ def draw_automatic_names(scope: Scope, kind: str, has_parameters: bool) -> tuple
     if naming.counted != "path":
         while True:
             own = scope.prefix + naming.automatic(kind, scope.counters.draw(naming, kind, ""))
+            # A number whose name the user has taken is skipped, unless the policy can number the name itself.
             if naming.again is not None or not scope.registry.is_taken(scope.names + own):
                 return own, scope.names + own
     owner = scope.prefix + kind
@@ -282,6 +287,7 @@ def _infer_operator(
     nodes = []
     for position in range(count):
         var = inputs.get(position)
+        # A value that is passed twice has one stub, so that its shape is inferred from both places.
         if var is not None and var.entry in stubs:
             nodes.append(stubs[var.entry])
             continue
@@ -296,6 +302,7 @@ def _infer_operator(
             dtypes[stub] = var.dtype
     node = Node(operator, name, attrs, tuple(map(Entry, nodes)))
     order = [*dict.fromkeys(nodes), node]
+    # A dtype that nothing determines yet stays open: a later operator, or the run, decides.
     inference = infer(Graph(tuple(order), (Entry(node),)), shapes, dtypes, nodes=order, default_type=None)
     return _InferredOperator(
         [inference.shapes[stub][0] for stub in nodes],

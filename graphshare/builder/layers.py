@@ -81,7 +81,7 @@ def fully_connected(
     layer = Layer("fc", name, reuse=reuse)
     units = None if x.shape is None else count_elements(x.shape[1:])
     if units is None:
-        raise RefusedError(Fault(f"fully_connected: the size of {x!r} behind its first axis is not known"))
+        raise RefusedError(Fault(f"fully_connected: the size of {x!r} after its first axis is not known"))
     parts: list[tuple[str, list[Var], dict[str, Any]]] = []
     weight = layer.parameter("weight", (size, units), initializer=weight_initializer)
     parts.append(("FullyConnected", [weight], {"num_hidden": size, "no_bias": True}))
@@ -118,6 +118,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
     def get_weights(self) -> list[Var]:
         """Return its parameters and auxiliary states, in the order of creation."""
         parameters = self.scope.registry.parameters()
+        # The path ends in a slash, so a scope whose name only begins alike does not match.
         return [variable.var for name, variable in parameters.items() if name.startswith(self.scope.variables)]
 
     def get_outputs(self) -> list[Var]:

@@ -1,7 +1,7 @@
 """Naming policies: how each system names operators without a name, repeated names, and the parameters of an operator.
 
-A policy is plain data. The session knows which names are free (:class:`graphshare.builder.var.Registry`); scopes prepend their
-paths to the names of a policy.
+A policy is plain data. The session keeps the names that are taken (:class:`graphshare.builder.var.Registry`); scopes prepend
+their paths to the names of a policy.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import msgspec
 class Naming(msgspec.Struct, frozen=True):
     """The naming scheme of one system.
 
-    ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers. ``counted`` says what has its
-    own counter: every ``kind``, every ``path`` (a kind within its scope), or nothing (``all`` share one). ``again`` names an
+    ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers. ``counted`` is the unit
+    that has its own counter: every ``kind``, every ``path`` (a kind within its scope), or ``all`` share one. ``again`` names an
     operator whose name is taken; without it a repeated name is refused. ``parameter`` names the parameter ``{formal}`` of the
     operator ``{owner}``, ``temporary`` the inner results of a layer.
 
@@ -110,6 +110,7 @@ TENSORFLOW = Naming(
     kinds={
         **_ARITHMETIC,
         **_kinds(fc="fullyconnected", conv="convolution", batch_norm="bn batchnorm"),
+        # layers.constant applies _full; TensorFlow names its constants so.
         "_full": "Const",
         "activation": "activation",
         "softmax": "Softmax",

@@ -76,6 +76,7 @@ class ParameterValues:
                 self._inferences.clear()
             self._inferences[key] = self._infer_run(plan, targets, fed)
             arrays = {**fed, **{node: self._arrays[node] for node in plan.variables if node in self._arrays}}
+            # What a run takes follows from its shapes, so one check for each key is enough.
             check_memory(self._inferences[key].nodes, [var.entry for var in targets], self._inferences[key], arrays)
         inference = self._inferences[key]
         values = {node: convert_feed(node.name, array, inference.types[node][0]) for node, array in fed.items()}
@@ -91,7 +92,7 @@ class ParameterValues:
         missing = [node for node in nodes if node not in self._arrays]
         faults = unknown_shapes(inference, missing)
         if faults:
-            hint = "give variable(...) its shape, or run it with what uses it"
+            hint = "pass shape= to variable(...), or run it together with an operator that uses it"
             raise RefusedError([Fault(fault.message, node=fault.node, hint=hint) for fault in faults])
         for node in missing:
             shape = tuple(size or 0 for size in inference.shapes[node][0] or ())
@@ -104,6 +105,7 @@ class ParameterValues:
         graph = extract_graph(targets)
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)
+        # Without the fed shapes, inference gives those that would have fit, for the message.
         without_feed = infer(graph, known, dtypes, nodes=graph.nodes, default_type="float32")
         check_shapes({node: array.shape for node, array in fed.items()}, without_feed)
         return infer(graph, {**known, **{node: array.shape for node, array in fed.items()}}, dtypes, nodes=graph.nodes)
@@ -149,7 +151,7 @@ class TrainingState:
         """
         nodes = self._resolve_wrt(plan, fed, wrt)
         unused = [
-            Fault(f"{head.name!r} has a head gradient and is not a target") for head in head_gradients if head not in targets
+            Fault(f"{head.name!r} has a head gradient, but is not a target") for head in head_gradients if head not in targets
         ]
         if unused:
             raise RefusedError(unused)
@@ -165,6 +167,7 @@ class TrainingState:
             inputs = [node for node in graph.variables() if variables[node.name].kind is Kind.INPUT]
             self.gradients = {var: result.gradients[var.node] for var in parameters}
             self._rescale = batch_rescale(first_data(inputs, values, assign_roles(graph)), values)
+            # A state that was fed is that of the caller, and is not written back.
             self._states = {node: value for node, value in result.states.items() if node not in fed}
         return result
 
@@ -174,7 +177,7 @@ class TrainingState:
             parameters = [v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER]
             needed = [node for node in parameters if node in plan.variables and node not in fed]
             if not needed:
-                hint = "wrt= takes inputs too"
+                hint = "wrt= also accepts inputs"
                 raise RefusedError(Fault("the targets need no parameter that could be trained", hint=hint))
             return needed
         faults = []

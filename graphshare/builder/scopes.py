@@ -58,6 +58,7 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
 
 _CURRENT: ContextVar[Scope | None] = ContextVar("graphshare_scope", default=None)
+# Filled later, because the session, which has the default scope, imports this module.
 _default_scopes: list[Callable[[], Scope]] = []
 
 
@@ -73,6 +74,7 @@ def register_default_scope(default_scope: Callable[[], Scope]) -> None:
 
 def enter(scope: Scope) -> None:
     """Make ``scope`` the current scope until :func:`leave`."""
+    # The outer scope is kept in the record: a token in the session would be shared by threads.
     _CURRENT.set(msgspec.structs.replace(scope, outer=_CURRENT.get()))
 
 
@@ -152,9 +154,11 @@ def variable_scope(
     changes: dict[str, object] = {"reuse": resolve_reuse(reuse, scope.reuse)}
     if isinstance(name, Scope):
         settings = settings.within(name.settings)
+        # The policy under which the scope was opened first applies again.
         changes["reuse"] = resolve_reuse(reuse, resolve_reuse(name.reuse, scope.reuse))
         changes["variables"] = name.variables
         if name.name:
+            # As in TensorFlow, a scope that is entered again opens a name scope with its last component.
             changes["names"] = _open_path(scope, name.name.rpartition(SEPARATOR)[2])
     elif absolute and not name:
         changes["variables"] = ""

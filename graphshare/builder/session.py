@@ -80,7 +80,7 @@ class Session:
 
     @check_arguments
     def var(self, name: str) -> Var:
-        """Return the variable or output of that name (``fc1_output``; ``fc1`` means the operator's first output).
+        """Return the variable or output of this name (``fc1_output``; ``fc1`` is the operator's first output).
 
         Raises:
             RefusedError: nothing has that name.
@@ -115,6 +115,7 @@ class Session:
             RefusedError: it is not a parameter, or the value has another shape or a dtype that does not convert.
         """
         var = self._resolve_parameter(parameter)
+        # The stored array becomes read-only, which must not happen to the caller's.
         array = self._values.convert(var, as_array(value)).copy()
         self._values.set(var.node, array)
         self.registry.refine(var, array.shape, None)
@@ -139,6 +140,7 @@ class Session:
         resolved = self._resolve(targets)
         plan = self._make_plan(resolved)
         values, inference = self._values.complete(plan, resolved, self._resolve_feed(plan, feed or {}))
+        # A new stream, so that equal runs draw equal numbers.
         outputs = run_plan(plan, values, shapes=inference.shapes, rng=random_stream(self.seed)).outputs
         return outputs[0] if isinstance(targets, (Var, str)) else outputs
 
@@ -252,6 +254,7 @@ class Session:
         """Return the plan for ``targets``; it is cached, because nodes are frozen."""
         key = tuple((var.node, var.entry.index) for var in targets)
         if key not in self._plans:
+            # A growing graph keeps getting new targets, and so new plans.
             if len(self._plans) >= CACHE_SIZE:
                 self._plans.clear()
             self._plans[key] = make_plan([var.entry for var in targets])
@@ -338,6 +341,7 @@ def save(session: Session, targets: _Target | Sequence[_Target], stem: str, *, e
             arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
     paths = extend(stem, "-symbol.json"), extend(stem, f"-{epoch:04d}.params")
     with OutputTransaction() as stage:
+        # At a URL the graph appears last, so that its parameters are there when it is found.
         stage.open(paths[0], last=True).write(text)
         write_arrays(arrays, stage.open(paths[1]), find_format("params"))
         stage.commit()

@@ -22,7 +22,7 @@ from graphshare.text.format import format_shape
 
 
 class Reuse(Enum):
-    """What happens when a parameter name is requested a second time."""
+    """The policy for a parameter name that is requested a second time."""
 
     FORBID = "forbid"
     REQUIRE = "require"
@@ -35,7 +35,7 @@ ReuseLike = Reuse | bool | None
 
 
 def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
-    """Return the policy inside a scope. As in TensorFlow, False does not undo what an outer scope allows."""
+    """Return the policy inside a scope. As in TensorFlow, False does not undo the policy of an outer scope."""
     if isinstance(reuse, Reuse) and reuse is not Reuse.FORBID:
         return reuse
     if reuse is True:
@@ -77,7 +77,7 @@ _SCALAR = {
 
 
 class Owner(Protocol):
-    """What a :class:`Var` needs of the session that it belongs to."""
+    """The part of a session that its :class:`Var` objects use."""
 
     @property
     def registry(self) -> Registry:
@@ -115,7 +115,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def shape(self) -> Shape:
-        """The shape as far as it is known: None for an unknown size, None for the whole shape if the rank is unknown."""
+        """Return the shape as far as it is known: None for an unknown size, or for all of it if the rank is unknown."""
         return self.session.registry.shapes[self.node][self.entry.index]
 
     @property
@@ -148,6 +148,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
         return _apply_arithmetic("rdiv", self, other)
 
     def __neg__(self) -> Var:
+        # As in MXNet's Symbol, for the name and the operator.
         return _apply_arithmetic("mul", self, -1.0)
 
     def __repr__(self) -> str:
@@ -207,6 +208,7 @@ class Registry:
                 hint = "give it another name, or choose a naming policy that numbers repeated names"
                 raise RefusedError(Fault(f"{name!r} already exists, disallowed", hint=hint))
             if candidate not in self._reserved:
+                # The candidate is not taken before `reserve`, so the next search begins with it again.
                 self._reserved[name] = number - 1
                 return candidate
 
@@ -220,7 +222,7 @@ class Registry:
         return self.mutations[var.node]
 
     def add(self, node: Node, shapes: list[Shape], dtypes: list[str | None], outputs: tuple[Var, ...]) -> None:
-        """Add a new node with its outputs and what is known of their shapes and dtypes."""
+        """Add a new node with its outputs, and their shapes and dtypes as far as they are known."""
         self.names[node.name] = node
         self.shapes[node] = shapes
         self.dtypes[node] = dtypes
@@ -234,7 +236,7 @@ class Registry:
         return var
 
     def refine(self, var: Var, shape: Shape, dtype: str | None) -> None:
-        """Unify what is known of ``var`` with a shape and a dtype that fit it."""
+        """Unify the known shape and dtype of ``var`` with ones that fit it."""
         index = var.entry.index
         self.shapes[var.node][index] = unify(self.shapes[var.node][index], shape)
         self.dtypes[var.node][index] = self.dtypes[var.node][index] or dtype

@@ -72,6 +72,7 @@ def plan_parameter(
     existing = scope.registry.variables.get(name)
     policy = resolve_reuse(reuse, scope.reuse)
     if policy is None:
+        # An override that leads to a parameter is a request to share it.
         policy = Reuse.AUTO if name != path or scope.naming.shares_by_name else Reuse.FORBID
     if existing is None:
         _check_new(scope, name, policy)
@@ -84,7 +85,7 @@ def plan_parameter(
 
 def _check_new(scope: Scope, name: str, policy: Reuse) -> None:
     if policy is Reuse.REQUIRE:
-        hint = "make it first, or share with reuse=AUTO_REUSE, which makes what does not exist"
+        hint = "create it first, or use reuse=AUTO_REUSE, which creates missing variables"
         raise RefusedError(Fault(f"variable {name} does not exist, and reuse=True requires it", hint=hint))
     check_name(name)
     if name in scope.registry.names:
@@ -98,7 +99,7 @@ def check_name(name: str) -> None:
         RefusedError: it is empty or contains a NUL character.
     """
     if not name or name.endswith(SEPARATOR) or "\0" in name:
-        raise RefusedError(Fault(f"{name!r} is not a name for a variable"))
+        raise RefusedError(Fault(f"{name!r} is not a valid name for a variable"))
 
 
 def _check_shared(
@@ -130,7 +131,7 @@ def _check_shared(
 
 
 def _default_initializer(name: str, formal: str) -> dict[str, str]:
-    """Return ``__init__`` by the formal's name, for a parameter whose own name tells MXNet's initializers nothing."""
+    """Return ``__init__`` by the formal's name, unless MXNet's initializers recognize the parameter's own name."""
     if name.endswith(formal or _ENDINGS) or name.endswith(_ENDINGS):
         return {}
     return {"__init__": _FIRST_VALUES.get(formal) or uniform(0.01)}
@@ -162,7 +163,7 @@ def dtype_flag(dtype: str) -> str:
 
 
 def parse_shape(shape: Sequence[int | None] | None) -> Shape:
-    """Return ``shape`` with None for unknown sizes, which 0 stands for too.
+    """Return ``shape`` with None for unknown sizes, which may also be given as 0.
 
     Raises:
         RefusedError: it is not a shape, or is that of a scalar, which symbol files without np-shape cannot express.

@@ -86,6 +86,7 @@ class _Generalization:
         if self.faults:
             raise RefusedError(self.faults)
         needed = set(post_order((*self.computed.nodes, *operators)))
+        # Constants for one size that computed rows replaced are not needed any more.
         kept = [node for node in initializers if node in needed]
         nodes, heads = declare_outputs(
             (*inputs, *kept, *self.computed.added.values(), *self.computed.nodes, *operators), outputs
@@ -93,7 +94,7 @@ class _Generalization:
         return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
 
     def _body(self, row: Sequence[Graph], captured: Sequence[Mapping[Node, str]]) -> Graph:
-        """Return the body of a node for all sizes; ``captured`` are the names of what it captures."""
+        """Return the body of a node for all sizes; ``captured`` are the names of the values that it captures."""
         scope = ValueScope(is_body=True)
         inputs = self._inputs(row, scope)
         operators = self._operators(row, scope, captured)
@@ -112,7 +113,7 @@ class _Generalization:
         """Return the operators of the graph, or body of a node, for all sizes."""
         operators = [[node for node in graph.nodes if node.op] for graph in row]
         if len({len(nodes) for nodes in operators}) != 1:
-            raise RefusedError(Fault("the graph has other nodes for other sizes, so its sizes cannot be chosen by the caller"))
+            raise RefusedError(Fault("the graph has different nodes for different sizes, so its sizes cannot be free"))
         return [self._node(nodes, scope, captured) for nodes in zip(*operators, strict=True)]
 
     def _node(self, row: Sequence[Node], scope: ValueScope, captured: Sequence[Mapping[Node, str]]) -> Node:
@@ -120,7 +121,7 @@ class _Generalization:
         first = row[0]
         inputs = [_input_names(node, names) for node, names in zip(row, captured, strict=True)]
         if any(_form(n) != _form(first) for n in row):
-            self._refuse(first, "differs for other sizes")
+            self._refuse(first, "differs between sizes")
             return scope.connect(first, inputs[0])
         details = [node.details for node in row]
         if any(other.values != details[0].values for other in details):
@@ -135,13 +136,14 @@ class _Generalization:
         constants = [tensor for tensor in tensors if tensor is not None]
         if len(constants) != len(names):
             if len(set(names)) != 1:
-                self._refuse(node, "takes other values for other sizes")
+                self._refuse(node, "reads different values for different sizes")
             return names[0]
         if len({(tensor.dtype, tensor.shape, tensor.content) for tensor in constants}) == 1:
             return names[0]
         arrays = [_read_array(tensor) for tensor in constants]
         rows = arrays if {(tensor.dtype, len(tensor.shape)) for tensor in constants} == {(_SIZE, 1)} else []
         if node.op == "Reshape" and len({row.shape for row in rows}) == 1:
+            # -1 is the one size that follows from the others, whatever the law; beside a 0 it would be ambiguous.
             grows = np.any([row != rows[0] for row in rows], axis=0)
             if grows.sum() == 1 and 0 not in np.array(rows):  # follows from the others, whatever it depends on
                 return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, rows[0]).tolist())
@@ -154,6 +156,7 @@ class _Generalization:
     def _count_up(self, node: Node, arrays: Sequence[Array], dtype: str) -> str | None:
         """Emit 0, 1, 2... along one axis, as many as the sizes say, and return their name; None for other constants."""
         longest = max(arrays, key=lambda array: array.size)
+        # All elements lie along one axis; the others have size 1.
         axes = [size == longest.size for size in longest.shape]
         if not any(axes) or any(x.ndim != longest.ndim or x.shape[axes.index(True)] != x.size for x in arrays):
             return None
@@ -175,6 +178,7 @@ class _Generalization:
         base = self.variants[0].sizes
         factors = {}
         rest = arrays[0].copy()
+        # Variants beyond the symbols only confirm the law.
         for symbol, variant, array in zip(self.symbols, self.variants[1:], arrays[1:], strict=False):
             step = variant.sizes[symbol.name] - base[symbol.name]
             difference = array - arrays[0]
@@ -187,18 +191,18 @@ class _Generalization:
         return law if holds else None
 
     def _compute(self, node: Node, law: Law) -> str:
-        """Emit what computes a row of integers from the sizes, and return its name."""
+        """Emit the nodes that compute a row of integers from the sizes, and return its name."""
         factors = {name: factor.tolist() for name, factor in law.factors.items()}
         return self.computed.compute(_label(node), law.rest.tolist(), factors)
 
     def _type(self, name: str, row: Sequence[TensorType]) -> tuple[str, str, Dimensions]:
         """Return the name, dtype and shape of an input or output: sizes are numbers, or texts where they depend on symbols.
 
-        A size that follows in steps, as behind a pooling, has a name of its own.
+        A size that follows in steps, as after a pooling, has a name of its own.
         """
         shapes = [[size for size in stated.shape or () if size is not None] for stated in row]
         if len({len(shape) for shape in shapes}) != 1:
-            self.faults.append(Fault(f"{name!r} has a different number of axes for other sizes"))
+            self.faults.append(Fault(f"{name!r} has different numbers of axes for different sizes"))
             return name, row[0].dtype, shapes[0]
         shape = []
         for axis, sizes in enumerate(zip(*shapes, strict=True)):
@@ -251,12 +255,13 @@ def _join_types(row: Sequence[tuple[str, TensorType]]) -> tuple[str, list[Tensor
 
 
 def _label(node: Node) -> str:
-    """Return the operator's own name, by which users know it."""
+    """Return the name of the operator, which users see."""
     return node.details.label
 
 
 def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
     """Return the names of the values that a node reads itself: empty where an input is left out."""
+    # A node's captured values follow its own inputs.
     count = len(node.inputs) - sum(len(body.captures) for body in node.subgraphs)
     names = [_name(entry, captured) for entry in node.inputs[:count]]
     for position in node.details.absent:
@@ -277,7 +282,7 @@ def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
 
 
 def _form(node: Node) -> tuple[object, ...]:
-    """Return what a node has for all sizes."""
+    """Return the properties of a node that must be the same for all sizes."""
     return node.op, list_output_names(node), len(_input_names(node, EMPTY)), node.attrs.keys()
 
 

@@ -11,7 +11,7 @@ IR_VERSIONS = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
 """The lowest IR version that a model with each version of the operator set may have."""
 
 FIRST = {"GridSample": 16, "HardSwish": 14, "LayerNormalization": 17, "Trilu": 14}
-"""The version from which on an operator is as translations write it, where that is later than 13."""
+"""The first version with the form of an operator that translations write, where it is later than 13."""
 
 FIRST_WITH = {
     ("Reshape", "allowzero"): 14,
@@ -23,20 +23,20 @@ FIRST_WITH = {
 
 
 def check_opset(opset: int) -> None:
-    """Refuse a version of the operator set that is never written. Raises UsageError."""
+    """Refuse a version of the operator set that is not supported. Raises UsageError."""
     if opset not in IR_VERSIONS:
-        message = f"`opset={opset}` is not written; it may be {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
-        raise UsageError(Fault(message, hint=f"{DEFAULT} is what onnxruntime has taken since 1.12"))
+        message = f"`opset={opset}` is not supported, expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
+        raise UsageError(Fault(message, hint=f"onnxruntime supports opset {DEFAULT} since its version 1.12"))
 
 
 def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
-    """Return a fault for each operator that is another one in version ``opset``, with its nodes."""
+    """Return a fault for each operator that version ``opset`` does not have in the form of its nodes, which are named."""
     wrong: dict[str, list[str]] = {}
     for node, details in list_operators(graph):
         if not details.domain and _first_version(node) > opset:
             wrong.setdefault(node.op, []).append(details.label)
     return [
-        Fault(f"opset {opset} has no {op} of this form: {format_names(names, 6)}", hint=f"use `opset={DEFAULT}`")
+        Fault(f"opset {opset} has no {op} in this form: {format_names(names, 6)}", hint=f"use `opset={DEFAULT}`")
         for op, names in wrong.items()
     ]
 

@@ -37,7 +37,7 @@ class UntranslatedError(RefusedError):
 
 
 class Translated(msgspec.Struct, frozen=True, eq=False):
-    """A graph of ONNX's operators and what became of which output.
+    """A graph of ONNX's operators, and the new names of variables and outputs.
 
     ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` those of inputs and initializers;
     ``owners`` names the node that each ONNX node is a part of. ``renamed`` are inputs, parameters and heads that could not keep
@@ -68,11 +68,11 @@ def translate_graph(
     input_dtypes: Mapping[str, str] = EMPTY,
     keep_io: bool = False,
 ) -> Translated:
-    """Translate what the heads of ``part`` need.
+    """Translate the nodes that the heads of ``part`` need.
 
     ``parameters`` are the variables that become initializers, with their arrays; ``tensors`` are those initializers. All
     other variables become inputs. Nodes without a translation are written in ``domain``, if there is one, with the texts of
-    their attributes. ``version`` and ``metadata`` are what the model says of its making. Inputs have the dtypes in
+    their attributes. ``version`` and ``metadata`` are the model's producer version and properties. Inputs have the dtypes in
     ``input_dtypes`` by variable name, with ``keep_io`` inputs and outputs float32 where the graph has float16, and are cast.
 
     Raises:
@@ -134,6 +134,7 @@ class GraphTranslation:
             if not self.domain or node.subgraphs:  # a node of another domain would lose them
                 self._refuse(node, f"operator {node.op} cannot be exported: {error}", reason=str(error))
                 return
+            # What the translation emitted before it failed is dropped: _custom begins the node anew.
             results = self._custom(node)
         except Exception:  # a translation relies on the number of inputs that its operator has
             counted = find_faults(node)
@@ -160,6 +161,7 @@ class GraphTranslation:
         inputs = [self.value(entry) for entry in node.inputs]
         count = min(total_outputs(node) or 1, len(self.inference.shapes[node]))
         outputs = [self.value(Entry(node, index)) for index in range(count)]
+        # Outputs that nothing reads, such as masks of training, may have no shape.
         if not all(is_known(self._find_type(entry)[0]) for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))):
             raise TranslationError("its shapes do not follow from those of the graph's inputs")
         if all(0 in outputs[index].shape for index in self.used[node]):
@@ -217,7 +219,7 @@ class GraphTranslation:
         return shape, types[entry.index] if entry.index < len(types) else None
 
     def _refuse(self, node: Node, *messages: str, reason: str = "") -> None:
-        """Note why a node cannot be exported; its outputs get names, so that what needs them is looked at too."""
+        """Note why a node cannot be exported; its outputs get names, so that the nodes that read them are checked, too."""
         self.refused[node] = reason or "; ".join(messages)
         self.values.update(((node, index), node.name) for index in range(len(self.inference.shapes[node])))
         self.writer.stand_in(node)
@@ -248,6 +250,7 @@ class _Work(GraphTranslation):
             if node in tensors:
                 self.writer.add_initializer(name, tensors[node])
                 if tensors[node].dtype == "bfloat16":
+                    # As in `run`, bfloat16 is computed as float32; the initializer stays narrow.
                     self.values[node, 0] = self.writer.convert(name, "bfloat16", "float32")
             else:
                 value = self.value(Entry(node, 0))
@@ -307,7 +310,7 @@ _NAMED = 6
 def add_hint(part: Graph, refused: Collection[Node], faults: Sequence[Fault]) -> list[Fault]:
     """Return the faults; the last one gets the ``extract`` that leaves the larger exportable part as a hint.
 
-    That is what comes before the refused nodes, or what comes behind them, cut at their outputs.
+    That is the part before the refused nodes, or the part after them, cut at their outputs.
     """
     before, targets = _count_before(part, refused)
     behind, cuts = _count_behind(part, refused)
@@ -334,7 +337,7 @@ def _count_before(part: Graph, refused: Collection[Node]) -> tuple[int, list[str
 
 
 def _count_behind(part: Graph, refused: Collection[Node]) -> tuple[int, list[str]]:
-    """Return how many operators the heads need besides what is cut off at the refused nodes, and those cuts."""
+    """Return how many operators the heads need if the graph is cut at the refused nodes' outputs, and those outputs."""
     if any(entry.node in refused for entry in part.heads):
         return 0, []
     seen: set[Node] = set()

@@ -18,12 +18,13 @@ from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
 
-_PROVISIONAL = "\0"
+# A lone surrogate, which UniqueNames keeps out of all final names.
+_PROVISIONAL = "\udfff"
 _INTEGERS = frozenset(code for dtype, code in DTYPE_CODES.items() if "int" in dtype)
 
 
 class UniqueNames:
-    """Names that were given away; a name that is taken, or empty, gets ``#1``, ``#2``... at its end.
+    """Names that are taken; a claimed name that is among them, or empty, gets ``#1``, ``#2``... at its end.
 
     Lone surrogates, which ONNX's UTF-8 has no bytes for, become ``\\udc80``.
     """
@@ -37,6 +38,7 @@ class UniqueNames:
         name = name.encode("utf-8", "backslashreplace").decode()
         unique = name
         while not unique or unique in self._taken:
+            # The last number of each name is kept, so that many equal names do not search from 1 each time.
             number = self._numbers[name] = self._numbers.get(name, 0) + 1
             unique = f"{name}#{number}"
         self._taken.add(unique)
@@ -77,6 +79,7 @@ class GraphWriter:
     def __init__(self, opset: int, names: UniqueNames) -> None:
         self.opset = opset
         self.names = names
+        # onnxruntime requires nodes, too, to have names of their own.
         self.node_names = UniqueNames()
         self.owners: dict[str, str] = {}  # the name of the MXNet node that an ONNX node is a part of
         self.scope = ValueScope()
@@ -99,7 +102,7 @@ class GraphWriter:
     def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]:
         """Add an ONNX node and return provisional names of its outputs.
 
-        An integer input of the model becomes another integer at once, not by way of floats, which end where integers go on.
+        An integer input of the model is cast to another integer directly, not through floats, which cannot hold all integers.
         """
         if op_type == "Cast" and inputs[0] in self._sources and attributes["to"] in _INTEGERS:
             source, dtype = self._sources[inputs[0]]
@@ -125,12 +128,13 @@ class GraphWriter:
         return converted
 
     def stand_in(self, node: Node) -> None:
-        """Let an MXNet node that cannot be translated stand for the value of its name, so that others are looked at too."""
+        """Let an MXNet node that cannot be translated stand for its own value, so that the nodes that read it are checked."""
         self.scope.values.setdefault(node.name, Entry(node))
 
     def add_constant(self, array: Array, dtype: str) -> str:
         """Add a constant, unless an equal one is there, and return its name."""
         data = encode_array(array, dtype)
+        # A digest, so that the table does not keep a second copy of each constant.
         key = (blake2b(data, digest_size=16).digest(), dtype, array.shape)
         if key not in self._by_content:
             self._by_content[key] = self.names.claim(f"{self._level.name}/constant")
@@ -163,7 +167,7 @@ class GraphWriter:
         return level.scope.make_body(level.nodes, outputs, make_body_source(f"{name}/body"))
 
     def _own_results(self, results: Sequence[Value]) -> list[Value]:
-        """Return the outputs of a body, each made by a node of it and once: others get a node of their own."""
+        """Return the outputs of a body, each made once and by a node in it; all others get an ``Identity``."""
         produced = {output for node in self._level.pending for output in node.outputs}
         own: list[Value] = []
         for x in results:
@@ -180,6 +184,7 @@ class GraphWriter:
         An output that one of the new nodes makes gets its name in ``wanted``; the last new node gets the node's name.
         """
         level, final = self._level, self._final
+        # Nodes that came from an inlined subgraph have their final names already.
         produced = {output for node in level.pending for output in node.outputs if output.startswith(_PROVISIONAL)}
         for result, name in zip(results, wanted, strict=False):
             if result in produced and result not in final:

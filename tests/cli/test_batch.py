@@ -177,8 +177,8 @@ def norm() -> Document:
 
 COUPLED: dict[str, tuple[Document, str]] = {
     "training BatchNorm": (norm(), "BatchNorm takes mean and variance of the whole batch while training"),
-    "reshape to a fixed batch": (chain(("Reshape", {"shape": "(32, -1)"})), "makes axis 0 32, whatever the batch is"),
-    "old reshape": (chain(("Reshape", {"target_shape": "(32, 0)"})), "makes axis 0 32"),
+    "reshape to a fixed batch": (chain(("Reshape", {"shape": "(32, -1)"})), "sets axis 0 to 32, whatever the batch size is"),
+    "old reshape": (chain(("Reshape", {"target_shape": "(32, 0)"})), "sets axis 0 to 32"),
     "sum over all": (chain(("sum", {})), "takes one value of all samples"),
     "mean over axis 0": (chain(("mean", {"axis": "(0, 1)"})), "takes one value of all samples"),
     "all axes but one": (chain(("sum", {"axis": "1", "exclude": "True"})), "takes one value of all samples"),
@@ -195,8 +195,8 @@ COUPLED: dict[str, tuple[Document, str]] = {
     "split": (chain(("SliceChannel", {"axis": "0", "num_outputs": "2"})), "splits the batch axis"),
     "squeeze": (chain(("squeeze", {})), "drops the batch axis"),
     "reverse": (chain(("reverse", {"axis": "0"})), "works along the samples"),
-    "size": (chain(("shape_array", {})), "tells how large the batch is"),
-    "range": (chain(("_contrib_quantize_v2", {})), "takes the range of all samples"),
+    "size": (chain(("shape_array", {})), "returns the size of the batch"),
+    "range": (chain(("_contrib_quantize_v2", {})), "takes one range for all samples"),
     "nobody's": (chain(("Nobody", {})), "it is not a registered operator"),
     "unknown": (chain(("_np_cumsum", {"axis": "0"})), "nothing is known of what it does with a batch"),
     "rows": (chain(("dot", {}), label=True), "sums over the batch axis"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from graphshare.ops.registry import TRANSLATIONS, register_translation
 from graphshare.ops.translation import Translation, Translator
 from tests.export.test_control_flow import a_recurrent_layer
 from tests.processes import ROOT, files_in
-from tests.symbols import mxnet_text
+from tests.symbols import document, mxnet_text, operator, variable
 
 LENET = ROOT / "fixtures" / "lenet"
 SHAPE = {"data": (1, 1, 28, 28)}
@@ -132,6 +133,13 @@ def test_a_wrong_model_is_disproved(monkeypatch: pytest.MonkeyPatch) -> None:
     register_translation(Translator("Activation", translate))
     with pytest.raises(DisprovedError, match=r"first value that differs is \w+_output \(Activation\)"):
         lenet()
+
+
+def test_names_may_begin_with_nul() -> None:
+    nodes = [variable("\0000"), operator("relu", "\0001", [0]), operator("exp", "e", [1])]
+    graph = read_symbol(json.dumps(document(nodes, [2])).encode())
+    exported = export(Checkpoint(graph), shapes={"\0000": (1, 2)}).graph
+    assert [node.op for node in exported.nodes] == ["", "Relu", "Exp"]
 
 
 def test_a_group_of_both_formats_needs_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

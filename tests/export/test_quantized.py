@@ -51,4 +51,4 @@ def test_ranges_of_0_and_numbers_that_are_none(op: str, attrs: dict[str, str], i
 def test_matrices_of_bytes_are_refused(op: str) -> None:
     refusal = export_operator(op, {}, [np.ones((2, 2, 2), "int8")] * 2, 1)
     assert isinstance(refusal, RefusedError)
-    assert "it multiplies matrices of int8, as neither MXNet nor ONNX does" in str(refusal)
+    assert "it multiplies matrices of int8, which neither MXNet nor ONNX supports" in str(refusal)

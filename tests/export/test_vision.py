@@ -178,7 +178,7 @@ def test_regions_are_aligned_from_opset_16_on() -> None:
     (got,), _ = run_onnx(old, {"in0": inputs[0], "in1": inputs[1]})
     assert describe_mismatch(got, *compute("_contrib_ROIAlign", attrs, tuple(inputs), 1), Tolerance(1e-6, 1e-5)) is None
     refused = export_operator("_contrib_ROIAlign", {**attrs, "aligned": "True"}, inputs, 1, opset=15)
-    assert "opset 15 has no RoiAlign of this form" in str(refused)
+    assert "opset 15 has no RoiAlign in this form" in str(refused)
 
 
 @pytest.mark.parametrize("ratio", ["-1", "2"])

@@ -41,7 +41,7 @@ def amp_multicast(context: Context, attrs: Attrs, *arrays: Array) -> tuple[Array
 def _infer_amp_cast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     if inputs[0] is None:
         return inputs, outputs
-    return inputs, [attrs["dtype"] if inputs[0] in FLOATS else inputs[0]]
+    return inputs, [attrs["dtype"] if inputs[0] in (*FLOATS, "bfloat16") else inputs[0]]
 
 
 def _infer_multicast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

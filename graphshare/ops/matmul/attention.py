@@ -18,12 +18,13 @@ from graphshare.ops.windows import unify_dims
 def split_interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
     """Return the ``count`` parts of ``x``, each (batch * heads, length, depth)."""
     length, batch, _ = x.shape
+    # The parts of one head lie side by side, so heads are split off before the parts.
     split = x.reshape(length, batch * attrs["heads"], count, -1)
     return [split[:, :, i].swapaxes(0, 1) for i in range(count)]
 
 
 def _split_projections(attrs: Attrs, projections: Sequence[Array]) -> list[Array]:
-    """Return the parts of all projections: of one sequence queries, keys and values; queries of one, the others of another."""
+    """Return queries, keys and values: from one array with all three, or queries from one and the rest from another."""
     counts = (3,) if len(projections) == 1 else (1, 2)
     return [part for x, count in zip(projections, counts, strict=True) for part in split_interleaved(attrs, x, count)]
 
@@ -38,10 +39,11 @@ def scores(context: Context, attrs: Attrs, *projections: Array) -> Array:
 
 
 def weigh_values(context: Context, attrs: Attrs, projected: Array, attention: Array, *, parts: int) -> Array:
-    """Return the weighted values (queries, batch, heads * depth), which are the last of the projections' ``parts``."""
+    """Return the weighted values (queries, batch, heads * depth); values are the last of ``parts`` in ``projected``."""
     values = split_interleaved(attrs, projected, parts)[-1]
     length, heads = attention.shape[1], len(values)
     out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
+    # Written through a view in the order of the result, which spares a copy by a transposition.
     np.matmul(attention, values, out=out.swapaxes(0, 1))
     return out.reshape(length, -1, attrs["heads"] * values.shape[-1])
 
@@ -64,6 +66,7 @@ def _divide(size: Dim, parts: int, what: str) -> Dim:
 def self_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the scores from the projections."""
     length, batch, width = dims_of_rank(inputs[0], 3)
+    # Only the check matters: the depth of a head is not in the shape of the scores.
     _divide(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
     return inputs, [unify((_multiply(batch, attrs["heads"]), length, length), outputs[0])]
 
@@ -135,7 +138,7 @@ def _interleave(like: Array, heads: int, parts: list[Array | None]) -> Array:
 
 
 def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the projections of one sequence, or of the queries and of the projections of the other."""
+    """Return the gradients of the projections: of the one array, or of the queries and of the keys and values."""
     projections, heads = entry.inputs, entry.attrs["heads"]
     queries, keys, _ = _split_projections(entry.attrs, projections)
     scaled = dy * dy.dtype.type(1 / sqrt(queries.shape[-1]))
@@ -146,7 +149,7 @@ def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def values_gradient(entry: TapeEntry, dy: Array, *, parts: int) -> Gradients:
-    """Return the gradients of the projections, of whose ``parts`` the values are the last, and of the attention."""
+    """Return the gradients of the projections, in which values are the last of ``parts``, and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
     values = split_interleaved(entry.attrs, projected, parts)[-1]
     gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)

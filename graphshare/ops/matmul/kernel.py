@@ -21,6 +21,7 @@ def fully_connected(context: Context, attrs: Attrs, x: Array, weight: Array, bia
     """Return x @ weight.T + bias, weight (num_hidden, inputs); ``flatten`` merges all axes of ``x`` but the first."""
     axes = 1 if attrs["flatten"] else x.ndim - 1
     lead = x.shape[:axes]
+    # numpy cannot infer a size from -1 where the data has no elements.
     rows = to_compute_dtype(x).reshape(prod(lead), prod(x.shape[axes:]))
     out = context.empty((len(rows), len(weight)), rows.dtype)
     np.matmul(rows, to_compute_dtype(weight).T, out=out)
@@ -59,6 +60,7 @@ def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dim
     rest = data[1:]
     unknown = [i for i, d in enumerate(rest) if d is None]
     known = prod(d for d in rest if d is not None)
+    # Beside an axis of size 0 every size would give the width 0.
     if len(unknown) == 1 and width is not None and known:
         if width % known:
             raise KernelError(f"{format_shape(rest)} cannot have the {format_count(width, 'element')} that weight expects")
@@ -70,6 +72,7 @@ def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dim
 def dot(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     """Return the product over the last axis of ``a`` and the first of ``b``, the opposite one if transposed."""
     if a.ndim == b.ndim == 1:
+        # MXNet has no arrays without axes: the product of two vectors has the shape (1,).
         return np.full(1, np.dot(to_compute_dtype(a), to_compute_dtype(b)), a.dtype)
     inner_a, inner_b = _inner_axes(attrs, a.ndim, b.ndim)
     left, right = to_compute_dtype(a), to_compute_dtype(b)
@@ -145,6 +148,7 @@ def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     rank = len(known)
     if rank < 2:
         raise KernelError(f"{format_shape(known)} is not a matrix, expected at least two axes")
+    # batch_dot has no `axis`: its rows are on the second-to-last one.
     row = normalize_axis(attrs.get("axis", -2), rank)
     require(row != rank - 1, "axis (of the rows) cannot be the last axis")
     a, b = dims_of_rank(inputs[0], rank), dims_of_rank(inputs[1], rank)
@@ -216,6 +220,7 @@ KERNELS = (
             same_dtypes,
             cost=fully_connected_cost,
             linear=LinearLayer(lambda attrs: (1, -1) if attrs["flatten"] else (-1,), scale_filters),
+            # Unlike the operators below, it accepts data without elements.
             limits=Limits(dtypes=FLOATS, rank=1),
         ),
         Kernel("dot", dot, dot_shapes, same_dtypes, cost=_dot_cost),

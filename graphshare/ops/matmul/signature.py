@@ -54,6 +54,7 @@ def _dot(use: Use) -> Outcome:
 RULES: dict[str, Rule] = {
     "FullyConnected": _fully_connected,
     "dot": _dot,
+    # Projections are (length, batch, width), scores (batch * heads, queries, keys).
     "_contrib_interleaved_matmul_selfatt_qk": require_axes(1, out=At(0, 3)),
     "_contrib_interleaved_matmul_selfatt_valatt": require_axes(1, 0, out=At(1, 3)),
     "_contrib_interleaved_matmul_encdec_qk": require_axes(1, 1, out=At(0, 3)),

@@ -11,7 +11,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 def translate_fully_connected(t: Translation) -> str:
-    """Emit ``Gemm`` for rows of inputs; data with more axes that stay is multiplied as rows and shaped back."""
+    """Emit ``Gemm`` for rows of inputs; data of more axes is flattened to rows, and the result shaped back."""
     x, weight, *bias = widen_factors(t)
     axes = 1 if t.attrs["flatten"] else x.rank - 1
     lead = x.shape[:axes]
@@ -25,7 +25,7 @@ def translate_fully_connected(t: Translation) -> str:
 def widen_factors(t: Translation) -> list[Value]:
     """Return the inputs in the dtype of their sums of products; ONNX does not multiply matrices of 8-bit integers."""
     if any(x.dtype in ("int8", "uint8", "bool") for x in t.inputs):
-        t.refuse(f"it multiplies matrices of {t.inputs[0].dtype}, as neither MXNet nor ONNX does")
+        t.refuse(f"it multiplies matrices of {t.inputs[0].dtype}, which neither MXNet nor ONNX supports")
     if any(0 in x.shape for x in t.inputs):
         t.refuse("its matrices have no elements")
     return [t.widen(x) for x in t.inputs]
@@ -41,10 +41,12 @@ def translate_dot(t: Translation) -> str:
     last = t.attrs["transpose_b"] and b.rank > 1
     if last:
         right = t.transpose(b, (b.rank - 1, *range(b.rank - 1)))
+    # MatMul would take the leading axes as a batch; dot sums over one axis and keeps all others.
     if b.rank > 2:
         inner = b.shape[-1] if last else b.shape[0]
         right = t.reshape(right, (inner, prod(b.shape) // inner))
     out = t.emit("MatMul", left, right)
+    # MatMul of two vectors has no axes; MXNet's product has the shape (1,).
     if a.rank == b.rank == 1 or b.rank > 2:
         out = t.reshape(out, t.outputs[0].shape)
     return t.cast(out, t.outputs[0].dtype, a.dtype)
@@ -66,6 +68,7 @@ def translate_matrix_product(t: Translation) -> str:
     narrow = t.outputs[0].dtype
     if t.attrs.get("alpha", 1) != 1:
         out = t.emit("Mul", out, t.number(_round(t.attrs["alpha"], narrow), dtype))
+    # Like the kernel, round to float16 before the sum, after it, and in beta * c.
     out = t.cast(out, narrow, dtype)
     if len(values) > 2:
         addend = t.cast(t.emit("Mul", values[2], t.number(_round(t.attrs["beta"], narrow), dtype)), narrow, dtype)

@@ -51,7 +51,7 @@ def batch_norm(
 ) -> KernelResult | Array:
     """Return (x - mean) / sqrt(variance + eps) * gamma + beta, with ``relu`` at least 0; then the mean and the variance.
 
-    With ``inverse`` that is 1 / sqrt(variance + eps) in the place of the variance.
+    With ``inverse`` the last one is 1 / sqrt(variance + eps) instead of the variance.
     """
     x, gamma, beta, moving_mean, moving_var = inputs
     axis = normalize_axis(attrs.get("axis", 1), x.ndim)
@@ -63,9 +63,11 @@ def batch_norm(
     factor = 1 / np.sqrt(variance.astype(np.float64) + attrs["eps"])
     scale = factor if attrs["fix_gamma"] else factor * gamma
     out = _scale_and_shift(context, x, axis, mean, scale, beta, relu=relu)
+    # Nothing reads the statistics, so they are not copied.
     if fixed and context.num_outputs == 1:
         return out
     second = factor.astype(variance.dtype) if inverse else variance
+    # An output must not be a view of a parameter.
     outputs = (out, mean.copy() if fixed else mean, second.copy() if fixed else second)
     updates: dict[int, Array] = {}
     if not fixed:
@@ -84,6 +86,7 @@ def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
     mean: Array = wide.mean(axis=others)
     shape = [1] * x.ndim
     shape[axis] = -1
+    # In two passes: the mean of the squares less the squared mean would cancel.
     deviation = wide - mean.reshape(shape)
     np.square(deviation, out=deviation)
     return mean.astype(dtype, copy=False), deviation.mean(axis=others).astype(dtype, copy=False)
@@ -100,10 +103,12 @@ def _scale_and_shift(
     out = result_buffer(context, x)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     plain = bool(np.all(np.abs(mean * scale) <= _LARGEST_SHIFT))
+    # Computed in float64 and rounded once.
     shift = (beta - mean * scale if plain else beta).astype(wide).reshape(tail)
     factor, middle = scale.astype(wide).reshape(tail), mean.astype(wide).reshape(tail)
     for index, channels in _split_channels(x.shape, axis):
         cells = x[index]
+        # float16 is scaled in float32 and rounded at the end; only a part at a time needs more memory.
         target = out[index] if x.dtype == wide else np.empty(cells.shape, wide)
         if plain:
             np.multiply(cells, factor[channels], out=target)
@@ -121,6 +126,7 @@ def _scale_and_shift(
 def _split_channels(shape: tuple[int, ...], axis: int) -> list[tuple[tuple[Any, ...], slice]]:
     """Return indices of parts that fit into the cache, each with its channels: one part if everything fits."""
     inner = int(np.prod(shape[axis + 1 :]))
+    # A call for each short row would cost more than the cache saves.
     if axis > 1 or inner < 64 or inner * shape[axis] <= _CHUNK:
         return [((...,), slice(None))]
     step = max(1, _CHUNK // inner)
@@ -162,6 +168,7 @@ def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
             raise KernelError(f"gamma, beta and statistics are {dtype}, expected {statistics} for data of {data}")
     if statistics is None:
         statistics = next((dtype for dtype in rest if dtype is not None), None)
+        # float32 statistics belong to data of float32 or of float16.
         data = statistics if statistics == "float64" else None
     return [data, *[statistics] * (len(inputs) - 1)], [data, *[statistics] * (len(outputs) - 1)]
 
@@ -175,6 +182,7 @@ def _by_channel(
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
 
 
+# With the ReLU it is more than a scaling that could be folded into weights.
 BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None)  # more than scaling
 
 
@@ -216,6 +224,7 @@ def batch_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
         if fixed:
             dx = gradient * scale.astype(wide.dtype).reshape(tail)
         else:
+            # In place: dx = (dy - mean(dy) - standard * mean(dy * standard)) * scale.
             count = wide.dtype.type(x.size // max(1, len(dbeta)))
             standard *= (dgamma / -count).reshape(tail)
             standard += gradient
@@ -234,7 +243,7 @@ def batch_norm_relu_gradient(entry: TapeEntry, dy: Array, *rest: Array | None) -
 
 
 def overwrite_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:
-    """Return 1 for a fixed gamma."""
+    """Return 1 for a fixed gamma, which MXNet's forward pass writes into the parameter."""
     return {1: np.ones_like(inputs[1])} if attrs["fix_gamma"] else {}
 
 

@@ -67,6 +67,7 @@ def local_response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return x / (knorm + alpha / nsize * sum of squares of the nearby channels)^beta; channels are on axis 1."""
     require(x.dtype.kind == "f", f"{x.dtype} is not supported, expected floats")
     total = sum_nearby_channels(np.square(to_compute_dtype(x)), attrs["nsize"])
+    # nsize may be 0: alpha / 0 is infinite, and the result 0, as in MXNet.
     total *= total.dtype.type(np.divide(attrs["alpha"], attrs["nsize"]))
     total += total.dtype.type(attrs["knorm"])
     np.power(total, total.dtype.type(-attrs["beta"]), out=total)
@@ -96,6 +97,7 @@ def dropout(context: Context, attrs: Attrs, x: Array) -> Array | KernelResult:
         raise KernelError("Dropout needs random numbers, and this run has no generator")
     shape = tuple(1 if i in attrs["axes"] else n for i, n in enumerate(x.shape))
     is_kept = context.rng.random(shape, dtype=np.float32) < keep
+    # With p = 1 nothing is kept, and the mask is 0 / 1.
     mask = is_kept.astype(x.dtype) / x.dtype.type(keep or 1)
     result: Array = np.multiply(x, mask, out=reuse_buffer(context, x))
     return KernelResult((result, mask), {}, mask)
@@ -261,6 +263,7 @@ def l2_normalization_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 def dropout_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     """Return ``dy`` times the mask of the forward pass, which is 0 for dropped elements."""
+    # Where the forward pass dropped nothing it returned no mask.
     return np.asarray(dy * entry.outputs[1] if len(entry.outputs) > 1 else dy)
 
 

@@ -18,10 +18,10 @@ from graphshare.ops.unification import normalize_axis
 
 
 def translate_instance_norm(t: Translation) -> str:
-    """Emit ``InstanceNormalization``, or what it stands for where onnxruntime has none."""
+    """Emit ``InstanceNormalization``, or its arithmetic where onnxruntime has no kernel for the dtype."""
     t.require_floats()
     if t.attrs["eps"] < 0:
-        t.refuse(f"its eps is {t.attrs['eps']}")
+        t.refuse(f"its eps is {t.attrs['eps']}, expected at least 0")
     x, gamma, beta = t.inputs
     if x.dtype == "float32":
         return t.emit("InstanceNormalization", x, gamma, beta, epsilon=float(t.attrs["eps"]))
@@ -36,6 +36,7 @@ def translate_layer_norm(t: Translation) -> list[str]:
     if 0 in x.shape:
         t.refuse("its data has no elements")
     axis = normalize_axis(t.attrs["axis"], x.rank)
+    # ONNX's other outputs are float32, and the third is the inverse of the deviation that MXNet returns.
     if axis == x.rank - 1 and t.opset >= 17 and not t.used - {0}:
         return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
     out, mean, deviation = _standardize(t, x, [axis])
@@ -64,7 +65,9 @@ def translate_local_response_norm(t: Translation) -> str:
     x, size = t.inputs[0], max(1, t.attrs["nsize"] - (t.attrs["nsize"] + 1) % 2)
     if t.attrs["nsize"] == 0:
         t.refuse("its nsize is 0")
+    # ONNX divides alpha by its own size, which is odd, MXNet by nsize.
     alpha, beta, bias = t.attrs["alpha"] / t.attrs["nsize"], t.attrs["beta"], t.attrs["knorm"]
+    # onnxruntime has no LRN of float64, and takes only a positive alpha and beta.
     if x.dtype != "float64" and alpha > 0 and beta > 0:  # what onnxruntime demands
         return t.emit("LRN", x, size=size, alpha=float(alpha * size), beta=float(beta), bias=float(bias))
     wide, reach = wide_dtype(t.inputs[0].dtype), size // 2
@@ -108,7 +111,7 @@ def _standardize(t: Translation, x: Value, axes: Sequence[int]) -> tuple[str, st
 
 
 def _scale(t: Translation, x: str, axes: int) -> str:
-    """Return x * gamma + beta in the dtype of the data, gamma and beta with this many axes behind theirs."""
+    """Return x * gamma + beta in the dtype of the data; gamma and beta get this many axes of size 1 at their end."""
     wide = wide_dtype(t.inputs[0].dtype)
     for op_type, vector in zip(("Mul", "Add"), t.inputs[1:3], strict=True):
         term = t.reshape(Value(t.cast(vector, wide), vector.shape, wide), (*vector.shape, *(1,) * axes))
@@ -117,7 +120,7 @@ def _scale(t: Translation, x: str, axes: int) -> str:
 
 
 def translate_batch_norm(t: Translation) -> list[str]:
-    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are given where they are read.
+    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are returned if they are read.
 
     Data with one axis, a negative eps or one that float32 cannot hold beside float64 data, and means far from 0 need plain
     arithmetic.
@@ -168,7 +171,7 @@ def _rectify(t: Translation, out: str) -> str:
 
 
 def _spread(t: Translation) -> str:
-    """Return 1 / sqrt(variance + eps) of BatchNorm; others give the variance."""
+    """Return 1 / sqrt(variance + eps) for BatchNorm with or without ReLU, the variance for the other operators."""
     if t.op not in ("BatchNorm", "_contrib_BatchNormWithReLU"):
         return t.emit("Identity", t.inputs[4])
     return _inverse_deviation(t)

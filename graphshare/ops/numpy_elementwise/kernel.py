@@ -52,6 +52,7 @@ _REAL: dict[str, Any] = {"arctan2": np.arctan2, "copysign": _copysign, "ldexp": 
 
 def _integer_scalar(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        # MXNet truncates the number to the array's dtype first: the bitwise and of 3 and 2.7 is 2.
         return np.asarray(function(x, convert(np.asarray(attrs["scalar"], np.float64), x.dtype))).astype(x.dtype)
 
     return forward
@@ -172,6 +173,7 @@ def _promote(a: str, b: str) -> str:
         return a
     floats = [name for name in (a, b) if name.startswith("float")]
     if floats:
+        # The names float16, float32 and float64 sort by width.
         return max(floats)
     return str(np.result_type(a, b))
 
@@ -210,6 +212,7 @@ def _arithmetic_kernel(name: str, word: str, types: Any = _arithmetic_types) -> 
 
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         (name,) = types(attrs, [str(x.dtype), str(y.dtype)], [None])[1]
+        # An array of another dtype than the result cannot hold it.
         reusable = context.reusable if x.dtype == y.dtype else ()
         return function(Context(training=context.training, reusable=reusable), convert(x, name), convert(y, name))
 

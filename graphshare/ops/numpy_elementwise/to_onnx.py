@@ -32,6 +32,7 @@ def _never(x: Term) -> Term:
 
 
 def _always(x: Term) -> Term:
+    # An integer is equal to itself, so this is true in the shape of x.
     return x.equals(x)
 
 
@@ -95,16 +96,19 @@ def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
 
     def step(states: Sequence[Term]) -> list[Term]:
         a, b, total, weight = states
+        # ONNX's Mod takes the divisor's sign, so these are bits of two's complement; the weight of the
+        # highest one overflows to that of the sign.
         low, other = a.apply("Mod", 2), b.apply("Mod", 2)
         bit = low.is_true().apply(op_type, other.is_true()).cast("int64")
         return [(a - low) / 2, (b - other) / 2, total + bit * weight, weight * 2]
 
+    # States of a loop keep their shape, so both are broadcast first.
     both = x + y * 0, y + x * 0
     return _repeat(width, [*both, both[0] * 0, both[0] * 0 + 1], step)[2]
 
 
 def _repeat(count: int, states: Sequence[Term], step: Callable[[Sequence[Term]], Sequence[Term]]) -> list[Term]:
-    """Emit ``Loop``: apply ``step`` to states of the output's shape so many times."""
+    """Emit a ``Loop`` that applies ``step`` to states of the output's shape ``count`` times."""
     t, shape = states[0].t, states[0].t.outputs[0].shape
 
     def build(inputs: Sequence[Value]) -> list[Value]:
@@ -126,6 +130,7 @@ def least_common_multiple(x: Term, y: Term) -> Term:
     def step(states: Sequence[Term]) -> list[Term]:
         large, small = states
         is_done = small.equals(0)
+        # Elements that are done stay as they are while others go on; Mod by 0 is undefined.
         rest = large.apply("Mod", is_done.choose(1, small))
         return [is_done.choose(large, small), rest]
 
@@ -145,8 +150,10 @@ def arctan2(y: Term, x: Term) -> Term:
     """Return the angle of the point (x, y), by the quadrants: ONNX has the arc tangent of quotients alone."""
     up, right = (z.widen() if z.is_float else z.cast("float64") for z in (y, x))
     height, width = up.apply("Abs"), right.apply("Abs")
+    # At the origin the angle is that of 0 / 1.
     ratio = height / (height + width).equals(0).choose(1.0, width)
     both = height.is_infinite() & width.is_infinite()
+    # The quotient of two infinities is NaN, and their angle 45 degrees.
     quotient = both.choose(1.0, ratio)
     angle = arctan(quotient) if quotient.dtype == "float64" else quotient.apply("Atan")
     turned = _is_negative(right).choose(math.pi - angle, angle)
@@ -181,6 +188,7 @@ def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> s
     data = x.cast(result_type(t.attrs, x.dtype))
     number = data.number(read_scalar(t, data.dtype))
     if reverse:
+        # copysign of uint8 is its first operand, which needs the shape of the output.
         return _REAL[name](number.expand(t.outputs[0].shape) if name == "copysign" else number, data).name
     return _REAL[name](data, number).name
 

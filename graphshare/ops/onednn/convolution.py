@@ -58,6 +58,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
     if not is_calibrated(attrs):
         return "int32"
     before, after = split_activations(attrs, inner)
+    # After a sum only the second activation decides whether results can be negative.
     last = before if before and not attrs["with_sum"] else after
     return "uint8" if last and _is_positive(*last[0]) else "int8"
 
@@ -93,7 +94,7 @@ def make_fused_kernel(
 
 
 class _Layer(NamedTuple):
-    """What parameters and ranges determine of an integer convolution.
+    """The part of an integer convolution that follows from parameters and ranges alone.
 
     The sums are multiplied by ``scale``, one number for each filter, the added array by ``factor``. Between the activations
     ``before`` and ``after`` it is added. The result is clipped to ``limits``, None where it may be NaN, and written as integers
@@ -122,6 +123,7 @@ def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[A
     other = ends.pop(0) if attrs["with_sum"] else None
     dtypes = (x.dtype, None if other is None else other.dtype)
     key = (dtypes, *(end.item(0) for end in ends))
+    # In a bound graph a layer is prepared once for data of equal dtypes and ranges.
     layer = context.once(range(1, 1 + count), key, lambda: _prepare_layer(attrs, inner, weights, dtypes, ends))
     out = _sum_products(context, conv, x, layer.filters)
     if layer.scale is not None:
@@ -133,6 +135,7 @@ def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[A
     if layer.limits is None:
         whole = np.ascontiguousarray(round_to(out, layer.written))
     else:
+        # The limits are whole numbers, so the order of clipping and rounding makes no difference.
         np.clip(out, *layer.limits, out=out)
         np.rint(out, out=out)
         whole = context.empty(out.shape, layer.written)
@@ -143,9 +146,10 @@ def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[A
 def _prepare_layer(
     attrs: Attrs, inner: Inner, weights: Sequence[Array], dtypes: Sequence[Any], ends: Sequence[Array]
 ) -> _Layer:
-    """Return what parameters, and the dtypes and ranges of the data and of the added array (None for none), determine."""
+    """Prepare the layer from its parameters, and the dtypes and ranges of the data and of the added array, if there is one."""
     data, other = dtypes
     data_unit, dtype = per_unit(str(data), *ends[:2]), _output_dtype(attrs, inner)
+    # A 32-bit result has one range, so its filters share one scale.
     filters = quantize_filters(attrs, inner, weights, data_unit, data, by_filter=dtype != "int32")
     if dtype == "int32":
         low, high = product_range(find_magnitude(*ends[:2]), 127 if data == np.int8 else 255, float(filters.reach), 127)
@@ -161,6 +165,7 @@ def _prepare_layer(
     # oneDNN writes a sum over the added array, in its dtype; the bytes are then read as the operator's own dtype.
     written = dtype if other is None or dtype == "int32" else str(other)
     limits = None
+    # A ReLU at the end becomes the lower limit of the values that are written.
     if scale is not None and all(_is_relu(*item) for item in (*before, *after)) and _is_finite(filters, scale, factor):
         is_positive = bool(after or (before and other is None))
         limits = (np.float32(max(0, ENDS[written][0]) if is_positive else ENDS[written][0]), np.float32(ENDS[written][1]))
@@ -174,6 +179,7 @@ def _is_relu(operator: str, attrs: Attrs) -> bool:
 
 def _is_finite(filters: Filters, scale: Array, factor: Any) -> bool:
     """Return whether float32 holds all results, so that none is infinite or NaN."""
+    # Sums of products fit into int32, and an added number is one of 8 bits.
     largest = 1 << 31 if filters.bias is None else (1 << 31) + float(np.abs(filters.bias).max(initial=0))
     return largest * float(np.abs(scale).max(initial=0)) + 255 * abs(float(factor or 0)) < _LARGEST
 
@@ -224,6 +230,7 @@ def convolution_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodie
     count = len(inputs) - _range_inputs(attrs)
     own = {0: inputs[0], count - 1: inputs[count - 1]} if attrs["with_sum"] else {0: inputs[0]}
     variables = [None if i in own else x for i, x in enumerate(inputs[:count])]
+    # The subgraph is one of floats, so the data and the added array count as float32 in it.
     inferred, _ = bodies.types(0, [("float32" if i in own else x) for i, x in enumerate(variables)], [None])
     known = [own.get(i, x) for i, x in enumerate(inferred)]
     dtype = _output_dtype(attrs, bodies.operators(0))

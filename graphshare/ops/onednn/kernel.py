@@ -58,6 +58,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
     else:
         whole, units, term = _scale_weights(weight, bias, data_unit, rest[2:])
     rows = x.reshape(len(x), -1) if dense["flatten"] else x
+    # float64 holds the sums of products of 8 bits exactly.
     sums = np.matmul(rows.astype(np.float64), whole.T).astype(np.float32)
     if term is not None:
         sums += term.astype(np.float32)
@@ -70,6 +71,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
         return _apply_activations(follow, sums * (np.float32(1) / data_unit / units))
     low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
     unit = per_unit(dtype if dtype != "float32" else "uint8", low, high)
+    # A fused function applies to floats, before they are scaled to steps of the result.
     scale = np.float32(1) if follow else unit
     out: Array = _apply_activations(follow, sums * (scale / data_unit / units))
     if follow:

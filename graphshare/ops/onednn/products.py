@@ -41,7 +41,7 @@ class Filters(NamedTuple):
     ``window`` is that of the convolution.
 
     ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is in steps of the products,
-    ``shift`` what 128 added to all data adds to the sums of each filter, None where that is exact, and so changes nothing.
+    ``shift`` is the amount by which 128 added to all data raises each filter's sums; None where that is exact, without effect.
     """
 
     weights: Array
@@ -86,6 +86,7 @@ def quantize_filters(
     term = None if bias is None else quantize_bias(bias, units, data_unit).astype(np.float32)
     matrix = whole.reshape(*whole.shape[:2], -1)
     largest = float(np.abs(matrix).sum(axis=(1, 2), dtype=np.float64).max(initial=0))
+    # Not `>`: weights that are NaN make the sum NaN, and every comparison with it is false.
     is_shifted = dtype == np.int8 and not 255 * largest <= EXACT
     shift = 128 * matrix.sum(axis=(1, 2), dtype=np.float64) if is_shifted else None
     reach = np.float32(np.abs(weight).max())
@@ -93,6 +94,7 @@ def quantize_filters(
     matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
     parts = exact_parts(matrix.reshape(len(matrix), -1), dtype)
     exact = len(parts) == 1
+    # Other layouts and negative padding are left to the general convolution.
     is_plain = not is_channels_last(conv["layout"]) and min(window.pad) >= 0
     if is_plain and exact and conv["num_group"] == len(whole) >= _MANY and whole.shape[1] == 1:
         return Filters(np.ascontiguousarray(matrix[:, :, 0].T), [], window, units, term, shift, reach)
@@ -167,6 +169,7 @@ def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
     sums = np.concatenate([ends.max * positive - ends.min * negative, ends.max * negative - ends.min * positive])
     if sums.sum(axis=1).max(initial=0) <= EXACT:
         return [slice(0, columns)]
+    # A part ends where the next columns could make a sum inexact.
     cuts, total = [0], np.zeros(len(sums))
     for start, some in zip(starts, sums.T, strict=True):
         total += some
@@ -203,6 +206,7 @@ def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
         chosen = range(inside[0], inside[-1] + 1) if narrow and inside else range(kernel)
         if narrow:
             taps = taps[chosen.start * len(taps) // kernel : chosen.stop * len(taps) // kernel]
+        # The last axis runs fastest: once an axis keeps several taps, those chosen on later axes are not one run.
         narrow = narrow and len(chosen) == 1
         begin = chosen.start * dilate - pad  # the cell of the image at the first cell of the padded image
         room = (count - 1) * stride + (len(chosen) - 1) * dilate + 1
@@ -220,6 +224,7 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
     """
     count, channels = x.shape[:2]
     dtype = weights.dtype if len(parts) == 1 else np.dtype(np.float64)
+    # Windows of one cell are the cells themselves, and need not be copied one by one.
     if max(window.extent) == 1 and not any(window.pad):
         if max(window.stride) > 1:
             steps = (slice(None), slice(None), *(slice(None, None, step) for step in window.stride))
@@ -234,12 +239,14 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
     first_column = layout.taps.start * channels
     matrix = weights[:, layout.taps].reshape(len(weights), -1)
     height, line = layout.counts[0], prod(layout.counts[1:])
+    # Several whole images at a time, or some rows of a single one.
     images = max(1, _BLOCK // max(1, height * line * matrix.shape[1]))
     rows = height if images > 1 else max(1, min(height, _BLOCK // (line * matrix.shape[1])))
     sums = empty((len(weights), count * height * line), dtype)
     for first, row in product(range(0, count, images), range(0, height, rows)):
         windows = _windows(padded, layout, window, slice(first, first + images), slice(row, row + rows))
         columns = empty((windows.size // matrix.shape[1], matrix.shape[1]), matrix.dtype)
+        # This copy gathers the windows and turns their bytes into float32 in one pass.
         columns.reshape(windows.shape)[...] = windows
         begin = (first * height + row) * line
         _multiply(matrix, columns.T, parts, first_column, sums[:, begin : begin + len(columns)])
@@ -252,6 +259,7 @@ def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Ar
     windows = _windows(_pad(x, layout, weights.dtype, empty), layout, window, slice(0, len(x)), slice(0, layout.counts[0]))
     rank = len(layout.kernel)
     axes, taps = range(2 * rank + 2), weights[layout.taps].reshape(*layout.kernel, -1)
+    # einsum adds over the view of the windows, which need not be copied.
     sums = np.einsum(windows, [*axes], taps, [*axes[rank + 1 :]], [*axes[: rank + 1], axes[-1]])
     return np.moveaxis(sums, -1, 0)
 

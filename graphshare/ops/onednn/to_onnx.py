@@ -94,14 +94,14 @@ def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x:
 
 
 def require_ranges(t: Translation, ends: Sequence[Value]) -> None:
-    """Refuse a node whose ranges are not float32, as MXNet demands of them."""
+    """Refuse a node whose ranges are not float32, which MXNet requires."""
     for end in ends:
         if end.dtype != "float32":
             t.refuse(f"it has a range of {end.dtype}, expected float32")
 
 
 def translate_convolution(t: Translation) -> str | list[str]:
-    """Emit the subgraph, or in integers a convolution of integers in floats and what follows it."""
+    """Emit the subgraph; for integers a convolution of integers in floats, and the fused operators after it."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     conv, dtype = find_attributes(t.inner, "Convolution"), t.outputs[0].dtype
@@ -207,7 +207,7 @@ _REFUSED = "integers with a PReLU in the subgraph are refused"
 
 
 def translate_dense(t: Translation) -> str | list[str]:
-    """Emit the subgraph, or in integers products of integers in floats and what follows them."""
+    """Emit the subgraph; for integers products of integers in floats, and the fused operators after them."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     dense, dtype = find_attributes(t.inner, "FullyConnected"), t.outputs[0].dtype

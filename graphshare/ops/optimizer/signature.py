@@ -32,12 +32,12 @@ _RATES = "lrs:floats=!; wds:floats=!"
 _MULTI_SGD = f"{_CLIPPED}; num_weights:int=1"
 _MULTI_MOMENTUM = f"momentum:float=0; {_MULTI_SGD}"
 
-_define = partial(define, no_kernel="it updates parameters or watches over that, which is training")
+_define = partial(define, no_kernel="it updates parameters or checks updates, which belongs to training")
 _update = partial(_define, registers_inputs=False)
 
 
 def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
-    """Return a group of inputs for every weight, numbered, and what follows once: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
+    """Return a numbered group of inputs for every weight, then ``tail`` once: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         weights = range(read_count(signature, attrs, "num_weights"))
@@ -56,12 +56,12 @@ def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
 
 
 def all_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
-    """Every input is written."""
+    """Return all inputs: the operator writes into each of them."""
     return tuple(range(num_inputs))
 
 
 def name_fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
-    """MXNet 1.9.1 names these inputs by the weight's number where it means the place in the group; so do its files."""
+    """Return the input names of MXNet 1.9.1, which exchanges the number of the weight and the place in its group."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         total, width = len(group) * read_count(signature, attrs, count) + tail, len(group) + tail
@@ -105,6 +105,7 @@ OPERATORS = (
         mutable=(2,),
     ),
     *_update("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", _ADAMW, mutable=(2, 3, 4)),
+    # These four misname their inputs, see name_fused_inputs.
     *_define_group("_multi_adamw_update", "weight grad mean var", _MULTI_ADAMW, (2, 3), "num_weights", tail=1),
     *_define_group("_multi_lamb_update", "weight grad mean var", _MULTI_LAMB, (2, 3), "num_tensors"),
     *_define_group("_multi_mp_adamw_update", "weight grad mean var weight32", _MULTI_ADAMW, (2, 3, 4), "num_weights", tail=1),

@@ -84,6 +84,7 @@ def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
     window = read_window(attrs)
     if attrs["pool_type"] == _OR_NAN:
         if any(window.pad):
+            # Its padding is zeros that count, also for the maximum.
             x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
         return pooling(context, {**attrs, "pad": ()}, x)
     total = pooling(context, {**attrs, "pool_type": "sum"}, x)
@@ -126,6 +127,7 @@ def _maximum(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> 
         return _reduce_window(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
     low = -np.finfo(x.dtype).max
     result = _reduce_window(x, np.maximum, low, axes, window, counts)
+    # Only NaN, or a window without a number, needs fmax, which ignores NaN; min is NaN if any result is.
     if result.size and not result.min() > low:
         result = np.fmax(_reduce_window(x, np.fmax, low, axes, window, counts), low)
     return result
@@ -136,10 +138,12 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
     for i, axis in enumerate(axes):
         size, count = x.shape[axis], counts[i]
         kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
+        # One window over the whole axis is one call, whatever the number of its taps.
         if count == 1 and pad == 0 and kernel >= size:
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
         spans = [tap_range(size, tap - pad, stride, count) for tap in _taps(size, kernel, stride, pad, count)]
+        # A tap that all windows have inside the image gives the first partial result, so nothing has to be filled.
         whole = next((span for span in spans if span[:2] == (0, count)), None)
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
@@ -199,7 +203,7 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         raise KernelError(f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}")
     data = to_channels_first((None,) * rank if data is None else data, last)
     out = to_channels_first((None,) * rank if out is None else out, last)
-    require(len(data) == len(out), f"data has {format_count(len(data), 'axis')} where the output has {len(out)}")
+    require(len(data) == len(out), f"data has {format_count(len(data), 'axis')}, but the output has {len(out)}")
     window = None if attrs["global_pool"] else read_window(attrs)
     spatial: list[Dim] = []
     for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):

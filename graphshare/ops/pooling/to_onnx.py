@@ -35,7 +35,7 @@ class _Cells(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether every window has a cell of the image; ONNX wants the padding to be smaller than the window."""
+        """Return whether every window has a cell of the image: ONNX requires a padding smaller than the window."""
         return all(p < k for pads in (self.begin, self.end) for p, k in zip(pads, self.window.kernel, strict=True))
 
 
@@ -107,9 +107,10 @@ def _find_windows(t: Translation) -> _Cells:
     shape = t.inputs[0].shape
     axes, window = axes_and_window(t.attrs, shape)
     if min(window.pad, default=0) < 0:
-        t.refuse(f"its pad is {window.pad}, and ONNX takes nothing away")
+        t.refuse(f"its pad is {window.pad}, and windows in ONNX have no negative padding")
     sizes, counts = (tuple(sizes_by_axis[a] for a in axes) for sizes_by_axis in (shape, t.outputs[0].shape))
     ends = tuple(
+        # Where rounding down gives MXNet's number of windows both ends have the same padding.
         p if (n + 2 * p - k) // s + 1 == count else (count - 1) * s + k - n - p
         for n, count, k, s, p in zip(sizes, counts, window.kernel, window.stride, window.pad, strict=True)
     )
@@ -122,13 +123,14 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
     if kind == "sum":
         return t.emit("Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype))
     include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
+    # ONNX counts all padding; MXNet does not count what `full` adds beyond pad at the end.
     if x.dtype != "float64" and cells.fits and (not include or cells.begin == cells.end):
         return _average(t, x, cells, include=include)
     return _average_by_weight(t, x, cells, include=include)
 
 
 def _can_round_up(t: Translation, window: Window) -> bool:
-    """Return whether ONNX's ``ceil_mode`` is MXNet's ``full`` for data of every size: no window begins behind the data."""
+    """Return whether ONNX's ``ceil_mode`` is MXNet's ``full`` for data of every size: no window begins after the data."""
     steps = zip(window.kernel, window.stride, window.pad, strict=True)
     return t.attrs["pooling_convention"] == "full" and all(s + p <= k for k, s, p in steps)
 
@@ -181,7 +183,7 @@ def _pad_all(t: Translation, x: Value, cells: _Cells, value: float) -> tuple[str
 def _pad_apart(t: Translation, x: Value, before: Sequence[int], after: Sequence[int], value: float) -> str:
     """Return padded data through an axis of its own.
 
-    onnxruntime would join a ``Pad`` and the pooling behind it, even where the padding is as large as the window (which it
+    onnxruntime would join a ``Pad`` and the pooling after it, even where the padding is as large as the window (which it
     then refuses) or is not -inf for a maximum (which it then becomes).
     """
     if not any((*before, *after)):

@@ -81,6 +81,7 @@ def _reach(low: Array, high: Array) -> Any:
 def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return floats as integers of the range of the inputs, whose largest absolute value becomes 127 or 255."""
     dtype, reach = attrs["out_type"], _reach(low, high)
+    # This operator counts 127 or 255 steps, _contrib_quantize_v2 half a step more.
     whole = round_to(x * (np.float32(ENDS[dtype][1]) / reach), dtype)
     return (whole, range_end(-reach), range_end(reach)) if dtype == "int8" else (whole, low.copy(), high.copy())
 
@@ -132,9 +133,11 @@ def multiply(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -
         return np.asarray(products * (np.float32(1) / first / second), np.float32)
     calibrated = calibration_range(attrs)
     if calibrated is None:
+        # The range of 32-bit products has 127 steps, as in product_range; the factors above have 127.5.
         level = _reach(*ends[:2]) / np.float32(127) * (_reach(*ends[2:4]) / np.float32(127))
         return products, range_end(-level * _STEPS["int32"]), range_end(level * _STEPS["int32"])
     unit = _STEPS["int8"] / np.float32(max(map(abs, calibrated)))
+    # MXNet converts without rounding or clipping: beyond int8 the low bits remain.
     truncated = np.trunc(products.astype(np.float32) * (unit / first / second)).astype(np.int64)
     return truncated.astype(np.int8), range_end(calibrated[0]), range_end(calibrated[1])
 
@@ -223,8 +226,10 @@ def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array)
         return pooling(context, attrs, x), low, high
     require(attrs["pool_type"] == "avg", f"pool_type {attrs['pool_type']} is not supported for integers, expected max or avg")
     if attrs["global_pool"] and prod(x.shape[2:]) <= _EXACT_CELLS:
+        # BLAS adds the integers faster than a mean would, and exactly.
         cells = x.reshape(*x.shape[:2], -1).astype(np.float32)
         means = np.matmul(cells, np.ones(cells.shape[2], np.float32)).reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
+        # One axis after the other, to round as `pooling` does.
         for size in x.shape[2:]:
             means /= np.float32(size)
     elif attrs["global_pool"] or attrs["count_include_pad"] is False:
@@ -239,7 +244,7 @@ def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
     count = attrs["num_args"]
     parts, lows, highs = arrays[:count], arrays[count::2], arrays[count + 1 :: 2]
     low, high = min(0.0, *(float(x[0]) for x in lows)), max(0.0, *(float(x[0]) for x in highs))
-    require(all(str(x.dtype) in QUANTIZED for x in parts), f"expected {' or '.join(QUANTIZED)}")
+    require(all(str(x.dtype) in QUANTIZED for x in parts), f"arrays must be {' or '.join(QUANTIZED)}")
     dtype = "uint8" if all(x.dtype == np.uint8 for x in parts) else "int8"
     wide = max(abs(low), abs(high)) / LEVELS[dtype]
     scaled = []
@@ -293,9 +298,10 @@ _ENDS = ("float32", "float32")
 
 
 def _kernel(operator: str, forward: Any, shapes: ShapeRule, types: TypeRule, **more: Any) -> Kernel:
-    """Return a kernel with rules for its arrays and results; behind both are the ends of ranges, float32 (1)."""
+    """Return a kernel with rules for its arrays and results; both are followed by the ends of ranges, float32 (1)."""
 
     def infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        # The rule of dtypes decides how many inputs are arrays; the others are ends of ranges.
         arrays, _ = types(attrs, [None] * len(inputs), [None])
         return with_ranges(shapes(attrs, inputs[: len(arrays)], outputs[:1]), inputs, outputs)
 
@@ -307,7 +313,7 @@ def _kernel(operator: str, forward: Any, shapes: ShapeRule, types: TypeRule, **m
 
 
 def with_ranges(layer: tuple[Shapes, Shapes], inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Return the inferred shapes of a layer, then ``(1,)`` for the ranges behind its inputs and outputs."""
+    """Return the inferred shapes of a layer, then ``(1,)`` for the ranges after its inputs and outputs."""
     ins, outs = layer
     return [*ins, *(unify((1,), x) for x in inputs[len(ins) :])], [*outs, *(unify((1,), x) for x in outputs[len(outs) :])]
 
@@ -387,5 +393,5 @@ KERNELS = with_limits(
 
 GRADIENTS = (
     *no_gradient("quantized layers are for inference", *(kernel.operator for kernel in KERNELS if kernel not in RNN_KERNELS)),
-    *no_gradient("MXNet registers none and refuses to go back through it", "_contrib_quantized_rnn", is_zero=False),
+    *no_gradient("MXNet registers no gradient of it and refuses its backward pass", "_contrib_quantized_rnn", is_zero=False),
 )

@@ -104,12 +104,14 @@ class Weights(NamedTuple):
         Without special instructions, processors add products in pairs in 16 bits and clip the sum.
         """
         x = x.astype(np.float64)
+        # The exact sums, from which the loop takes what clipping takes from the pairs that overflow.
         sums: Array = x @ self.whole.T
         block = max(1, _BLOCK // max(1, len(x)))
         for first in range(0, len(self.rows), block):
             rows, pairs = (a[first : first + block] for a in (self.rows, self.pairs))
             both = x[:, 2 * pairs] * self.whole[rows, 2 * pairs] + x[:, 2 * pairs + 1] * self.whole[rows, 2 * pairs + 1]
             both -= np.clip(both, *PAIR_ENDS)
+            # nonzero lists pairs row by row, so those of a row are one run.
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             sums[:, rows[starts]] -= np.add.reduceat(both, starts, axis=1)
         return sums
@@ -118,6 +120,7 @@ class Weights(NamedTuple):
 def whole_weights(weight: Array, units: Array) -> Weights:
     """Return the weights as integers; rows of zeros, which have no steps, stay zeros."""
     whole = np.nan_to_num(np.clip(np.rint(weight * units[:, None]), -128, 127)).astype(np.float64)
+    # A last column without a neighbour is a single product, which fits: 255 * 128 < 2**15.
     even = whole.shape[1] // 2 * 2
     left, right = whole[:, :even:2], whole[:, 1:even:2]
     most, least = (255 * (end(left, 0) + end(right, 0)) for end in (np.maximum, np.minimum))
@@ -148,6 +151,7 @@ def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Arra
         yield vector[first : first + rows * inputs].reshape(rows, inputs)
         yield vector[first + rows * inputs : first + each].reshape(rows, size)
     rest = attrs["num_layers"] - 1
+    # Layers of one direction and equal input sizes run as one: all of them, or all but the first.
     if sides == 1:
         rest = min(rest, int(inputs != size))
     for layer in range(rest):

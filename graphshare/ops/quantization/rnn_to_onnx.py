@@ -97,6 +97,7 @@ class _Layer:
         """Return the integers ``x`` (batch, columns) times the rows of weights, each pair of products clipped."""
         sums = x.cast(self.dtype).apply("MatMul", self.matrices[place])
         weight: Weights = self.weights[place]
+        # All rows share one Gather; a row whose pair cannot overflow has no excess.
         pairs = np.unique(weight.pairs)
         if not pairs.size:
             return sums

@@ -75,6 +75,7 @@ OPERATORS = (
         "_contrib_quantized_rnn",
         "data parameters state state_cell[mode=lstm] min_data max_data",
         RECURRENT,
+        # The spelling of the third output is MXNet's.
         results="output state_output[state_outputs] statecell_ouput[state_outputs&mode=lstm]",
         couples_batch="always",
         is_operator_property=True,
@@ -84,12 +85,12 @@ OPERATORS = (
 
 
 def apply_calibrated_rule(use: Use) -> Outcome:
-    """Quantizing operators: the range is an attribute or an input, or that of all samples."""
+    """Keep the batch axis of an operator that quantizes, unless its range is that of all samples."""
     if use.first.axis and use.signature.name.startswith("_sg_"):
         return f"takes axis 0 for the samples, which are on axis {use.first.axis}"
     quantizes = not use.signature.name.startswith("_sg_") or use.value("quantized")
     if quantizes and use.value("min_calib_range") is None and use.signature.parameter("min_calib_range") is not None:
-        return "takes the range of all samples for each (it is not calibrated)"
+        return "takes one range for all samples (it is not calibrated)"
     return [use.first, None, None]
 
 

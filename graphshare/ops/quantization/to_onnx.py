@@ -38,7 +38,7 @@ def _ends_of_data(x: Term, rank: int) -> Iterator[Term]:
 
 
 def find_magnitude(t: Translation, first: int) -> Term:
-    """Return the largest absolute value of the range whose ends are inputs ``first`` and the one behind it."""
+    """Return the largest absolute value of the range whose ends are input ``first`` and the next one."""
     return largest(term(t, first), term(t, first + 1))
 
 
@@ -68,8 +68,8 @@ def convolve(t: Translation, attrs: Attrs, x: Term, weight: Term, shapes: Mappin
     """Return the convolution of integers in float32, which is exact for sums below 2**24, else nearly so.
 
     ``shapes`` are those of ``x``, ``weight`` and ``out``. ``ConvInteger`` would not do: onnxruntime adds pairs of products in
-    16 bits on processors without VNNI, and clips them. ``Round`` behind it keeps onnxruntime from multiplying what follows
-    into the weights, which would not be integers then.
+    16 bits on processors without VNNI, and clips them. A ``Round`` after it keeps onnxruntime from multiplying
+    later factors into the weights, which would not be integers then.
     """
     inputs = [Value(v.cast("float32").name, shapes[key], "float32") for key, v in (("x", x), ("weight", weight))]
     out = Value("", shapes["out"], "float32")
@@ -137,6 +137,7 @@ def translate_multiply(t: Translation) -> str | list[str]:
     units = [LEVELS["int8"] / reach for reach in (a, b)]
     if t.attrs["enable_float_output"]:
         factor = a.number(1) / units[0] / units[1]
+        # numpy multiplies int32 and float32 in float64, too.
         return (products.cast("float64") * factor.cast("float64")).cast("float32").name
     calibrated = calibration_range(t.attrs)
     if calibrated is None:
@@ -153,7 +154,7 @@ def translate_normalize(t: Translation) -> list[str]:
     if calibrated is None:
         t.refuse("it has no calibrated range")
     if t.attrs["eps"] < 0:
-        t.refuse(f"its eps is {t.attrs['eps']}")
+        t.refuse(f"its eps is {t.attrs['eps']}, expected at least 0")
     data, gamma, beta, mean, variance = (term(t, i) for i in range(5))
     whole = data.cast("float32")
     if data.dtype == "uint8":
@@ -182,8 +183,9 @@ def translate_quantize(t: Translation) -> list[str]:
     x, dtype = term(t), t.outputs[0].dtype
     calibrated = calibration_range(t.attrs)
     if not x.is_float:
+        # MXNet copies the bytes as the other dtype, for which ONNX has no operator up to opset 21.
         if x.dtype != dtype:
-            t.refuse(f"its data is {x.dtype} and its result {dtype}")
+            t.refuse(f"its data is {x.dtype} and its result {dtype}, expected the same dtype")
         return [x.name, *(constant_end(t, end) for end in calibrated or WHOLE_RANGES[dtype])]
     if calibrated:
         reach = float(np.float32(max(map(abs, calibrated))))
@@ -250,6 +252,7 @@ def translate_pool(t: Translation) -> list[str]:
     else:  # a mean of integers that is half way between two must be so exactly
         axes, window = axes_and_window(attrs, x.shape)
         cells = prod(x.shape[axis] for axis in axes) if attrs["global_pool"] else prod(window.kernel)
+        # The sum is a mean times the size of the window, and whole only after rounding.
         means = pool({"pool_type": "sum"}).apply("Round") / float(cells)
     return [round_to(means, x.dtype).name, *_ranges(t)]
 

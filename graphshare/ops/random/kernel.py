@@ -28,7 +28,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 class DensityFunctions(NamedTuple):
-    """The functions of a formula, for what it is computed with: arrays, or terms of an ONNX graph."""
+    """The functions in a formula, for arrays or for terms of an ONNX graph."""
 
     log: Callable[[Any], Any]
     gammaln: Callable[[Any], Any]
@@ -73,7 +73,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
     x = unify(inputs[0], outputs[0])
     if x is None:
         return inputs, outputs
-    require(x, "samples without axes, expected at least one")
+    require(x, "samples have no axes, expected at least one")
     rank = next((len(p) for p in inputs[1:] if p is not None), None)
     if rank is None:  # parameters have the shape of the samples, or of their first axes
         return [x, *inputs[1:]], [x]
@@ -85,7 +85,7 @@ def _dirichlet_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     x = inputs[0]
     if x is None:
         return inputs, outputs
-    require(len(x) >= 2, f"samples {format_shape(x)}, expected at least two axes")
+    require(len(x) >= 2, f"samples are {format_shape(x)}, expected at least two axes")
     return [x, unify(inputs[1], (*x[:-2], x[-1]))], [unify(x[:-1], outputs[0])]
 
 
@@ -146,6 +146,7 @@ def _generator(context: Context) -> np.random.Generator:
 
 def _generalized_negative_binomial(rng: np.random.Generator, size: Any, mu: Any, alpha: Any) -> Array:
     """Draw Poisson numbers whose mean is random: their mean is ``mu`` and their variance ``mu + alpha * mu**2``."""
+    # With alpha 0 the mean is not random, and 1 / alpha would be infinite.
     alpha = np.maximum(alpha, 1e-12)
     return np.asarray(rng.poisson(rng.gamma(1 / alpha, alpha * mu, size), size))
 
@@ -184,6 +185,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     ),
     "gamma": Distribution(
         ("alpha", "beta"),
+        # MXNet draws with beta as the scale, and computes the density with beta as the rate.
         lambda rng, size, alpha, beta: rng.gamma(alpha, beta, size),
         lambda f, x, alpha, beta: alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha),
         lambda x, alpha, beta: ((alpha - 1) / x - beta, np.log(beta) + np.log(x) - digamma(alpha), alpha / beta - x),
@@ -217,6 +219,7 @@ def _choose_dtype(attrs: Attrs, otherwise: str) -> str:
 def _draw_array(draw: Draw, context: Context, shape: Sequence[int], parameters: Sequence[Any], dtype: Any) -> Array:
     """Return numbers of one distribution. Where each takes two draws, all of the first come before those of the second."""
     rng = _generator(context)
+    # In blocks, the two draws would alternate block by block.
     if draw is _generalized_negative_binomial:
         return draw(rng, tuple(shape), *parameters).astype(dtype)
     return draw_in_blocks(lambda count: draw(rng, count, *parameters), shape, dtype)
@@ -274,9 +277,10 @@ def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tupl
     rows = x.reshape(-1, x.shape[-1])
     count = int(np.prod(inner))
     sums = np.cumsum(rows.astype(np.float64), axis=1)
-    require((sums[:, -1] > 0).all(), "the probabilities of a row sum up to 0")
+    require((sums[:, -1] > 0).all(), "the probabilities of a row sum to 0")
     drawn = _generator(context).random((len(rows), count)) * sums[:, -1:]
     chosen = np.stack([np.searchsorted(row, numbers, side="right") for row, numbers in zip(sums, drawn, strict=True)])
+    # Rounding can bring a drawn number up to the whole sum, which is beyond the last class.
     chosen = chosen.clip(0, x.shape[-1] - 1)
     shape = (*x.shape[:-1], *inner) or (1,)
     result: Array = chosen.reshape(shape).astype(attrs["dtype"])

@@ -21,7 +21,7 @@ Transform = Callable[..., Term]
 
 
 class StandardDraw(NamedTuple):
-    """How ONNX draws: the operator, its attributes for the parameters ``keys``, and what is made of standard numbers."""
+    """A way to draw in ONNX: the operator, its attributes for the parameters ``keys``, and a transform of standard numbers."""
 
     op_type: str
     keys: tuple[str, ...]
@@ -32,6 +32,7 @@ class StandardDraw(NamedTuple):
 _DRAWS = {
     "uniform": StandardDraw("RandomUniform", ("low", "high"), ("low", "high"), lambda x, low, high: x * (high - low) + low),
     "normal": StandardDraw("RandomNormal", ("loc", "scale"), ("mean", "scale"), lambda x, loc, scale: x * scale + loc),
+    # x may be 0 but not 1, so the logarithm of 1 - x is finite.
     "exponential": StandardDraw("RandomUniform", ("lam",), (), lambda x, rate: -(1 - x).apply("Log") / rate),
 }
 
@@ -43,6 +44,7 @@ def translate_random(t: Translation, name: str) -> str:
     parameters = [float(t.attrs[key]) for key in how.keys]
     known = dict(zip(how.attributes, parameters, strict=False))
     if t.inputs:
+        # mypy would take a float in `known` for the domain, so it is stated.
         drawn = t.emit(f"{how.op_type}Like", t.inputs[0], domain="", dtype=DTYPE_CODES[dtype], **known)
     else:
         drawn = t.emit(how.op_type, domain="", shape=out.shape, dtype=DTYPE_CODES[dtype], **known)

@@ -93,6 +93,7 @@ def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     total = _add(x, axes, keepdims)
     count = x.size // total.size if total.size else 1
     if x.dtype.kind in "iu":
+        # C truncates towards 0, where // would round down.
         return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(x.dtype)
     return convert(total / np.float64(count), x.dtype)
 
@@ -149,7 +150,7 @@ def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
 
 
 def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    require(attrs["axes"], "moments needs axes, also for moments over all of them")
+    require(attrs["axes"], "axes are required, also for moments over all axes")
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
@@ -195,7 +196,7 @@ def _cumsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 def _np_reduction(reduce: Reduce, *, floating: bool = False) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         if attrs["initial"] is not None:
-            raise KernelError("MXNet does not support an initial value of reductions")
+            raise KernelError("MXNet does not support an initial value for reductions")
         rule = _np_mean_types if floating else _np_types
         (dtype,) = rule(attrs, [str(x.dtype)], [None])[1]
         if not x.size:  # in MXNet an empty product is 0 too

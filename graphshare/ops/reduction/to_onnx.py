@@ -1,4 +1,4 @@
-"""Reductions in ONNX. What is reduced over all axes has the shape ``(1,)``; in the numpy interface ``()``.
+"""Reductions in ONNX. A reduction over all axes has the shape ``(1,)``; in the numpy interface ``()``.
 
 float16 is added in float32; narrow integers in int32, of which they keep the low bits. A sum of booleans is whether one holds,
 a product whether all hold.
@@ -20,7 +20,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 class Over(msgspec.Struct, frozen=True):
-    """What is reduced: the axes, which stay with size 1 or not, and how many elements make one result."""
+    """The reduced axes, which are kept as 1 or dropped, and the number of elements in each result."""
 
     axes: Sequence[int]
     elements: int
@@ -54,12 +54,14 @@ def reduce_mean(x: Term, over: Over) -> Term:
     if x.is_float or x.dtype == "bool":
         return _accumulate("ReduceMean")(x, over)
     total = reduce_sum(x, over)
+    # The sum of nothing is 0 whatever it is divided by.
     return (total.cast(_ACCUMULATORS.get(x.dtype, x.dtype)) / max(1, over.elements)).cast(x.dtype)
 
 
 def _extremum(op_type: str) -> Reduce:
     def compute(x: Term, over: Over) -> Term:
         if x.dtype == "bool":
+            # ONNX reduces booleans only from opset 20 on.
             return x.cast("uint8").reduce(op_type, over.axes, keepdims=over.keepdims).cast("bool")
         return x.reduce(op_type, over.axes, keepdims=over.keepdims)
 
@@ -138,6 +140,7 @@ def translate_arg_extremum(t: Translation, op_type: str) -> str:
     """Emit ``ArgMax`` or ``ArgMin`` along an axis, or of all elements, in the output's dtype."""
     x, out = t.inputs[0], t.outputs[0]
     axis = 1 if t.op == "argmax_channel" else t.attrs["axis"]
+    # ONNX's ArgMax and ArgMin do not accept booleans.
     data = term(t).cast("int32") if x.dtype == "bool" else term(t)
     if axis is None or not x.rank:
         data, at = data.reshape((prod(x.shape),)), 0

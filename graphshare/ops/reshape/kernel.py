@@ -47,6 +47,7 @@ def _transpose_kernel(operator: str, order: Order) -> Kernel:
         axes = list(order(attrs, rank))
         known = dims_of_rank(x, rank)
         y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
+        # Where an axis is named twice, another one is not named, and its size is known from the input alone.
         return [tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))], [y]
 
     return Kernel(operator, forward, shapes, same_dtypes)
@@ -149,7 +150,7 @@ def _product(sizes: Sequence[Dim]) -> Dim:
 
 
 def _ratio(whole: Dim, part: Dim) -> Dim:
-    """``whole / part``, None where either is unknown or nothing follows.
+    """Return ``whole / part``; None where one is unknown, or ``part`` is 0.
 
     Raises:
         KernelError: ``part`` does not divide ``whole``.
@@ -162,7 +163,7 @@ def _ratio(whole: Dim, part: Dim) -> Dim:
 
 
 def fill_by_size(shape: Shape, size: Dim) -> Shape:
-    """``shape`` with its only unknown dimension taken from the number of elements.
+    """Return ``shape`` with its only unknown size computed from the number of elements.
 
     Raises:
         KernelError: the shape is known and has another number of elements.
@@ -171,7 +172,7 @@ def fill_by_size(shape: Shape, size: Dim) -> Shape:
         return shape
     unknown, elements = [i for i, d in enumerate(shape) if d is None], count_elements(shape)
     if elements is not None and elements != size:
-        raise KernelError(f"{format_shape(shape)} has {format_count(elements, 'element')} where {size} are wanted")
+        raise KernelError(f"{format_shape(shape)} has {format_count(elements, 'element')}, expected {size}")
     if len(unknown) != 1:
         return shape
     rest = prod(d for d in shape if d is not None)
@@ -180,7 +181,7 @@ def fill_by_size(shape: Shape, size: Dim) -> Shape:
 
 def _split(size: Dim, first: int, second: int) -> tuple[Dim, Dim]:
     if first == -1 and second == -1:
-        raise KernelError("of the two sizes behind -4 only one may be -1")
+        raise KernelError("only one of the two sizes after -4 may be -1")
     if first == -1:
         return _ratio(size, second), second
     if second == -1:
@@ -202,16 +203,17 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
     if reverse:
         return infer_shape(shape[::-1], codes[::-1])[::-1]
     sizes: list[Dim] = []
-    covered: set[int] = set()  # axes of the input that stand in the output with all they hold
+    covered: set[int] = set()  # axes of the input whose whole size is in the output already
     stated, inferred, at, i = 1, -1, 0, 0
     while i < len(codes):
         code = codes[i]
         needed = {0: 1, -3: 2, -4: 1}.get(code, 0)
         if needed and at + needed > len(shape):
-            raise KernelError(f"code {code} at place {i} of {tuple(codes)} finds no axis left in {format_shape(shape)}")
+            raise KernelError(f"code {code} at position {i} of {tuple(codes)} has no axis left in {format_shape(shape)}")
         if code == -1:
             if inferred >= 0:
                 raise KernelError(f"only one size may be -1, not {tuple(codes)}")
+            # For the codes after it, -1 consumes one axis of the input.
             inferred = len(sizes)
             sizes.append(None)
             at += 1
@@ -241,7 +243,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
 
 
 def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
-    """Return the deprecated way: 0 is inferred, ``keep_highest`` keeps axis 0."""
+    """Return the deprecated ``target_shape``, in which 0 is inferred; ``keep_highest`` keeps axis 0."""
     wanted: list[Dim] = list(attrs["target_shape"])
     kept = bool(attrs["keep_highest"] and wanted)
     if kept:
@@ -268,7 +270,7 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
-    """``x`` with the axes that the leading (or, reversed, trailing) zeros keep, from ``y``."""
+    """Return ``x`` with unknown sizes from ``y`` for the axes that the leading (or, reversed, trailing) zeros keep."""
     if y is None:
         return x
     codes, step = attrs["shape"], -1 if attrs["reverse"] else 1
@@ -281,7 +283,7 @@ def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
 
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Another shape by the codes of ``shape``, else by the deprecated ``target_shape``."""
+    """Return ``x`` in the shape of the codes in ``shape``, else of the deprecated ``target_shape``."""
     if attrs["shape"]:
         wanted = infer_shape(x.shape, attrs["shape"], reverse=attrs["reverse"])
     else:
@@ -308,12 +310,12 @@ def _span(begin: int | None, end: int | None, rank: int) -> tuple[int, int]:
     first = 0 if begin is None else begin + rank * (begin < 0)
     last = rank if end is None else end + rank * (end < 0)
     if not 0 <= first < last <= rank:
-        raise KernelError(f"axes {begin} to {end} of an array with {format_count(rank, 'axis')}")
+        raise KernelError(f"begin {begin} and end {end} select no axes of an array with {format_count(rank, 'axis')}")
     return first, last
 
 
 def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
-    """The shape of ``x`` with its axes from lhs_begin to lhs_end replaced by those of ``y`` from rhs_begin to rhs_end."""
+    """Return the shape of ``x`` with axes lhs_begin to lhs_end replaced by axes rhs_begin to rhs_end of ``y``."""
     begin, end = _span(attrs["lhs_begin"], attrs["lhs_end"], len(x))
     first, last = _span(attrs["rhs_begin"], attrs["rhs_end"], len(y))
     replaced, by = _product(x[begin:end]), _product(y[first:last])
@@ -370,12 +372,13 @@ def _squeeze_shape(attrs: Attrs, shape: Dims) -> Dims:
 
 
 def squeeze(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Without the axes of size 1, all or those of ``axis``; one axis stays at least."""
+    """Remove all axes of size 1, or those in ``axis``; at least one axis remains."""
     return x.reshape([d or 0 for d in _squeeze_shape(attrs, x.shape)])
 
 
 def _squeeze_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x = inputs[0]
+    # Which axes have the size 1 is only known when all sizes are.
     if x is None or (attrs["axis"] is None and not is_known(x)):
         return inputs, outputs
     y = unify(_squeeze_shape(attrs, x), outputs[0])

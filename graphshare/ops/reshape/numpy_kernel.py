@@ -24,6 +24,7 @@ def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeR
     """Return the kernel and shape rule of a view; the rule takes the view of an array without memory."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        # ascontiguousarray adds an axis to an array without axes, and reshape removes it.
         return np.ascontiguousarray(view(attrs, x)).reshape(view(attrs, x).shape)
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -140,6 +141,7 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
     codes = list(attrs["newshape"])
+    # Only _npx_reshape has `reverse`, and codes below -1.
     if "reverse" not in attrs and min(codes, default=0) < -1:
         raise KernelError(f"newshape {tuple(codes)} has a negative size other than -1")
     step = -1 if attrs.get("reverse") else 1
@@ -272,5 +274,5 @@ GRADIENTS = (
     Gradient("_npi_rot90", rot90_vjp, reads_inputs=False, reads_outputs=False),
     Gradient("_npi_broadcast_to", sum_broadcast, reads_outputs=False),
     Gradient("_np_trace", trace_gradient, reads_outputs=False),
-    *no_gradient("MXNet gives it none", "_np_atleast_1d", "_np_atleast_2d", "_np_atleast_3d"),
+    *no_gradient("MXNet's gradient of it is zero everywhere", "_np_atleast_1d", "_np_atleast_2d", "_np_atleast_3d"),
 )

@@ -52,12 +52,12 @@ OPERATORS = (
 
 
 def expand_dims_rule(use: Use) -> Outcome:
-    """Insert the new axis before or behind the samples."""
+    """Insert the new axis before or after the batch axis."""
     axis, at = use.value("axis"), use.first
     if axis < 0 and at.rank is not None:
         axis += at.rank + 1
     if axis < -1:
-        return "adds an axis whose place is not known"
+        return "adds an axis whose position is not known"
     return at.with_axis(at.axis + (0 <= axis <= at.axis), 1)
 
 
@@ -76,14 +76,14 @@ def _reshape(use: Use) -> Outcome:
         target = tuple(use.value("target_shape") or ())
         if not at.axis and (use.value("keep_highest") or target[:1] == (0,)):
             return At(0, len(target))
-        return f"makes axis 0 {target[0]}, whatever the batch is" if target and not at.axis else "moves the samples"
+        return f"sets axis 0 to {target[0]}, whatever the batch size is" if target and not at.axis else "moves the samples"
     rank = len(shape) if min(shape) >= -1 else None
     if use.value("reverse") and shape[0] != -1 and rank != at.rank:
-        return "fits its shape from the last axis, so that the place of the samples is not known"
+        return "applies its shape from the last axis, so that the position of the batch axis is not known"
     if at.axis:
         return At(at.axis, rank) if shape[: at.axis + 1] == (0,) * (at.axis + 1) else "folds the samples into another axis"
     if shape[0] > 0 or (shape[0] == -4 and shape[1:2] != (-1,)):
-        return f"makes axis 0 {max(shape[:2])}, whatever the batch is"
+        return f"sets axis 0 to {max(shape[:2])}, whatever the batch size is"
     return At(0, rank)
 
 
@@ -96,7 +96,7 @@ def _reshape_like(use: Use) -> Outcome:
 def _swap_axes(use: Use) -> Outcome:
     a, b, at = use.value("dim1"), use.value("dim2"), use.first
     if a < 0 or b < 0:
-        return "swaps axes whose places are not known"
+        return "swaps axes whose positions are not known"
     return at.with_axis(b if at.axis == a else a if at.axis == b else at.axis)
 
 
@@ -105,7 +105,7 @@ def _transpose(use: Use) -> Outcome:
     if axes:
         places = [axis % len(axes) for axis in axes]
         return At(places.index(at.axis), len(axes)) if at.axis in places else UNKNOWN
-    return "turns all axes round, and their number is not known" if at.rank is None else At(at.rank - 1 - at.axis, at.rank)
+    return "reverses all axes, and their number is not known" if at.rank is None else At(at.rank - 1 - at.axis, at.rank)
 
 
 RULES: dict[str, Rule] = {

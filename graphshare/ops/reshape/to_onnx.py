@@ -20,7 +20,7 @@ def _translate_transpose(order: Order) -> Translate:
 
 
 def translate_depth_to_space(t: Translation) -> str:
-    """Emit ``DepthToSpace``, or what it stands for with integers, which onnxruntime does not take there."""
+    """Emit ``DepthToSpace``, or for integers, for which onnxruntime has no kernel, the transposition that it stands for."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("DepthToSpace", x, blocksize=b, mode="DCR")
@@ -30,7 +30,7 @@ def translate_depth_to_space(t: Translation) -> str:
 
 
 def translate_space_to_depth(t: Translation) -> str:
-    """Emit ``SpaceToDepth``, or what it stands for with integers, which onnxruntime does not take there."""
+    """Emit ``SpaceToDepth``, or for integers, for which onnxruntime has no kernel, the transposition that it stands for."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("SpaceToDepth", x, blocksize=b)
@@ -50,6 +50,7 @@ def translate_moveaxis(t: Translation) -> str:
     source = [normalize_axis(axis, x.rank) for axis in t.attrs["source"]]
     target = [normalize_axis(axis, x.rank) for axis in t.attrs["destination"]]
     order = [axis for axis in range(x.rank) if axis not in source]
+    # From the first place on, so that no insertion moves an earlier one.
     for place, axis in sorted(zip(target, source, strict=True)):
         order.insert(place, axis)
     return t.transpose(x, order)
@@ -100,7 +101,7 @@ def _roll_along(t: Translation, x: str, axis: int, shift: int, size: int) -> str
 
 
 def translate_tril(t: Translation) -> str:
-    """Emit ``Trilu``, or a choice where there is none yet; the small integers, which onnxruntime does not take, as int32."""
+    """Emit ``Trilu``, or ``Where`` below opset 14; 8-bit integers, for which onnxruntime has no kernel, as int32."""
     x = t.inputs[0]
     if t.opset < 14:
         rows, columns = t.outputs[0].shape[-2:]

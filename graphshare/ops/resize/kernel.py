@@ -18,6 +18,7 @@ from graphshare.text.format import format_count, format_shape
 def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
     """Return the attributes of the Deconvolution that computes bilinear upsampling."""
     scale, filters = attrs["scale"], attrs["num_filter"]
+    # MXNet's own formulas; the weight is an input, which need not interpolate.
     kernel, pad = 2 * scale - scale % 2, -(-(scale - 1) // 2)
     return {
         "kernel": (kernel, kernel),
@@ -43,7 +44,10 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
     first = 0
     for x in arrays:
         factor = height // x.shape[2]
-        require(factor * x.shape[3] == out.shape[3], f"{format_shape(x.shape)} is not 1/n of {format_shape(out.shape[2:])}")
+        require(
+            factor * x.shape[3] == out.shape[3],
+            f"the size of {format_shape(x.shape)} does not divide {format_shape(out.shape[2:])}",
+        )
         target = out if total else out[:, first : first + x.shape[1]]
         first += x.shape[1]
         blocks = target.reshape(*target.shape[:2], x.shape[2], factor, x.shape[3], factor)
@@ -70,7 +74,7 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         batch = unify_dims(shape[0], batch, "samples")
         for own, common, axis in ((shape[2], height, "height"), (shape[3], width, "width")):
             if own is not None and common is not None and common % own:
-                raise KernelError(f"an input of {axis} {own} does not divide {common}, which is scale times that of the first")
+                raise KernelError(f"the {axis} {own} of an input does not divide {common}, scale times the {axis} of the first")
     if attrs["multi_input_mode"] == "sum":
         for shape in shapes:
             channels = unify_dims(shape[1], channels, "channels of images that are summed")
@@ -116,6 +120,7 @@ def averaging_matrix(size: int, bins: int) -> Array:
 @lru_cache(maxsize=64)
 def interpolation_matrix(size: int, count: int, corners: bool) -> Array:
     """Return the weight of each cell in each interpolated one: (count, size)."""
+    # As in MXNet, a single pixel is the first one, not the middle.
     if count == 1:
         place = np.zeros(1, dtype=np.float32)
     elif corners:
@@ -123,6 +128,7 @@ def interpolation_matrix(size: int, count: int, corners: bool) -> Array:
         place = scale * np.arange(count, dtype=np.float32)
     else:
         scale = np.float32(size) / np.float32(count)
+        # As in MXNet the scale is rounded to float32, the coordinate computed in float64 and rounded again.
         place = np.maximum(np.float64(scale) * (np.arange(count) + 0.5) - 0.5, 0).astype(np.float32)
     lower = np.minimum(place.astype(np.int64), size - 1)
     part = place - lower

@@ -32,6 +32,7 @@ def _repeat(t: Translation, x: Value, factor: int) -> str:
     """Return an image in which each pixel is ``factor`` high and wide."""
     if factor == 1:
         return x.name
+    # onnxruntime has Resize for these dtypes alone.
     if x.dtype in ("float32", "float16", "int32", "int8", "uint8"):
         scales = t.constant([1, 1, factor, factor], "float32")
         return t.emit(
@@ -70,7 +71,7 @@ def _multiply(t: Translation, rows: Array, columns: Array) -> str:
     x = t.inputs[0]
     wide = wide_dtype(x.dtype)
     if not wide.startswith("float"):
-        t.refuse(f"its data is {x.dtype}; ONNX multiplies by fractions only floating-point numbers")
+        t.refuse(f"its data is {x.dtype}; ONNX multiplies only floating-point numbers by fractions")
     product = t.emit("MatMul", t.constant(rows, wide), t.cast(x, wide))
     return t.cast(t.emit("MatMul", product, t.constant(columns.T, wide)), x.dtype, dtype=wide)
 

@@ -17,7 +17,7 @@ from graphshare.ops.rnn.kernel import Cell, cells, directions, project_inputs, s
 
 
 class Trace(NamedTuple):
-    """What the backward pass needs of one layer in one direction: its inputs, the states before each step, and the gates."""
+    """The values of one layer in one direction for its backward pass: inputs, states before each step, gates and outputs."""
 
     x: Array
     h: Array
@@ -72,6 +72,7 @@ def _lstm_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
     gates = project_inputs(x, cell, cell.b_input + cell.b_state)
     size = c.shape[1]
     before = np.empty((len(x), *h.shape), x.dtype)
+    # One more than steps: the backward pass reads the cell state before and after each of them.
     cells_before = np.empty((len(x) + 1, *c.shape), x.dtype)
     out = np.empty((len(x), *h.shape), x.dtype)
     for t, step in enumerate(gates):
@@ -135,6 +136,7 @@ def _gru_backward(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, 
         dgates[t][:, size : 2 * size] = total * (trace.h[t] - new) * update * (1 - update)
         dgates[t][:, 2 * size :] = dnew
         dstate[t] = dgates[t]
+        # The state reaches n through the reset gate, the inputs do not.
         dstate[t][:, 2 * size :] = dnew * reset
         dh = total * update + dstate[t] @ cell.w_state
     return _weight_gradients(cell, into, trace, dgates, dstate), dh, dc
@@ -165,6 +167,7 @@ def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
             traces.append(forward(layers[number], np.ascontiguousarray(steps), state[number], c_state[number]))
         source = _concatenate_directions([k.out for k in traces[first:]])
     flat = np.zeros_like(vector)
+    # Views of the flat gradient, which the backward pass fills.
     into = cells(attrs, x.shape[2], flat)
     dh, dc = _last_state_gradient(state, dstates, 0), _last_state_gradient(c_state, dstates, 1)
     gradient = dy

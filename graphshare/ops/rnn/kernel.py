@@ -58,7 +58,7 @@ def sequence_last(context: Context, attrs: Attrs, data: Array, length: Array | N
 
 
 def sequence_reverse(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
-    """Return each sample's steps in reverse, those behind its length unchanged."""
+    """Return each sample's steps in reverse; those after its length are unchanged."""
     if length is None:
         return np.asarray(data[::-1].copy())
     counts = _lengths(length, data.shape[0], 0)
@@ -122,7 +122,7 @@ GRADIENTS = (
 
 
 _BLOCK = 1 << 28
-"""Number of multiply-adds after which a signal, as of a time limit, is heard."""
+"""Number of multiply-adds in one product: a signal, such as that of a time limit, waits until it ends."""
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
@@ -161,13 +161,14 @@ def input_size(attrs: Attrs, size: int) -> int:
     Raises:
         KernelError: there is none.
     """
+    # The length grows by the same step with each input.
     least = parameter_size(attrs, 1)
     step = least - parameter_size(attrs, 0)
     require(step, "state_size must not be 0")
     more, rest = divmod(size - least, step)
     if rest or more < 0:
         raise KernelError(
-            f"{format_count(size, 'parameter')} do not fit any input size; size 1 needs {least}, each further one {step} more"
+            f"{format_count(size, 'parameter')} do not fit any input size; size 1 needs {least}, each further size {step} more"
         )
     return more + 1
 
@@ -221,6 +222,7 @@ def _plain(act: Callable[[Array], Array]) -> Layer:
     """Return the layer ``h = act(W x + b + U h + c)``."""
 
     def run(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+        # Both biases are added to the same sums, so they can be added for all steps at once.
         steps = project_inputs(x, cell, cell.b_input + cell.b_state)
         u = cell.w_state.T
         for step in steps:
@@ -252,6 +254,7 @@ def _gru(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     u, size = cell.w_state.T, h.shape[1]
     out: Array = np.empty((*x.shape[:2], size), x.dtype)
     for t, step in enumerate(steps):
+        # The reset gate multiplies this bias, too, so it cannot be added to the inputs beforehand.
         state = h @ u + cell.b_state
         reset, update = np.split(sigmoid(step[:, : 2 * size] + state[:, : 2 * size]), 2, axis=1)
         new = np.tanh(step[:, 2 * size :] + reset * state[:, 2 * size :])
@@ -273,10 +276,12 @@ def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Arra
     In training, ``p`` is the share of values dropped between layers by ``context.rng``, another stream than MXNet's.
     """
     run, sides = _LAYERS[attrs["mode"]], directions(attrs)
+    # Other modes have no cell state and ignore this argument.
     c_state = more[0] if attrs["mode"] == "lstm" else state
     last: list[Array] = []
     last_c: list[Array] = []
     layers = cells(attrs, x.shape[2], parameters)
+    # exp of a gate far below 0 overflows in the sigmoid, which then correctly gives 0.
     with np.errstate(over="ignore"):
         for first in range(0, len(layers), sides):
             source = _drop_out(context, attrs["p"], x) if first else x

@@ -92,7 +92,7 @@ def split_weights(t: Translation) -> list[CellParts]:
 
 
 def _slice_vector(t: Translation, vector: Value, width: int) -> list[CellParts]:
-    """Return the cells as slices of a vector that only a run knows."""
+    """Return the cells as slices of a vector that is only known in a run."""
     hidden, sides, out = t.attrs["state_size"], directions(t.attrs), output_width(t.attrs)
     rows, at = GATES[t.attrs["mode"]] * hidden, 0
 
@@ -156,9 +156,12 @@ def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[
     bias = concatenate(biases).reshape(sides, 2 * rows)
     attributes: dict[str, Any] = {"direction": "bidirectional" if sides == 2 else "forward"}
     if mode == "gru":
+        # MXNet's reset gate multiplies the product with the state, ONNX's by default the state itself.
         attributes["linear_before_reset"] = 1
     if mode == "rnn_relu":
+        # The default is Tanh.
         attributes["activations"] = ["Relu"] * sides
+    # The empty one is sequence_lens, which MXNet's CPU kernels ignore.
     inputs = (x, w_input.name, w_state.name, bias.name, "", *states)
     return t.emit_several(_OPERATORS[mode], 1 + len(states), *inputs, hidden_size=hidden, **attributes)
 
@@ -194,6 +197,7 @@ def translate_by_steps(t: Translation) -> list[str]:
 def _scan(t: Translation, x: str, steps: int, cell: CellParts, begins: Sequence[Value], *, backwards: int) -> list[str]:
     """Return the last states and the results (steps, batch, width) of one direction of a layer."""
     step = _STEPS[t.attrs["mode"]](t, cell)
+    # The products of the inputs do not depend on the state, so they are computed for all steps before the loop.
     products = t.emit("Add", t.emit("MatMul", x, cell.w_input.transpose().name), cell.b_input.name)
     if t.attrs["mode"] != "gru":
         products = t.emit("Add", products, cell.b_state.name)

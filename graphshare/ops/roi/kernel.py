@@ -29,7 +29,7 @@ def round_half_away(x: Array) -> Array:
 def _sample(x: Array, region: Array) -> Array:
     number = int(region[0])
     if not 0 <= number < x.shape[0]:
-        raise KernelError(f"a region has sample {number}, but the batch has {format_count(x.shape[0], 'sample')}")
+        raise KernelError(f"a region refers to sample {number}, but the batch has {format_count(x.shape[0], 'sample')}")
     return np.asarray(x[number])
 
 
@@ -49,6 +49,7 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
         if not 0 <= int(region[0]) < len(x):
             continue
         sample = _sample(x, region)
+        # Bins smaller than a pixel repeat, and each distinct one is computed once.
         rows, row_numbers = _number_bins(divide_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2]))
         columns, column_numbers = _number_bins(divide_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3]))
         table: Array = np.zeros((x.shape[1], len(rows), len(columns)), x.dtype)
@@ -89,6 +90,7 @@ def sensitive_bins(attrs: Attrs, region: Array, limits: tuple[int, ...]) -> Iter
     cells = [min(max(i * group // size, 0), group - 1) for i in range(size)]
     x1, y1 = round_half_away(region[1:3]) * scale
     x2, y2 = (round_half_away(region[3:5]) + 1) * scale
+    # At least 0.1, as in MXNet, so that a region that ends before it begins still has bins.
     columns = _fractional_bins(x1, max(x2 - x1, 0.1), size, limits[1])
     for i, rows in enumerate(_fractional_bins(y1, max(y2 - y1, 0.1), size, limits[0])):
         for j, pixels in enumerate(columns):
@@ -128,6 +130,7 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
 
 def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -> tuple[tuple[Array, int], tuple[Array, int]]:
     """Return for both axes the weight of each pixel in each sample of a region's bins, and the first pixel used."""
+    # Corners are float32 for data of every dtype, as in MXNet.
     shift = 0.5 if attrs["aligned"] else 0.0
     start_x, start_y, end_x, end_y = (
         region[1:].astype(np.float32) * np.float32(attrs["spatial_scale"]) - np.float32(shift)
@@ -157,6 +160,7 @@ def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
     cells = np.ascontiguousarray(window, np.float64)
     channels, count, across = cells.shape
     means = cells.reshape(channels * count, across) @ along.T
+    # The columns of all channels side by side, so that the second product is a single one, too.
     by_row = means.reshape(channels, count, width).transpose(1, 0, 2).reshape(count, channels * width)
     bins: Array = (down @ by_row).reshape(height, channels, width).transpose(1, 0, 2)
     return bins

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pairs_of_sizes(*keys: str) -> LoadCheck:
-    """These tuples have two members."""
+    """Return the check that the attributes ``keys`` are tuples of two members."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         wrong = [key for key in keys if values[key] is None or len(values[key]) != 2]

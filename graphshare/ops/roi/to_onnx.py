@@ -1,4 +1,4 @@
-"""Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, and plain operators for the others.
+"""Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, otherwise plain operators.
 
 The maximum where no runtime has ``MaxRoiPool`` is a ``Scan`` over the regions with masks of bins. A rotated region is the mean
 of bilinear samples at a grid of points that is turned about the region's centre.
@@ -30,8 +30,10 @@ def translate_roi_pooling(t: Translation) -> str:
     if x.dtype == "float16":  # corners are scaled in float16 before they are rounded
         corners, scale = t.emit("Mul", corners, t.number(scale, "float16")), 1.0
     number, corners = (t.cast(y, "float32", dtype=rois.dtype) for y in (number, corners))
+    # MXNet truncates the number of the sample.
     whole = t.cast(t.cast(number, "int64", dtype="float32"), "float32", dtype="int64")
     low, high = t.number(0, "float32"), t.number(x.shape[0] - 1, "float32")
+    # onnxruntime fails on a sample that is not in the batch, so another one is pooled, and replaced by 0 below.
     existing = t.emit("Min", t.emit("Max", whole, low), high)
     regions = t.emit("Concat", existing, corners, axis=1)
     out = t.emit("MaxRoiPool", t.cast(x, "float32"), regions, pooled_shape=t.attrs["pooled_size"], spatial_scale=scale)
@@ -62,8 +64,10 @@ def translate_roi_align(t: Translation) -> str:
         mode="avg",
         output_height=height,
         output_width=width,
+        # ONNX's 0 is MXNet's -1: as many samples as a bin has pixels, rounded up.
         sampling_ratio=max(0, t.attrs["sample_ratio"]),
         spatial_scale=scale,
+        # An aligned node keeps the attribute below opset 16, and is refused for it.
         **(mode if t.opset >= 16 or t.attrs["aligned"] else {}),
     )
     exists = t.reshape(t.emit("GreaterOrEqual", sample, none), (rois.shape[0], 1, 1, 1))
@@ -72,11 +76,12 @@ def translate_roi_align(t: Translation) -> str:
         return out
     bins = height * width
     rows = t.reshape(out, (rois.shape[0], x.shape[1] // bins, bins * bins))
+    # Bin b comes from channel b of each group: the diagonal.
     return t.reshape(t.emit("Gather", rows, t.integers(range(0, bins * bins, bins + 1)), axis=2), t.outputs[0].shape)
 
 
 def _narrow_corners(t: Translation, corners: str) -> str:
-    """Return float64 corners, scaled, as what MXNet computes in float32."""
+    """Return scaled float64 corners rounded like MXNet's, which computes them in float32."""
     shift = 0.5 if t.attrs["aligned"] else 0.0
     scaled = t.emit("Mul", t.cast(corners, "float32", dtype="float64"), t.number(t.attrs["spatial_scale"], "float32"))
     narrow = t.cast(t.emit("Sub", scaled, t.number(shift, "float32")), "float64", dtype="float32")
@@ -103,6 +108,7 @@ def translate_sensitive_pooling(t: Translation) -> str:
     pixels = t.emit("Mul", t.emit("Mul", spread[0], spread[1]), spread[2])
     total = t.emit("MatMul", t.reshape(pixels, (size * size, regions, n * height * width)), data)
     number = t.reshape(t.reduce("ReduceSum", pixels, [3, 4, 5]), (size * size, regions, 1))
+    # The sum of an empty bin is 0, and so is its result.
     mean = t.emit("Div", total, t.emit("Max", number, t.number(1, wide)))
     out = t.transpose(t.reshape(mean, (size, size, regions, count)), (2, 3, 0, 1))
     return t.cast(out, x.dtype, dtype=wide)
@@ -143,7 +149,7 @@ def translate_rotated(t: Translation) -> str:
     """Emit the samples of all bins and their means.
 
     Without a positive ratio the number of samples depends on the regions: each bin gets as many as the largest region needs,
-    and those behind a region's own number lie nowhere.
+    and those beyond a region's own number lie at infinity, where they do not count.
     """
     x, rois = t.inputs
     wide = wide_dtype(x.dtype)

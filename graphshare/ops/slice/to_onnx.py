@@ -47,7 +47,7 @@ def translate_slice_like(t: Translation) -> str:
 
 
 def translate_slice_assign(t: Translation) -> str:
-    """Emit ``Concat`` of what is before, in and behind the part along each axis; with other steps ``ScatterND``."""
+    """Emit ``Concat`` of the elements before, in and after the part along each axis; ``ScatterND`` if a step is not 1."""
     x = t.inputs[0]
     shape = slice_shape(t.attrs, x.shape)
     sizes = [size or 0 for size in shape]
@@ -59,6 +59,7 @@ def translate_slice_assign(t: Translation) -> str:
     cut = [axis for axis in range(x.rank) if spans[axis] != range(x.shape[axis])]
     if all(spans[axis].step == 1 for axis in cut):
         return _replace(t, x.name, part, cut, spans) if cut else t.emit("Identity", part)
+    # ScatterND writes whole slices, so axes after the last one that is cut need no indices.
     grid = np.meshgrid(*spans[: cut[-1] + 1], indexing="ij")
     return t.emit("ScatterND", x, t.constant(np.stack(grid, axis=-1), "int64"), part)
 

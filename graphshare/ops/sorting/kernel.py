@@ -28,6 +28,7 @@ def _order(x: Array, axis: int, ascending: bool) -> Array:
     """Return the indices of the values in order, along one axis."""
     if ascending:
         return np.asarray(np.argsort(x, axis=axis, kind="stable"))
+    # Flipped before and after, so that equal values keep their order.
     backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
     return np.asarray(x.shape[axis] - 1 - np.flip(backwards, axis))
 
@@ -102,6 +103,7 @@ def unique(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     axis = None if attrs["axis"] is None else normalize_axis(attrs["axis"], x.ndim)
     result = np.unique(x, axis=axis, **flags)
     values, *more = result if isinstance(result, tuple) else (result,)
+    # Since numpy 2.0, inverse indices have the shape of the array.
     return (values, *(np.ravel(part).astype(np.int64) for part in more))
 
 
@@ -161,5 +163,5 @@ GRADIENTS = (
     Gradient("topk", topk_gradient, reads_outputs=False),
     Gradient("sort", sort_gradient, reads_outputs=False),
     *no_gradient("an index has no derivative", "argsort"),
-    *no_gradient("the result is counted, compared or constant", "_npi_unique", "_npx_nonzero"),
+    *no_gradient("its result is a count, a comparison or a constant", "_npi_unique", "_npx_nonzero"),
 )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def top_k(signature: Signature, attrs: Attributes) -> OutputList:
-    """Values come with their indices, which ``value`` alone then hides."""
+    """Return one output, or for ``both`` and ``value`` two, values and indices, of which ``value`` hides the second."""
     kind = signature.value(attrs, "ret_typ")
     return number_outputs(2, 2 if kind == "both" else 1) if kind in ("both", "value") else number_outputs(1)
 

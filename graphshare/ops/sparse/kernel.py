@@ -38,7 +38,7 @@ def retain(context: Context, attrs: Attrs, x: Array, indices: Array) -> Array:
 
 
 def find_rows(count: int, indices: Array) -> Array:
-    """Return which of ``indices`` name one of ``count`` rows; others retain nothing."""
+    """Return those of ``indices`` that are one of ``count`` rows; the rest retain nothing."""
     rows: Array = indices.reshape(-1).astype(np.int64)
     return rows[(rows >= 0) & (rows < count)]
 

@@ -85,6 +85,7 @@ def _sample_grid(x: Array, grid: Array) -> Array:
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     out: Array = np.stack([sample_bilinear(*sample) for sample in zip(x, rows, columns, strict=True)])
+    # sample_bilinear gives 0 at NaN, as outside of the image; MXNet gives NaN.
     nowhere = np.isnan(rows + columns)
     return np.where(nowhere[:, None], out.dtype.type(np.nan), out) if nowhere.any() else out
 
@@ -138,6 +139,7 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     x, y = np.pad(x, widths), np.pad(y, widths)
     h, w = (height or 0) * stride, (width or 0) * stride
     out: Array = np.zeros((x.shape[0], (2 * reach + 1) ** 2, height or 0, width or 0), x.dtype)
+    # The patch around the first centre begins here: the margin less half a kernel.
     first = attrs["max_displacement"]
     for channel in range(out.shape[1]):
         down, right = (attrs["stride2"] * (place - reach) for place in divmod(channel, 2 * reach + 1))

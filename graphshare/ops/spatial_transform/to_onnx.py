@@ -29,7 +29,7 @@ def sample_bilinear(
     """Return the samples at ``rows`` and ``columns`` of images of ``size`` (height, width), with zeros outside.
 
     ``gather`` returns pixels by their numbers (row * width + column, int64, in the shape of ``rows``); with ``deep`` they have
-    an axis of channels behind that shape.
+    an axis of channels after that shape.
     """
     total = ""
     columns_beside = _lines_beside(t, columns, size[1], dtype)
@@ -55,7 +55,7 @@ def clamp(t: Translation, places: str, high: float, dtype: str) -> str:
 
 
 def _lines_beside(t: Translation, places: str, size: int, dtype: str) -> list[_Line]:
-    """Return the lines before and behind fractional ``places`` on an axis of ``size`` pixels."""
+    """Return the lines before and after fractional ``places`` on an axis of ``size`` pixels."""
     zero, one = t.number(0, dtype), t.number(1, dtype)
     before = t.emit("Floor", places)
     lines = []
@@ -107,15 +107,17 @@ def _affine_grid(t: Translation, theta: Value, height: int, width: int) -> str:
 
 
 def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, is_somewhere: bool) -> str:
-    """Return samples at a grid (N, 2, h * w) from -1 to 1; where it has NaN, unless it ``is_somewhere``, they are NaN."""
+    """Return samples at a grid (N, 2, h * w) from -1 to 1, NaN at NaN; with ``is_somewhere`` the grid has no NaN."""
     count, channels, height, width = x.shape
     points = t.transpose(grid, (0, 2, 1))
     if x.dtype == "float32" and t.opset >= 16:
         places = t.reshape(points, (count, *size, 2))
+        # Opset 20 renamed the mode.
         mode = "bilinear" if t.opset < 20 else "linear"
         out = t.emit("GridSample", x, places, mode=mode, padding_mode="zeros", align_corners=1)
         if is_somewhere:
             return out
+        # The sum is NaN where x or y is.
         nowhere = t.emit("IsNaN", t.reshape(t.reduce("ReduceSum", points, [2]), (count, 1, *size)))
         return t.emit("Where", nowhere, t.number(np.nan, x.dtype), out)
     wide = wide_dtype(x.dtype)
@@ -139,7 +141,7 @@ def translate_correlation(t: Translation) -> str:
     x, y = t.inputs
     kernel, stride, pad = t.attrs["kernel_size"], t.attrs["stride1"], t.attrs["pad_size"]
     if kernel % 2 == 0:
-        t.refuse(f"its kernel_size {kernel} is even")
+        t.refuse(f"its kernel_size is {kernel}, expected an odd number")
     step, first = t.attrs["stride2"], t.attrs["max_displacement"]
     reach = first // step
     spans = _spans(t)
@@ -159,6 +161,7 @@ def translate_correlation(t: Translation) -> str:
     out = parts[0] if len(parts) == 1 else t.emit("Concat", *parts, axis=1)
     if max(kernel, stride) > 1 and wide == "float32":
         out = t.emit("AveragePool", out, kernel_shape=[kernel, kernel], strides=[stride, stride])
+    # onnxruntime has no AveragePool of float64.
     elif max(kernel, stride) > 1:
         window = Window((kernel, kernel), (stride, stride), (1, 1), (0, 0))
         total = sum_windows(t, out, place_taps(window, t.outputs[0].shape[2:]))
@@ -171,7 +174,7 @@ def _slice(t: Translation, x: str, axes: Sequence[int], begin: Sequence[int], en
 
 
 def _spans(t: Translation) -> list[int]:
-    """Return the height and the width of what all patches cover."""
+    """Return the height and the width of the area that all patches cover."""
     sizes = correlation_size(t.attrs, *t.inputs[0].shape[2:])
     return [((n or 1) - 1) * t.attrs["stride1"] + t.attrs["kernel_size"] for n in sizes]
 

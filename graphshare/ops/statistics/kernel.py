@@ -153,9 +153,10 @@ _TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {"lower": np.floor, "higher": np
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
     """Return the value that ``q`` percent of the elements do not exceed; float32 for all dtypes but float64."""
     percent, axes, method = attrs["q_scalar"] if q is None else q, read_np_axes(attrs, x.ndim), attrs["interpolation"]
-    require(bool(np.all((np.asarray(percent) >= 0) & (np.asarray(percent) <= 100))), "q is not from 0 to 100")
+    require(bool(np.all((np.asarray(percent) >= 0) & (np.asarray(percent) <= 100))), "q must be from 0 to 100")
     steps = prod(x.shape[axis] for axis in axes) - 1
     if method in _TO_ELEMENTS and steps > 0:
+        # numpy rounds half to even and MXNet up, so the place is rounded here and passed as an exact percentage.
         place = (np.asarray(percent) * np.float64(steps) / 100).astype(np.float32).astype(np.float64)
         percent, method = _TO_ELEMENTS[method](place) * 100 / steps, "nearest"
     with refuse_invalid_call():
@@ -340,6 +341,7 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     elif order == 1:
         dx = gradient * np.sign(x)
     else:
+        # The quotient first: powers of the elements alone could overflow.
         slope = np.power(np.abs(x) / whole, x.dtype.type(order - 1)) * np.sign(x) if order else np.zeros_like(x)
         dx = gradient * slope
     return np.asarray(dx).astype(x.dtype, copy=False)
@@ -409,7 +411,7 @@ GRADIENTS = (
     *no_gradient("MXNet's gradient of it is zero everywhere", "_npi_std", "_npi_var"),
     *no_gradient(
         "its result is a count, a comparison or a constant",
-        *"_contrib_allclose _histogram _np_all _np_any _npi_percentile".split(),
+        *"_contrib_allclose _histogram _np_all _np_any _npi_bincount _npi_percentile _npi_share_memory".split(),
+        "_npx_constraint_check",
     ),
-    *no_gradient("the result is counted, compared or constant", "_npi_bincount", "_npi_share_memory", "_npx_constraint_check"),
 )

@@ -184,9 +184,11 @@ def translate_percentile(t: Translation) -> str:
     ordered, _ = t.emit_several("TopK", 2, wide.name, t.integers([count]), axis=1, largest=0)
     percent = term(t, 1).cast("float64") if len(t.inputs) > 1 else wide.number(t.attrs["q_scalar"])
     places = percent.reshape((-1 if len(t.inputs) > 1 else 1,)) * float(count - 1) / 100
-    places = places.cast("float32").cast("float64")  # as in MXNet: 10.5 behind the point decides between two elements
+    # MXNet rounds to float32: whether a place is exactly half way decides which element is the nearest.
+    places = places.cast("float32").cast("float64")
     result = _interpolate(Term(t, ordered, "float64"), places, t.attrs["interpolation"])
     if x.dtype.startswith("float"):
+        # ONNX does not define where TopK sorts NaN.
         has_nan = wide.is_nan().cast("int32").reduce("ReduceMax", [1], keepdims=True).cast("bool")
         result = has_nan.choose(nan, result)
     turned = Term(t, t.transpose(result.name, (1, 0)), "float64")
@@ -194,7 +196,7 @@ def translate_percentile(t: Translation) -> str:
 
 
 def _interpolate(ordered: Term, places: Term, method: str) -> Term:
-    """Return what lies at ``places`` of each row: an element, or between two."""
+    """Return the value at ``places`` of each row: an element, or an interpolation between two."""
     low, high = places.apply("Floor"), places.apply("Ceil")
     if method == "lower":
         return _at(ordered, low)
@@ -204,6 +206,7 @@ def _interpolate(ordered: Term, places: Term, method: str) -> Term:
         return _at(ordered, (places + 0.5).apply("Floor"))
     first, second = _at(ordered, low), _at(ordered, high)
     weight = places - low if method == "linear" else (~low.equals(high)).cast("float64") * 0.5
+    # Of two infinities the difference is NaN, also with a weight of 0.
     return weight.equals(0).choose(first, first + (second - first) * weight)
 
 

@@ -46,7 +46,7 @@ def tan(x: Term) -> Term:
 
 
 def arctan(x: Term) -> Term:
-    """Return the arc tangent: that of float32, and what its tangent lacks."""
+    """Return the arc tangent: that of float32, corrected by one step with its sine and cosine."""
     near = x.apply("Clip", -_HUGE, _HUGE)
     angle = near.cast("float32").apply("Atan").cast("float64")
     sine, cosine = angle.apply("Sin"), angle.apply("Cos")
@@ -55,6 +55,7 @@ def arctan(x: Term) -> Term:
 
 def arcsin(x: Term) -> Term:
     """Return the arc sine, NaN outside of ``[-1, 1]``."""
+    # At the ends this divides by 0, and the arc tangent of infinity is right.
     return arctan(x / ((1 - x) * (x + 1)).apply("Sqrt"))
 
 
@@ -67,6 +68,7 @@ def arcsinh(x: Term) -> Term:
     """Return the inverse of the hyperbolic sine."""
     size = x.apply("Abs")
     square = size * size
+    # log(x + sqrt(x^2 + 1)) as log1p, in which nothing cancels near 0.
     near = log1p(size + square / ((square + 1).apply("Sqrt") + 1))
     return (size < _HUGE).choose(near, size.apply("Log") + math.log(2)) * x.apply("Sign")
 
@@ -135,7 +137,9 @@ def gammaln_of_double(x: Term) -> Term:
     """Return the logarithm of the absolute value of the gamma function, of float64; infinite at the poles."""
     reflected = x < 0.5
     logarithm = _lanczos(reflected.choose(1 - x, x))
+    # Reduced first: the sine of pi times a large number would have no correct digits.
     sine = ((x - x.apply("Round")) * math.pi).apply("Sin").apply("Abs")
+    # Below 1/2 by reflection: gamma(x) * gamma(1 - x) = pi / sin(pi * x).
     result = reflected.choose(math.log(math.pi) - sine.apply("Log") - logarithm, logarithm)
     return x.is_infinite().choose(math.inf, result)
 
@@ -166,6 +170,7 @@ def gamma(x: Term) -> Term:
     is_odd = (low - (low * 0.5).apply("Floor") * 2).equals(1)
     size = gammaln_of_double(wide).apply("Exp")
     signed = ((wide < 0) & is_odd).choose(-size, size)
+    # At 0 the pole has the sign of the zero.
     at_zero = wide.equals(0).choose(1 / wide, signed)
     return ((wide < 0) & wide.equals(low)).choose(math.nan, at_zero).convert(x.dtype)
 
@@ -174,6 +179,7 @@ def _gamma_of_integers(x: Term) -> Term:
     """Return factorials from a table: its first entry is for 0 and below, its last for all that overflow."""
     values = special_functions.gamma(np.arange(173, dtype=np.float64))
     table = x.t.constant(conversion.convert(values, x.dtype), x.dtype)
+    # From 172 on the gamma function overflows float64.
     place = x.cast("int64").apply("Max", 0).apply("Min", 172)
     return Term(x.t, x.t.emit("Gather", table, place.name), x.dtype)
 

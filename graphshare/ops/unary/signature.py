@@ -36,6 +36,6 @@ OPERATORS = (
 )
 
 RULES: dict[str, Rule] = {
-    "shape_array": mixing_rule("tells how large the batch is"),
-    "size_array": mixing_rule("tells how large the batch is"),
+    "shape_array": mixing_rule("returns the size of the batch"),
+    "size_array": mixing_rule("returns the size of the batch"),
 }

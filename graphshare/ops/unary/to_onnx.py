@@ -56,6 +56,7 @@ def _rounding(function: Function) -> Function:
 
 
 def _truncate(x: Term) -> Term:
+    # ONNX has no operator that truncates.
     return (x < 0).choose(x.apply("Ceil"), x.apply("Floor"))
 
 
@@ -104,7 +105,7 @@ def _logarithm(base: float) -> Function:
 
 
 def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function:
-    """Return a growing function truncated for integers: ``inverse`` tells whether the nearest integer is too large."""
+    """Return a growing function truncated for integers: ``inverse`` shows whether the nearest integer is too large."""
 
     def compute(x: Term) -> Term:
         if x.is_float:
@@ -112,6 +113,7 @@ def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function
         wide = x.cast("float64")
         exact = function(wide)
         nearest = exact.apply("Round")
+        # log10(1000) is 2.9999999999999996, which must not be truncated to 2.
         off = (exact - nearest).apply("Abs") < 1e-9
         reached = (inverse(nearest) <= wide).choose(nearest, nearest - 1)
         return off.choose(reached, exact).convert(x.dtype)
@@ -127,6 +129,7 @@ def _cube_root_of_any(x: Term) -> Term:
     if x.is_float:
         return _real(_cube_root)(x)
     size = x.cast("float64").apply("Abs")
+    # An int64 in between, because _whole_part corrects only results of integers.
     whole = _whole_part(_cube_root, lambda y: y * y * y)(Term(x.t, size.cast("int64").name, "int64")).cast("float64")
     return (whole * x.cast("float64").apply("Sign")).convert(x.dtype)
 

@@ -137,9 +137,9 @@ def test_a_variable_cannot_have_the_name_of_an_operator_or_input() -> None:
         with pytest.raises(RefusedError, match="'y' already exists"):
             placeholder("y")
         for name in ("", "a/", "a\0"):
-            with pytest.raises(RefusedError, match="not a name for a variable"):
+            with pytest.raises(RefusedError, match="not a valid name for a variable"):
                 variable(name)
-            with pytest.raises(RefusedError, match="not a name for a variable"):
+            with pytest.raises(RefusedError, match="not a valid name for a variable"):
                 placeholder(name)
 
 

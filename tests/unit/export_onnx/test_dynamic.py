@@ -122,7 +122,7 @@ def test_what_is_equal_for_all_sizes_stays() -> None:
     [
         ([variant(size, [size * size, 2], "Expand") for size in (2, 3, 5)], "has a constant that depends on the sizes"),
         ([variant(size, [1], "Op", axis=size) for size in (2, 3, 5)], "has attributes that depend on the sizes"),
-        ([variant(size, [1], "Op" if size < 5 else "Other") for size in (2, 3, 5)], "differs for other sizes"),
+        ([variant(size, [1], "Op" if size < 5 else "Other") for size in (2, 3, 5)], "differs between sizes"),
     ],
 )
 def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], message: str) -> None:
