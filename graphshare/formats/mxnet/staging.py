@@ -122,6 +122,7 @@ def _are_records_equal(records: Iterable[document.PlainRecord], nodes: Sequence[
         if maps[text] is not attrs:
             if maps[text] != attrs:
                 return False
+            # From here on this text is compared by identity: equal maps of a graph are one object.
             maps[text] = attrs
         own = node.inputs
         if len(record.inputs) != len(own):
@@ -173,6 +174,7 @@ def _find_attr_key(nodes: Sequence[Node]) -> str | None:
     for form in {id(form): form for form in map(_FORM, nodes)}.values():
         if form is not None and form.param is not None:
             return None
+        # Of attrs and attr the later one counts, as when it is read (symbol.py).
         keys.update([key for key in form.keys if key in _ATTR_KEYS][-1:] if form is not None else ["attrs"])
     if len(keys) > 1:
         return None

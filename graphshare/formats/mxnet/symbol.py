@@ -1,4 +1,4 @@
-"""Read a symbol file: ids become references.
+"""Read a symbol file, and replace ids by references.
 
 Files of every generation are read alike: ``attrs`` or ``attr`` or ``param``, entries of two or three numbers, any order of
 nodes. Nothing is upgraded. Ids out of range and cycles are faults of the file, and all are reported together.
@@ -27,7 +27,7 @@ Records = Sequence[dict[str, Any]]
 
 
 class _Shape:
-    """How records with these keys come apart."""
+    """The parts of records that have these keys."""
 
     __slots__ = ("attr_key", "extra", "form", "only_attrs", "param")
 
@@ -43,7 +43,7 @@ class _Shape:
 
 
 class _Shapes(dict[tuple[str, ...], _Shape]):
-    """Keys of a record to how it comes apart."""
+    """The parts of a record by its keys."""
 
     def __missing__(self, keys: tuple[str, ...]) -> _Shape:
         shape = self[keys] = _Shape(keys)
@@ -99,6 +99,7 @@ class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
         self._reader = reader
 
     def __missing__(self, text: bytes) -> tuple[Mapping[str, str], NodeForm]:
+        # Maps of equal content may differ in white space, so they are interned too.
         attrs = document.decode_map(text) if text else EMPTY
         form = self._reader.shapes[("op", "name", "attrs", "inputs") if text else ("op", "name", "inputs")].form
         pair = self[text] = (self._reader.intern(attrs), form)
@@ -180,8 +181,7 @@ def _link(
 ) -> Graph:
     """Return the graph of a parsed object and its node records, or of a subgraph ``depth`` levels down.
 
-    ``checked`` tells that every value has been validated by the schema; ``link`` makes the nodes of records other than
-    dicts.
+    With ``checked`` every value has been validated by the schema; ``link`` makes the nodes of records other than dicts.
     """
     if depth > document.MAX_NESTING:
         raise InputError(Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}"))
@@ -350,6 +350,7 @@ def building_order(records: Records) -> list[int]:
 
 
 def _visit(root: int, records: Records, state: bytearray, order: list[int]) -> None:
+    # A chain of layers is deeper than Python's stack: no recursion.
     path = [root]
     pending = [iter(_references(records[root]))]
     state[root] = 1
