@@ -287,7 +287,7 @@ class ModelFormat(ABC):
         return f"input {position}"
 
     def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
-        """Return a function that finds the body that an operator calls; the inputs of the body capture those of the operator."""
+        """Return a function that finds the body that an operator calls; inputs of the body capture those of the operator."""
         return lambda node: None
 
     def describe_version(self, graph: Graph) -> str:

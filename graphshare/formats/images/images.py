@@ -153,11 +153,11 @@ def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
     if faults:
         raise InputError(faults)
     if not headers:
-        raise InputError(Fault("there is no image to be read"))
+        raise InputError(Fault("no image was given"))
     _check_sizes(headers, settings)
     turned = [os.path.basename(header.path) for header in headers if header.is_turned]
     if turned:
-        notes.append(f"turned upright, as their EXIF data say: {format_names(turned, _LISTED)}")
+        notes.append(f"turned upright by their EXIF data: {format_names(turned, _LISTED)}")
     return Images(headers, settings, notes)
 
 
@@ -176,6 +176,7 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
     for name in names:
         file = join(path, name)
         try:
+            # A file that is named like an image and is none is damaged, and an error: it must not be left out silently.
             (images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others).append(file)
         except GraphshareError:
             images.append(file)  # opening it says what is wrong

@@ -39,8 +39,8 @@ class JsonStyle(msgspec.Struct, frozen=True):
 
     ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends), ``compact`` (no white space),
     ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with ``indent`` blanks). ``escapes`` names the
-    characters that strings escape: ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps does,
-    ``ascii`` what is outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the last brace.
+    characters that strings escape: ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps
+    does, ``ascii`` those outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the last brace.
     """
 
     layout: str = "mxnet"

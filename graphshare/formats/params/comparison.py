@@ -1,4 +1,4 @@
-"""The one comparison of arrays: how far numbers are from those of a reference, and which tolerance would have passed.
+"""Compare arrays: the distances of their numbers from a reference, and the tolerance that would have passed.
 
 A number passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's, as in numpy. NaN equals NaN, an
 infinity equals one of the same sign, and no tolerance makes another number of either. Differences of integers are exact.
@@ -23,9 +23,9 @@ Array = NDArray[Any]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How two arrays compare. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
+    """The result of a comparison. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
 
-    Both are infinite where NaN, infinities, shapes or dtypes differ; ``reason`` tells which. ``identical`` means bit for bit.
+    Both are infinite where NaN, infinities, shapes or dtypes differ; ``reason`` names these. ``identical`` means bit for bit.
     """
 
     equal: bool
@@ -59,8 +59,8 @@ class NumberComparer:
     """Compares numbers piece by piece.
 
     ``count`` numbers were compared, of which ``differing`` are beyond the tolerance. ``max_abs`` and (with ``relative``)
-    ``max_rel`` are the largest distances of finite numbers, also of those within it. ``apart`` tells that a NaN or infinity
-    met another number, ``identical`` that all bytes and dtypes were equal.
+    ``max_rel`` are the largest distances of finite numbers, also of those within it. ``apart`` is True if a NaN or
+    infinity met another number, ``identical`` if all bytes and dtypes were equal.
     """
 
     def __init__(self, atol: float, rtol: float, *, relative: bool = True) -> None:
@@ -79,6 +79,7 @@ class NumberComparer:
         a, b = array.astype(wide), reference.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):
             distance = np.asarray(np.abs(a - b))  # that of one object is a number
+        # NaN or an infinity on one side makes the largest distance NaN or infinite: no other test is needed.
         if not np.isfinite(float(distance.max())):
             a, b, distance = self._set_apart(a, b, distance)
         if not distance.any():
@@ -110,7 +111,7 @@ def _widen(a: Array, b: Array) -> str:
 
 class Distance(msgspec.Struct, frozen=True):
     """``differing`` of ``count`` numbers differ, by ``max_abs`` at most; that is None where a NaN or infinity meets another
-    value. ``densified`` says that sparse arrays were compared in dense form. True when nothing differs."""
+    value. ``densified``: sparse arrays were compared in dense form. True when nothing differs."""
 
     count: int
     differing: int
@@ -134,7 +135,7 @@ def compare_records(
 ) -> Distance:
     """Compare an array with a reference of the same shape, a piece at a time (:mod:`graphshare.formats.params.comparison`).
 
-    With ``across`` numbers may be as far apart as those of that dtype are. Sparse arrays of one storage type stay sparse.
+    With ``across`` numbers may differ by one step of that dtype. Sparse arrays of one storage type stay sparse.
     ``advance`` receives the bytes of the reference.
     """
     stays_sparse = record.storage == reference.storage != "default"
@@ -179,6 +180,7 @@ def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Arra
     """Return the values at ``targets`` places; ``places`` are those of the stored values, sorted by ``order``."""
     values = np.zeros((len(targets), *array.values.shape[1:]), array.values.dtype)
     if len(places):
+        # Of a place that is stored twice the last value counts, as when the array is made dense.
         positions = np.searchsorted(places, targets, side="right") - 1
         known = (positions >= 0) & (places[positions] == targets)
         values[known] = array.values[order[positions[known]]]

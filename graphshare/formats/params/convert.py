@@ -27,7 +27,7 @@ from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
 
 FLOATS = ("float16", "float32", "float64")
-"""What arrays can be converted to."""
+"""The dtypes that arrays can be converted to."""
 
 _CONVERTED = frozenset((*FLOATS, "bfloat16"))
 _STATISTICS = re.compile(r"(.*)(?:moving|running)_(?:mean|var)", re.DOTALL)
@@ -35,7 +35,7 @@ _SCALES = ("gamma", "beta", "weight", "bias")
 
 
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
-    """What a conversion did; ``arrays`` counts what was written.
+    """The result of a conversion; ``arrays`` counts those that were written.
 
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
     arrays of their own) hold keys as they are in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
@@ -57,7 +57,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def keeper(self) -> str:
-        """Return the targets that take arrays in float32 only, each with the reason."""
+        """Return the operators that need float32, and the reason, as the end of a sentence."""
         if self.source.format in MODELS:
             return "BatchNormalization and Resize keep their type: they stay float32 beside float16 data"
         return "BatchNorm keep their type: MXNet takes them in float32 only"
@@ -66,7 +66,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 def describe_conversion(
     file: ParameterFile, plan: Plan, target: str, format_: ParameterFormat, densify: bool, cast: Cast | None
 ) -> Conversion:
-    """Return what writing the records of ``plan`` to ``target`` did."""
+    """Return the result of writing the records of ``plan`` to ``target``."""
     copies = cast is None and _can_copy(file, plan, format_, densify)
     tied = tuple(key or "" for record, key in plan if record.tied_to is not None)
     return Conversion(
@@ -148,13 +148,13 @@ def refuse_record(
     if record.shape is None:
         return Fault("was never filled: there is no array to write")
     if record.storage != "default" and not densify:
-        return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with densify")
+        return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with `densify`")
     _, _, dtype = record.layout.partition("onnx ")
     if dtype and record.layout == f"onnx {dtype}":  # it is listed as the bytes that it takes
-        hint = "--select chooses the arrays to write; in graphs they stay as they are"
-        return Fault(f"is {dtype}, for which parameter files have no place", hint=hint)
+        hint = "`select` chooses the arrays to write; in graphs they stay as they are"
+        return Fault(f"is {dtype}, a dtype that parameter files do not have", hint=hint)
     if key is None and format_.unique_names:
-        return Fault(f"has no name, which {format_.name} needs")
+        return Fault(f"has no name, and {format_.name} needs one")
     return format_.refuse(record, key or "", options)
 
 
@@ -234,7 +234,7 @@ def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conv
 def _find_batch_norms(file: ParameterFile) -> set[str]:
     """Return the keys of statistics and of gamma and beta (weight and bias) beside them: in float16 MXNet refuses them.
 
-    In a model that says what its arrays are for, they may have any names.
+    In a model whose operators show the use of its arrays, they may have any names.
     """
     keys = {split_key(record.key)[1]: record.key for record in file.records if record.key is not None}
     kept = find_format(file.format).find_float32(file)
@@ -364,6 +364,7 @@ class Cast:
                 values = (values.astype("<u4") << np.uint32(16)).view("<f4")
             with np.errstate(over="ignore", invalid="ignore"):  # an overflow is counted, and NaN may signal
                 new = values.astype(target.newbyteorder("<"))
+            # A wider dtype holds every finite number of a narrower one.
             if target.itemsize < values.itemsize:
                 count = int(np.count_nonzero(np.isinf(new) & ~np.isinf(values)))
                 if count:

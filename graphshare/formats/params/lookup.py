@@ -1,4 +1,4 @@
-"""Which parameters are equal: each pair is one node (tied), byte-equal in the file (copied), or named as different.
+"""Find equal parameters: each pair is one node (tied), byte-equal in the file (copied), or named as different.
 
 The arrays of one file that are equal are found by a hash of each, read piece by piece.
 """
@@ -20,7 +20,7 @@ How = Literal["tied", "equal", "different", "missing", "fed"]
 
 
 class ParameterPair(msgspec.Struct, frozen=True, eq=False):
-    """A parameter of the reference and its twin; ``detail`` says in words what differs or is missing.
+    """A parameter of the reference and its twin; ``detail`` names a difference or what is missing.
 
     ``fed`` is a parameter that the files do not hold, and whose value the user gave.
     """
@@ -96,6 +96,7 @@ def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterato
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
+        # Arrays without elements are equal whatever they are for, and a tie would save nothing.
         if record.key is not None and record.shape is not None and record.tied_to is None and 0 not in record.shape:
             alike.setdefault((record.shape, record.element_type, record.storage), {})[record.key] = record
     candidates = [by_key for by_key in alike.values() if len(by_key) > 1]
@@ -123,5 +124,6 @@ def hash_array(reader: ArrayReader, record: Record) -> bytes:
     stored = reader.read_sparse(record)  # sparse arrays stay sparse
     for part in (stored.values, stored.indices, stored.indptr):
         if part is not None:
+            # The size in front separates the parts: bytes cannot move from one to the next.
             digest.update(part.size.to_bytes(8, "little") + part.tobytes())
     return digest.digest()

@@ -109,6 +109,7 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
     if magic != MAGIC:
         cursor.fail(f"is not a .params file: it starts with {magic:#x}, not {MAGIC:#x}", at=0)
     left = cursor.size - cursor.position - _U64.size
+    # Before anything is allocated: the count of a hostile file can be any number of 64 bits.
     if count * SMALLEST_RECORD > left:
         cursor.fail(
             f"claims {format_count(count, 'array')}, but has room for {max(left, 0) // SMALLEST_RECORD:,} at most",

@@ -14,7 +14,7 @@ from graphshare.progress import Advance, noop_progress
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """Of the finite numbers: extremes, mean, standard deviation, Euclidean norm; None where there are none.
+    """Extremes, mean, standard deviation and Euclidean norm of the finite numbers; None where there are none.
 
     ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts what a sparse array stores, None for a dense one.
     """
@@ -62,6 +62,7 @@ def count_in_bins(reader: ArrayReader, record: Record, statistics: Statistics, b
         for row in read_rows(reader, record, noop_progress):
             places = (row.astype(np.float64) - low) * (bins / (high - low))
             places = places[np.isfinite(places)].astype(np.int64)
+            # The largest number lies on the right edge of the last bin.
             counts += np.bincount(np.clip(places, 0, bins - 1), minlength=bins)
     return [int(count) for count in counts]
 
