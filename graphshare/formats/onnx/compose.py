@@ -1,4 +1,4 @@
-"""Make nodes of ONNX graphs that no file had: their messages are in memory, and all else is as if they had been read."""
+"""Make new nodes of ONNX graphs: their messages are in memory, and everything else is as if they had been read."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def declare_outputs(
 ) -> tuple[tuple[Node, ...], tuple[Entry, ...]]:
     """Return ``nodes`` and the heads of their graph, which ``outputs`` are, each with its dtype and shape.
 
-    ``facts`` are what counts of the variables of a subgraph.
+    ``facts`` are those of the variables of a subgraph (:func:`describe_variable`).
     """
     declared: dict[Node, dict[int, NamedMessage]] = {}
     for entry, dtype, shape in outputs:
@@ -331,7 +331,7 @@ def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
 
 
 def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
-    """Return what an If switches on, and its bodies; None for other operators."""
+    """Return the condition of an If, and its bodies; None for other operators."""
     bodies = list_bodies(node)
     if node.op != "If" or node.details.domain or bodies.keys() != {THEN, ELSE}:
         return None
@@ -343,6 +343,7 @@ def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> 
     if node.op == "If":
         return []
     if node.op == "Loop":
+        # Loop's own first operands are the most passes and the first condition.
         return [*counters, *operands[2:]]
     if node.op != "Scan" or node.details.absent:
         return None

@@ -188,6 +188,7 @@ def read_function(span: Span) -> Function:
         elif field[0] in (7, 9, 11):
             expect(field, BYTES, "a part of a function")
             if field[0] == 9:
+                # Targets are assigned from left to right: the domain that was just read is the key.
                 domain, opsets[domain] = _read_opset(file, field[3], field[4])
             else:
                 (nodes if field[0] == 7 else defaults).append(field)
@@ -264,6 +265,7 @@ class _GraphReader:
             if home is None and len(self.lifted) > placed:  # before the operator whose bodies they are in
                 nodes += self.lifted[placed:]
                 placed = len(self.lifted)
+            # A Constant that was lifted to the main graph is not a node of its body.
             if node.op or not scope.lifted:
                 nodes.append(node)
         heads = []

@@ -1,4 +1,4 @@
-"""Where the data of initializers goes when a model is written: into it, into a file beside it, or it stays where it is."""
+"""Place the data of initializers when a model is written: in it, in a file beside it, or still where it is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RecordData(msgspec.Struct, frozen=True, eq=False):
 
 
 class Placement:
-    """The data of a model that is written to ``target``: what has a new place, and what goes into the file ``beside``.
+    """The data of a model that is written to ``target``: the parts with a new place, and those for the file ``beside``.
 
     ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records of
     which the file ``beside`` consists, with their offsets in it; without any it is empty. ``embedded`` are arrays that could
@@ -56,8 +56,8 @@ class Placement:
     ``embedded`` are those of external data that is embedded.
 
     Raises:
-        RefusedError: data would have to be copied and must not (``no_copy``); parameter files are where ONNX does not look for
-            them.
+        RefusedError: data would have to be copied and must not (``no_copy``); parameter files are in places that ONNX does not
+            allow.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Placement:
         copied = dict.fromkeys(os.path.basename(data.path) for data, _ in self.outside if isinstance(data, FileRange))
         if copied and no_copy:
             hint = "write the model into the directory of its data, or leave `no_copy` out"
-            message = f"{format_bytes(self.size)} of {format_names(copied)} would have to be copied, and `no_copy` refuses that"
+            message = f"{format_bytes(self.size)} of {format_names(copied)} would have to be copied, and `no_copy` forbids that"
             raise RefusedError(Fault(message, where=target, hint=hint))
 
     @property
@@ -118,7 +118,7 @@ class Placement:
 
     @contextmanager
     def open_records(self) -> Iterator[ArrayReader | None]:
-        """Open what reads the records; nothing where there are none."""
+        """Open a reader of the records; None where there are none."""
         if self._file is None or not self.records:
             yield None
             return
@@ -126,7 +126,7 @@ class Placement:
             yield reader
 
     def make_encoder(self, reader: ArrayReader | None, beside: str = "") -> TensorEncoder:
-        """Return what encodes initializers: those of records with their data as ``reader`` reads it, and those with new places.
+        """Return an encoder of initializers: those of records, whose data ``reader`` reads, and those with new places.
 
         ``beside`` is the name of the file beside the model while it is not in place.
         """
@@ -212,7 +212,7 @@ def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
     records = parameters.by_key() if parameters is not None else {}
     arrays = {key: record for key, record in records.items() if record.origin is not None and record.origin.array is not None}
     exported = [node for node in list_initializers(graph) if find_stored(node.details).data_in_record]
-    faults = [Fault("is an initializer whose value is not there", node=n.name) for n in exported if n.name not in records]
+    faults = [Fault("is an initializer without a value", node=n.name) for n in exported if n.name not in records]
     if faults:
         raise RefusedError(faults)
     return arrays | {node.name: records[node.name] for node in exported}

@@ -31,6 +31,7 @@ def is_free(axis: Axis) -> bool:
 
 def fix(size: int) -> Axis:
     """Return an axis of a fixed size."""
+    # The empty product: axes of size 1 are joined and broadcast without a case of their own.
     return () if size == 1 else (size,)
 
 
@@ -58,7 +59,7 @@ def join(*axes: Axis) -> Axis:
 class SizeTable:
     """The ``numbers`` of free sizes in the file, and which of them are batches; sizes that follow from others are added.
 
-    ``before`` are those that were free before: what the file does with them is right.
+    ``before`` are those that were free in the file already: its use of them is right.
     """
 
     def __init__(self, numbers: Mapping[str, int], batches: Collection[str], before: Collection[str]) -> None:
@@ -78,7 +79,7 @@ class SizeTable:
         return any(not self.batches.isdisjoint(axis) for axis in axes)
 
     def derive(self, axis: Axis, size: int) -> Axis:
-        """Return what an operator makes of an axis that has ``size`` in the file then."""
+        """Return the axis of an output that comes from ``axis`` and has ``size`` in the file."""
         if self.count(axis) == size or not is_free(axis):
             return axis if self.count(axis) == size else fix(size)
         if self.has_batch([axis]):
@@ -116,7 +117,7 @@ class Edit(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, eq=False):
     """An operator with the axes of its operands, None of what is absent or not known, and the shapes of its outputs.
 
-    ``depends`` tells which operands depend on free sizes, ``rows`` has those that are rows of sizes. A rule adds ``edits`` by
+    ``depends`` marks operands that depend on free sizes, ``rows`` has those that are rows of sizes. A rule adds ``edits`` by
     the positions of operands, and the ``row`` of an output that is one.
     """
 

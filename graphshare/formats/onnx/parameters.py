@@ -99,6 +99,7 @@ def _make_record(name: str, node: Node) -> Record | None:
     if place.data == EXTERNAL or known is None:
         return Record(name, shape, dtype, layout, place.start, size, place.start, size, stated=stated)
     start, end = tensor.span.start, tensor.span.end
+    # The file states a shape, and no data.
     if size and not place.pieces:
         return Record(name, None, None, _NAME, start, end - start, None, 0)
     in_place = not size or (place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype))
@@ -155,6 +156,7 @@ class OnnxModel(ParameterFormat):
     name = "onnx"
 
     def sniff(self, start: bytes) -> bool:
+        # The tag of ir_version, with which models begin; may_hold_arrays looks further.
         return start[:1] == b"\x08"
 
     def may_hold_arrays(self, source: ByteSource) -> bool:

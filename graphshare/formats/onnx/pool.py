@@ -62,7 +62,7 @@ _WRITTEN, _METADATA = ".safetensors", "__metadata__"
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What two arrays of equal bytes have in common: the SHA-256 of these, and their number."""
+    """The SHA-256 and the number of the bytes of an array: equal for arrays of equal bytes."""
 
     digest: str
     size: int
@@ -165,7 +165,7 @@ class WeightPool:
             self.size = start + content.size
 
     def locate(self, content: Content, name: str) -> ExternalRange:
-        """Return where the models point, with another ``name`` for a file that is not in place."""
+        """Return the range that models point to; ``name`` is that of the file, which may not be in place yet."""
         start = self.places[content]
         return name, start, start + content.size
 
@@ -215,6 +215,7 @@ def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
     left = sum(content.size for content in contents) // _PADDING
     places: dict[Content, int] = {}
     for content in sorted(contents, key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED))):
+        # An array below 1 MiB is never padded to a page: one byte more than there is left stands for that.
         padding = -start % _MAPPED if content.size >= _LARGE else left + 1
         if padding > left:
             padding = -start % min(content.size & -content.size, _ALIGNMENT)
@@ -239,6 +240,7 @@ def hash_members(members: Sequence[PoolMember]) -> None:
             return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
 
     jobs = [(member, weight) for member in members for weight in member.pooled]
+    # hashlib lets other threads run while it works, so that hashes take all processors.
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
         with task("reading", sum(weight.record.dense_size for _, weight in jobs), "B") as advance:
@@ -265,18 +267,18 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
 
     Raises:
         InputError: it cannot be read.
-        RefusedError: it is a link, or not there although only what is there can be used of its format.
+        RefusedError: it is a link, or missing although files of its format are not written.
     """
     suffix = os.path.splitext(location)[1].lower()
     remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # that of a killed run may be a hard link of the file
     if not os.path.lexists(path):
         if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
-            hint = f"models point into such a file where it is there; name {location.removesuffix(suffix)}{_WRITTEN}, or .data"
-            raise RefusedError(Fault(f"does not exist, and no weights are written as {suffix}", where=path, hint=hint))
+            hint = f"models can point into an existing one; a new one is {location.removesuffix(suffix)}{_WRITTEN}, or .data"
+            raise RefusedError(Fault(f"does not exist, and new weights are not written as {suffix}", where=path, hint=hint))
         return WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS)
     if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
         raise RefusedError(
-            Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another with `data`")
+            Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another file with `data`")
         )
     if suffix in PARAMETER_ENDINGS:
         old = read_index(path)
@@ -352,7 +354,7 @@ def stage_pool(members: Sequence[PoolMember], pool: WeightPool | None, stage: Ou
             reader = stack.enter_context(ArrayReader(member.file))
             graph, content = _encode(member, pool, reader, "" if pool is None else pool.location)
             if content.size > LARGEST:
-                message = f"the model would take {format_bytes(content.size)}, and 2 GiB is the most"
+                message = f"the model would take {format_bytes(content.size)}, and the limit is 2 GiB"
                 raise RefusedError(Fault(message, where=member.target, hint="leave `embed` out"))
             out = stage.open(member.target, last=True)
             for piece in content.pieces():
@@ -443,7 +445,7 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
                 continue
             holder = source if place is None or data is None else data
             if not have_equal_bytes(reader.chunks(weight.record), _read_range(holder, start, end)):
-                message = f"has other bytes in {member.target if place is None else place[0]} than in its source"
+                message = f"differs from its source in {member.target if place is None else place[0]}"
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
     if faults:
         raise SelfCheckError(faults[:20])

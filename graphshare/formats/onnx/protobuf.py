@@ -204,6 +204,7 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
             seen |= 1 << number
         value = position
         if kind == BYTES:
+            # 128 sends a message that ends here to read_varint, which raises the error.
             length = data[position] if position < end else 128
             if length < 128:  # as nearly always, and a call takes time
                 value = position + 1

@@ -1,4 +1,4 @@
-"""What ONNX models state beyond their nodes: operator sets, functions, types of inputs and outputs, annotations.
+"""Compare the statements of ONNX models beyond their nodes: operator sets, functions, types, annotations; list functions.
 
 Of two functions with one name and different bodies, in models that are joined, the later one gets another name.
 """
@@ -69,7 +69,7 @@ def _compare_opsets(what: str, left: Mapping[str, int], right: Mapping[str, int]
 
 
 class StoredFunction:
-    """A FunctionProto, decoded when it is first needed; ``field`` is it with its tag, ``fault`` why it cannot be decoded."""
+    """A FunctionProto, decoded when it is first needed; ``field`` includes its tag, ``fault`` is why it cannot be decoded."""
 
     def __init__(self, field: Span, span: Span) -> None:
         self.field, self.span = field, span
@@ -164,7 +164,7 @@ def key_of_call(node: Node) -> FunctionKey:
 
 
 def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
-    """Return what finds the function of a model that an operator calls; see :meth:`ModelFormat.find_calls`."""
+    """Return a function that finds the body that an operator calls; see :meth:`ModelFormat.find_calls`."""
     functions = list_functions(graph)
 
     def find(node: Node) -> Body | None:
@@ -189,7 +189,7 @@ def list_calls(nodes: Iterable[Node]) -> Iterator[FunctionKey]:
 
 
 def name_function(key: FunctionKey) -> str:
-    """Return the name of a function as messages have it."""
+    """Return the name of a function in messages."""
     return ".".join(filter(None, key))
 
 
@@ -204,7 +204,7 @@ def _compare_functions(
     x, y = left.function, right.function
     if x is None or y is None:
         if left.span.read() != right.span.read():
-            yield Change("function", name, left.describe(), f"{right.describe()} (other ones)")
+            yield Change("function", name, left.describe(), f"{right.describe()} (different ones)")
         return
     domains = {key[0] for function in (x, y) for key in list_calls(function.graph.nodes)} if computed else None
     yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
@@ -232,7 +232,7 @@ def _find_other_body(x: Function, y: Function, computed: bool) -> str:
     pairing = compare_structure(x.graph.heads, y.graph.heads)
     if not pairing:
         return pairing.differences[0].describe()
-    return "" if computed or _count_operators(x) == _count_operators(y) else "another number of unused nodes"
+    return "" if computed or _count_operators(x) == _count_operators(y) else "a different number of unused nodes"
 
 
 def _count_operators(function: Function) -> int:

@@ -48,6 +48,7 @@ class OnnxFile:
         return os.path.dirname(os.path.realpath(self.path))
 
     def __getstate__(self) -> dict[str, Any]:
+        # An open file cannot be pickled; the process that gets this object opens it again.
         return {**self.__dict__, "data": self.data if isinstance(self.data, bytes) else None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -201,9 +202,9 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
+"""Field numbers of a ModelProto."""
 OWN_KEYS = "graphshare."
 """The start of the keys of metadata that state digests of files beside a model."""
-"""Field numbers of a ModelProto."""
 FIRST_CONSTANTS = 4
 """The IR version from which on an initializer need not be an input; without an input it is a constant."""
 

@@ -1,6 +1,6 @@
-"""The types of values: what a file states, else what ONNX's own inference of shapes finds, where the package is installed.
+"""Find the types of values: those that a file states, else those that ONNX infers, where the package is installed.
 
-ONNX's checker wants the dtype and the rank of each input and output of a model; of inner values few files state them.
+ONNX's checker needs the dtype and the rank of each input and output of a model; of inner values few files state them.
 """
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ def find_refusal(graph: Graph) -> str:
         with open(path, "wb") as file, open(os.path.join(folder, _DATA), "wb"):
             file.write(model)
         try:
+            # The full check infers types as well, and would end the process at the operators that stay hidden.
             checker.check_model(path, full_check=not _has_fragile(model) or not _infer_proto(model)[1])
         except Exception as error:  # it raises errors of the checker, of inference and of protobuf
             return str(error)
@@ -259,6 +260,7 @@ def _state_loops(graph: Graph) -> Graph:
             return node
         body, infos = node.subgraphs[0], dict(stored.values.infos)
         inputs = [declared for each in body.variables() if (declared := find_stored(each.details).input) is not None]
+        # A body is given the number of the pass and the condition first, and returns the condition first.
         for index, (name, before, head) in enumerate(zip(list_output_names(node), inputs[2:], body.heads[1:], strict=False)):
             after = find_stored(head.node.details).values.results.get(head.index)
             common = _find_common_type([read_type(message) for message in (before, after) if message is not None])
@@ -348,7 +350,7 @@ def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> G
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
         if name not in types:
-            faults.append(Fault(f"`shapes` {name!r} names no input", hint=did_you_mean(name, types)))
+            faults.append(Fault(f"`shapes` {name!r} is not an input", hint=did_you_mean(name, types)))
         elif types[name].contradicts(TensorType("", tuple(shape))):
             faults.append(Fault(f"is given the shape {format_shape(shape)}, but the file states {types[name]}", node=name))
         else:

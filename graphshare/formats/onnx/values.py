@@ -1,4 +1,4 @@
-"""Values that an ONNX file states, compared by what they are: however numbers are spelled, names and documentation aside."""
+"""Values that an ONNX file states, compared by content: the spelling of numbers, names and documentation do not count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHORT = 64  # bytes up to which a value is kept; of a longer one its length and
 
 
 class StoredValue:
-    """What a message states, compared by value and shown as ``text``; ``read`` returns it and is called when it is needed."""
+    """The content of a message, compared by value and shown as ``text``; ``read`` returns it, when it is first needed."""
 
     __slots__ = ("_content", "_read", "_text", "span")
 
@@ -82,7 +82,7 @@ class _TensorData:
 
 
 def describe_variable(stored: Stored, position: int) -> Mapping[str, object]:
-    """Return what counts of a variable of a subgraph: its ``position`` if it is an input, its ``value`` if it has one."""
+    """Return the facts about a variable of a subgraph: its ``position`` if it is an input, its ``value`` if it has one."""
     facts: dict[str, object] = {"position": position} if stored.input is not None else {}
     if stored.tensor is not None and stored.place is not None:
         text = f"{dtype_name(stored.place.code)} tensor {stored.place.shape}"

@@ -286,6 +286,7 @@ class _GraphWriter:
             if (stored := find_stored(node.details)).node is not None and stored.tensor is not None
         ]
         for rank, node in sorted(constants, key=lambda pair: pair[0]):
+            # In rising order of their ranks, so that each insertion is at its final place.
             steps.insert(rank, node)
         return steps
 
@@ -352,6 +353,7 @@ class _GraphWriter:
             return data[span.start : span.end]
         inputs, outputs, label = self._list_inputs(node), self._own_names(node), node.details.label
         fields = self._fields
+        # The tags of an input, an output and the label, in the order in which protobuf writes them.
         names = [b"\x0a" + fields[name] for name in inputs]
         names += [b"\x12" + fields[name] for name in outputs]
         if label:

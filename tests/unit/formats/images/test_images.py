@@ -136,7 +136,7 @@ def test_every_wrong_file_is_named(tmp_path: Path) -> None:
     assert [Path(fault.where).name for fault in caught.value.faults] == ["cut.png", "cut2.png"]
     with pytest.raises(InputError, match="is a folder without images"):
         gs.open_images(tmp_path.joinpath("empty").mkdir() or tmp_path / "empty")
-    with pytest.raises(InputError, match="there is no image"):
+    with pytest.raises(InputError, match="no image was given"):
         gs.open_images([])
 
 
