@@ -1,4 +1,4 @@
-"""What every function takes for a model, a list of names and shapes; a model is loaded from what GRAPH means.
+"""Load models, and the forms in which functions take a model, names and shapes.
 
 GRAPH is a path or URL, ``-`` for stdin, or the stem of a checkpoint: a pair of files as MXNet's ``save_checkpoint`` names them,
 ``STEM-symbol.json`` and ``STEM-0007.params``.

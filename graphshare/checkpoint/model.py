@@ -38,8 +38,8 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     ``parameter_file`` is the index of the parameters: names, shapes, dtypes and where the bytes are; None where there are none.
     ``where`` names the graph's file in messages, ``data`` are the bytes of that file, ``stem`` is empty unless the model was
     loaded by its stem. A rewritten model has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report``
-    of the last rewrite where it has one, and ``notes`` on what a person should know of it. ``needs_params`` says that the
-    graph needs another parameter file than its source.
+    of the last rewrite where it has one, and ``notes`` for its users. With ``needs_params`` the
+    graph needs a different parameter file from its source's.
 
     Pickled and deep-copied, a model has its graph and the arrays that are in memory with it; others stay in their files. Such a
     model is refused (InputError) when one of these files is gone, or has another size or time of change: every read of an
@@ -147,7 +147,7 @@ def follow_rewrite(
 ) -> Checkpoint:
     """Return ``model`` after a rewrite of its graph.
 
-    ``needs_params`` says that the new graph uses names which the old parameter file does not hold. With ``drop_unused`` records
+    With ``needs_params`` the new graph uses names that the old parameter file does not hold. With ``drop_unused`` records
     that no variable of the new graph needs are left out.
 
     Raises:
@@ -199,7 +199,7 @@ def follow_group(
 
 
 def _plan_records(models: Sequence[Checkpoint], rewrite: Rewrite) -> Iterator[tuple[ParameterFile, Plan]]:
-    """Yield which records of each model's file the result has; one that models share is that of the first."""
+    """Yield the records of each model's file that the result needs; one that models share is that of the first."""
     placed: set[Node] = set()
     written: set[str | None] = set()
     for model, branch in zip(models, rewrite.branches, strict=True):

@@ -1,4 +1,4 @@
-"""Where bytes are read from. A format sees no path: it reads ranges of a :class:`ByteSource`.
+"""Sources of bytes. A format sees no path: it reads ranges of a :class:`ByteSource`.
 
 A source is a local file (:mod:`graphshare.files.open_source`), or a file at a URL (:mod:`graphshare.files.remote.source`). The
 headers of a binary file are read through a :class:`Cursor`.
@@ -29,7 +29,7 @@ Identity = tuple[int | str, ...]
 BUSY = "another process is writing this file"
 _BLOCK = 1 << 16
 SAMPLE = 1 << 16
-"""How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
+"""The bytes from the start of a file, and from its end, by which its kind is recognized."""
 _PIECE = 8 << 20
 DAMAGED = "the file is damaged or cut short; get or save it again"
 
@@ -37,7 +37,7 @@ DAMAGED = "the file is damaged or cut short; get or save it again"
 class ByteSource(ABC):
     """Bytes that are read by ranges. A context manager.
 
-    ``name`` is what messages call the source (the path of a file), ``size`` its number of bytes, ``identity`` what changes with
+    ``name`` is the name of the source in messages (the path of a file), ``size`` its number of bytes; ``identity`` changes with
     its content. ``window`` is how many bytes of headers are worth reading at once, ``piece`` how many of a stream of elements.
     """
 
@@ -205,7 +205,7 @@ class Cursor:
     """A place in a source. Each ``what`` names, for the error message, what is being read.
 
     ``record`` is the number of the array being read, -1 before and after them. ``window`` is how many bytes are read at once.
-    Every method raises InputError at the end.
+    A reader sets ``ambiguous`` when bytes have two meanings. Every method raises InputError at the end.
     """
 
     __slots__ = ("ambiguous", "buffer", "position", "record", "size", "source", "start", "window")

@@ -194,6 +194,7 @@ def _try_lock(fd: int) -> bool | None:
 
 def _is_locked(path: str) -> bool:
     try:
+        # The target may have become a pipe, which is not waited for.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
@@ -208,6 +209,7 @@ def _is_locked(path: str) -> bool:
 def _remove_unlocked(path: str) -> bool:
     """Remove a file that no live run has locked; return whether it is gone."""
     try:
+        # Others may have put a link or a pipe there: it is not followed, and not waited for.
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return True

@@ -1,4 +1,4 @@
-"""Paths and URLs alike: what is there, how it is called, and what lies beside it, or near one that does not exist.
+"""Handle paths and URLs alike: existence, kinds, names, identities, and files beside or near them.
 
 Everything that looks at a path that a user gave asks here, so that a URL can stand wherever a path may.
 
@@ -131,7 +131,7 @@ Identity = tuple[int | str, ...]
 
 
 def find_identity(path: str | int) -> Identity | None:
-    """Return what the paths of one regular file (or a descriptor) have in common; None for other kinds and for no file.
+    """Return an identity that all paths of one regular file (or a descriptor) share; None for other kinds and for no file.
 
     A URL is its own identity, but for its credentials.
     """
@@ -231,7 +231,7 @@ def refuse_inputs_as_outputs(outputs: Iterable[UsedFile], inputs: Iterable[UsedF
 
 
 def _find_identity(file: UsedFile, *, descriptor: int) -> Identity | None:
-    """Return what the paths of one regular file have in common; None for any other and for one that is not there."""
+    """Return an identity that all paths of one regular file share; None for any other and for one that is not there."""
     return find_identity(descriptor if file.path in ("-", STDIN) else file.path)
 
 

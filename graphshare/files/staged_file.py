@@ -1,4 +1,4 @@
-"""Where the bytes of an output go, a file beside its place or an open descriptor; its errors, and the report of what changed.
+"""The file of an output: one beside its place, or an open descriptor; its errors, and reports of changed outputs.
 
 An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command has descriptors of its own, of
 its temporary files for instance; only those count that were open when it started.
@@ -108,10 +108,10 @@ class _Raw(io.FileIO):
 
 
 class StagedFile(io.BufferedWriter):
-    """What :meth:`OutputTransaction.open` returns.
+    """The file that :meth:`OutputTransaction.open` returns.
 
-    ``target`` is the path that was asked for, ``name`` where the bytes are until the commit. ``direct`` says that they go where
-    they cannot be read back or taken back from: a pipe, a device, a redirected standard output.
+    ``target`` is the path that was asked for, ``name`` that of the bytes until the commit. With ``direct`` they can be neither
+    read back nor taken back: they go to a pipe, a device, or a redirected stdout.
     """
 
     def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:

@@ -103,7 +103,7 @@ class _Stream(ModelFile):
             size += len(piece)
             if size > MAX_STREAM:
                 hint = "is it a model? One of this size must be a file, not a pipe or a device"
-                raise InputError(Fault(f"goes on beyond {MAX_STREAM >> 20} MiB", where=self.where, hint=hint))
+                raise InputError(Fault(f"is larger than {MAX_STREAM >> 20} MiB", where=self.where, hint=hint))
         return b"".join(pieces)
 
 

@@ -1,4 +1,4 @@
-"""What lies at a URL: a file, a folder, and the files below a folder.
+"""Find what a URL names, a file or a folder, and list the files below a folder.
 
 Folders of ``http`` are pages of links, as web servers make them for a directory; links to elsewhere do not count.
 """
@@ -41,7 +41,7 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
             raise
         return "file"
     try:
-        # fsspec caches listings, and another process may have written since.
+        # s3fs answers from its cache of listings, also after another process has written.
         place.filesystem.invalidate_cache()
         kind = place.filesystem.info(place.path).get("type")
     except (FileNotFoundError, KeyError):
