@@ -127,7 +127,7 @@ def graph_path(source: str) -> tuple[str, str]:
     if is_folder(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
     hint = suggest_files(source, FILE_ENDINGS, stem_end=STEM_END) or suggest_graph(source)
-    raise InputError(refuse_missing(source, hint or f"neither this file nor {extend(source, STEM_END)} is there"))
+    raise InputError(refuse_missing(source, hint or f"neither this file nor {extend(source, STEM_END)} exists"))
 
 
 def find_by_stem(stem: str) -> str:
@@ -206,7 +206,7 @@ def _epochs_hint(stem: str) -> str:
     paths = list_siblings(stem)
     epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
     choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
-    return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {extend(stem, '-NNNN.params')} is there"
+    return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"there is no {extend(stem, '-NNNN.params')}"
 
 
 def as_checkpoint(model: Model) -> Checkpoint:

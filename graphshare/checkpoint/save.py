@@ -130,7 +130,7 @@ def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
     for name, names in FORMAT_NAMES.items():
         if suffix == names.extension and name != format_.name:
             hint = f"let it end in {format_.names.extension}; `graphshare export` writes an MXNet model as ONNX"
-            return [Fault(f"is the path of {load_format(name).file}, and {format_.file} is written", where=out, hint=hint)]
+            return [Fault(f"is the path of {load_format(name).file}, but {format_.file} is written", where=out, hint=hint)]
     return []
 
 

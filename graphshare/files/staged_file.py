@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _REASONS = {
     errno.ENOSPC: ("the disk is full", "make room, or write to another disk"),
     errno.EDQUOT: ("the disk quota is used up", "make room, or write to another disk"),
-    errno.EFBIG: ("the file would become larger than is allowed", "see `ulimit -f` and the file system's own limit"),
+    errno.EFBIG: ("the file would exceed the size limit", "see `ulimit -f` and the file system's own limit"),
     errno.EACCES: ("permission denied", "the directory must be writable: the output is written beside its target first"),
     errno.EPERM: ("the operation is not permitted", ""),
     errno.EROFS: ("the file system is read-only", ""),
@@ -41,7 +41,9 @@ def output_error(error: OSError, target: str) -> OutputError:
         directory = os.path.dirname(target) or "."
         return OutputError(Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {directory}"))
     if os.name == "nt" and error.errno == errno.EACCES:
-        return OutputError(Fault("cannot be written: permission denied", where=target, hint="close it where it is open"))
+        return OutputError(
+            Fault("cannot be written: permission denied", where=target, hint="close it in the program that has it open")
+        )
     reason, hint = _REASONS.get(error.errno or 0, (error.strerror or str(error), ""))
     return OutputError(Fault(f"cannot be written: {reason}", where=target, hint=hint))
 

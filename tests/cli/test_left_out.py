@@ -172,7 +172,7 @@ def test_the_parameters_that_are_written_are_not_old(tmp_path: Path) -> None:
     answer = in_process(
         "rename", "net", "--prefix", "a_", "-o", "out-symbol.json", "--params-out", "./out-0000.params", cwd=tmp_path
     )
-    assert answer.stderr.count(b"from before") == 1
+    assert answer.stderr.count(b"was there before") == 1
     assert b"warning: out-0007.params was there before" in answer.stderr
     answer = in_process("format", "net", "-o", "out-symbol.json", cwd=tmp_path)
     assert b"warning: out-0000.params was there before" in answer.stderr

@@ -60,7 +60,7 @@ class RemotePath:
         except ImportError as error:
             raise InputError(_refuse_missing_package(error, url)) from error
         except ValueError as error:
-            known = "s3://, http://, https://, and whatever else fsspec knows"
+            known = "s3://, http://, https:// or another scheme of fsspec"
             raise InputError(
                 Fault(f"cannot be read: {hide_secrets(_reason(error), url)}", where=url, hint=f"URLs start with {known}")
             ) from error
@@ -93,7 +93,9 @@ def _import_fsspec(url: str) -> Any:
     except ImportError:
         command = _DOWNLOADS.get(find_scheme(url), "").replace("{url}", quote(url))
         hint = f"{INSTALL}, or download it first: `{command}`" if command else INSTALL
-        raise InputError(Fault("is a URL, and graphshare reads and writes those with fsspec", where=url, hint=hint)) from None
+        raise InputError(
+            Fault("is a URL, and fsspec, which reads and writes URLs, is not installed", where=url, hint=hint)
+        ) from None
     return fsspec
 
 

@@ -201,7 +201,7 @@ def _check_sizes(headers: Sequence[ImageHeader], settings: ImageSettings) -> Non
             hint = ""
             message = f"would be {_size(before)} after the resize; at most {MAX_RESIZED:,} pixels are allowed"
         elif size_of_result(header, settings) != wanted:
-            hint = "images of one batch need one size: add `resize=H,W`, or `resize=N` with `crop=N`"
+            hint = "images in a batch must have the same size: add `resize=H,W`, or `resize=N` with `crop=N`"
             message = f"is {_size(size_of_result(header, settings))}, where {headers[0].path} is {_size(wanted)}"
         else:
             continue

@@ -408,7 +408,7 @@ class _GraphReader:
             if name:
                 entry = scope.find(name)
                 if entry is None:
-                    hint = "nodes stand in an order in which every value is defined before it is read"
+                    hint = "ONNX needs nodes in an order in which every value is defined before it is read"
                     message = f"reads the value {name!r}, which nothing before it defines"
                     raise InputError(Fault(message, node=node, path=f"byte {field[2]}", hint=hint))
                 entries.append(entry)

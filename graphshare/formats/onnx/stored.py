@@ -331,7 +331,7 @@ class OnnxSource(Source, frozen=True, eq=False):
         if not _list_repeated(self.heads):
             for node, index in _list_repeated(graph.heads):
                 yield (
-                    f"two outputs would be the value {list_output_names(node)[index]!r}, and names of outputs differ",
+                    f"two outputs would be the value {list_output_names(node)[index]!r}, and outputs need different names",
                     hint,
                     node,
                 )
