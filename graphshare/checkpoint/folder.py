@@ -62,6 +62,7 @@ class Sieve:
         self._is_used = True
         for end in (i for i, c in enumerate(f"{relative.removesuffix('/')}/") if c == "/"):
             path, name = relative[:end], os.path.basename(relative[:end])
+            # Only folders end before the last character; a file may be called venv.
             if end < len(relative) and (name[:1] == "." or name in _ENVIRONMENTS):
                 self.skipped.add((folder, path))
                 return False
@@ -135,9 +136,11 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
     def note(error: OSError) -> None:
         faults.append(Fault(f"cannot be read: {error.strerror}", where=str(error.filename)))
 
+    # A link below may lead back here.
     _is_new(folder, visited)
     for parent, folders, files in os.walk(folder, onerror=note, followlinks=True):
         below = os.path.join(parent, "")[len(os.path.join(folder, "")) :].replace(os.sep, "/")
+        # Python marks its environments by this file, whatever they are called.
         if below and _ENVIRONMENT_FILE in files:
             sieve.skipped.add((folder, below))
             folders.clear()

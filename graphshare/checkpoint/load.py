@@ -118,6 +118,7 @@ def graph_path(source: str) -> tuple[str, str]:
         return source, ""  # one request less: the one that reads the file tells whether it is there
     if not is_url(source) and is_file(source):
         return source, ""
+    # A URL that ends in a slash is a folder, and no stem.
     if not is_url(source) or base_name(source):
         path = find_by_stem(source)
         if path:
@@ -199,6 +200,7 @@ def list_siblings(stem: str) -> list[str]:
         return []
     except InputError:  # a web server that lists no folders: the first epoch is where MXNet puts it
         entries = [name for path in (params_path(stem, 0),) if exists(path) for name in (base_name(path),)]
+    # The prefix of net also finds files of net-large.
     return [join(folder, entry) for entry in entries if (split_params(entry) or ("",))[0] == name]
 
 

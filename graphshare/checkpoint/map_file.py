@@ -335,6 +335,7 @@ def map_text(model: Checkpoint) -> str:
     if not nodes or has_more or SPECIAL.search("".join([node.name for node in nodes])) is not None:
         return msgspec.json.format(encode_json(describe_rewrite(model)), indent=2).decode() + "\n"
     head = {"version": MAP_VERSION, "sources": _describe_sources(sources), "entries": []}
+    # The entries take the place of the brackets of the empty list, the last ones of the text.
     begin, _, end = msgspec.json.format(encode_json(head), indent=2).decode().rpartition("[]")
     entries = ",\n".join(_usual_entries(rewrite, {source.graph: i for i, source in enumerate(sources)}))
     return f"{begin}[\n{entries}\n  ]{end}\n"

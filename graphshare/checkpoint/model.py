@@ -178,9 +178,11 @@ def follow_group(
     Raises:
         RefusedError: two records of a model would get one name; all such names are listed.
     """
+    # Before labels are settled: records have the names of variables, which that does not change.
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
     rewrite = _settle_names(rewrite)
     records = tuple(record for part in lists for record in part.records)
+    # Outputs in a folder are named after the first model with parameters, whose epoch is in their names.
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
     for model in models:
         if model.rewrite is not None:

@@ -210,6 +210,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
             kind, name = split_key(record.key or "")
             new = names.get(name)
             if new is None:
+                # A record of no variable goes into the result once, with the first branch.
                 is_claimed = number > 0 or drop_unused or any(name in other for other in branches)
                 new = () if is_claimed else (name,)
             for key in [join_key(kind, n) for n in new]:

@@ -142,6 +142,7 @@ class SourceBytes:
         self._start, self._block = start, self._read(start, min(_BLOCK, self._source.size - start))
 
     def _read(self, start: int, length: int) -> bytes:
+        # Offsets come from earlier reads, and mean nothing in another content.
         content = self._source.read_at(start, length)
         self._source.check_unchanged()
         return content

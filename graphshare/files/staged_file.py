@@ -118,6 +118,7 @@ class StagedFile(io.BufferedWriter):
 
     def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:
         raw = _Raw(fd, "wb")
+        # FileIO has the number of the descriptor here.
         raw.name = name
         raw.target = target
         raw.direct = direct
@@ -171,6 +172,7 @@ def _descriptor_number(path: str) -> int | None:
         return _STANDARD[path]
     if not path[-1:].isdigit():  # most paths, which then need not be resolved
         return None
+    # Only the folder is resolved: /dev/fd/3 itself is a link to the file behind the descriptor.
     for candidate in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):
         match = re.fullmatch(_DESCRIPTOR, candidate)
         if match is not None and (not candidate.startswith("/proc/") or _is_own(candidate)):

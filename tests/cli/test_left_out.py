@@ -160,7 +160,7 @@ def test_old_parameters_that_do_not_fit_the_new_graph_are_named(tmp_path: Path) 
         assert (answer.returncode, b"warning: " + told in answer.stderr) == (0, True)
     fits = in_process("rename", "net-symbol.json", "--prefix", "", "--match", "conv1", "--to", "c", "-o", "net-symbol.json",
                       "--in-place", cwd=tmp_path)  # fmt: skip
-    assert (fits.returncode, b"from before" in fits.stderr) == (0, False)
+    assert (fits.returncode, b"there before" in fits.stderr) == (0, False)
     in_place = in_process("rename", "net-symbol.json", "--prefix", "a_", "--in-place", cwd=tmp_path)
     assert b"warning: net-0000.params was there before and does not fit the new net-symbol.json" in in_place.stderr
 

@@ -63,6 +63,7 @@ class Upload:
                 time.sleep(delay)
         self.is_placed = True
         with translate_errors(self.url, writes=True):
+            # s3fs would answer with the size from before.
             self._place.filesystem.invalidate_cache()
             written = self._place.filesystem.info(self._place.path)["size"]
         if written != size:
@@ -73,6 +74,7 @@ class Upload:
         filesystem: Any = self._place.filesystem
         target = self._place.path
         if self._place.is_s3:
+            # With "create" S3 refuses if another process has written the object meanwhile (If-None-Match).
             filesystem.put_file(path, target, mode="overwrite" if self.existed else "create")
         elif self._place.scheme == "memory":
             with open(path, "rb") as file:

@@ -67,6 +67,7 @@ class Images(ShortRepr):
         return len(self._headers)
 
     def __getitem__(self, index: int | slice) -> Images:
+        # The notes are about the whole batch, and do not go with a part.
         chosen = self._headers[index]
         return Images((chosen,) if isinstance(chosen, ImageHeader) else chosen, self.settings)
 

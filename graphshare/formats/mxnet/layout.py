@@ -369,6 +369,7 @@ class NodeTexts:
 def _keys(node: Node, default: NodeForm) -> list[str]:
     """Return the keys to write for ``node``: those of its own form, then those that the form lacks."""
     if node.form is None:
+        # A new node has attrs only if it has attributes, as MXNet writes it; param was always there.
         keys = [
             k for k in default.keys if k not in ("control_deps", "subgraphs") and (k not in ("attrs", "attr") or node.attrs)
         ]

@@ -186,6 +186,7 @@ def _link(
     if depth > document.MAX_NESTING:
         raise InputError(Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}"))
     if depth and not checked:
+        # The typed decode takes subgraphs for objects of any values.
         msgspec.convert(graph_object, document.GraphRecord)
     document.check_kinds(graph_object)
     reader = _NodeReader(lambda inner: _link(inner, inner["nodes"], style, depth + 1, checked=checked))

@@ -58,6 +58,7 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
 
     An empty output is one that nothing reads. Graphs in ``values`` are its subgraphs.
     """
+    # Without inputs, field 1: the writer puts names before the other fields of an operator.
     message = Message()
     message.add_texts(2, outputs)
     message.add_text(3, label)
@@ -69,6 +70,7 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
     message.add_encoded(encoded)
     message.add_text(7, domain)
     graphs = [value for value in values.values() if isinstance(value, Graph)]
+    # Equal short attributes become one object, as when a file is read.
     known = _read_attributes(encoded, graphs) if graphs or encoded.size > _CACHED else _read_again(encoded.read())
     stored = Stored(node=keep_message(message), outputs=tuple(outputs), label=label)
     details = NodeDetails(domain, tuple(outputs), known.values, (), label, stored=stored, bodies=known.bodies)

@@ -303,6 +303,7 @@ class _GraphReader:
         sparse = {message.name for message in lists.named[SPARSE]}
         inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
         nodes = []
+        # Up to IR version 3 every initializer is an input as well: one node for both.
         for position, name in enumerate(dict.fromkeys((*inputs, *tensors))):
             tensor = tensors.get(name)
             if not name:

@@ -164,9 +164,11 @@ class Placement:
         """Return the new place of external data of an ONNX file: it stays where it can be reached, else it is copied."""
         where = FileRange(place.path, place.start, place.end)
         location = self._find_location(place.path)
+        # The first user of a range keeps it.
         is_copy = copies == "copy" and where in used
         used.add(where)
         if location is not None and not is_copy:
+            # None: the message stays as it was read, byte for byte.
             is_new = location != dict(place.external).get("location")
             return (location, place.start, place.end) if is_new else None
         if where not in placed or is_copy:
@@ -184,6 +186,7 @@ class Placement:
         """Return the location of a file as the model names it from its directory; None where it is not in that."""
         if path not in self._locations:
             real = os.path.realpath(path)
+            # URLs are compared as texts: realpath puts the same directory before both.
             inside = is_url(path) == self._is_remote and os.path.commonpath((real, self._root)) == self._root
             self._locations[path] = os.path.relpath(real, self._root).replace(os.sep, "/") if inside else None
         return self._locations[path]

@@ -87,6 +87,7 @@ class SizeTable:
         name = self._derived.setdefault((axis, size), f"size {len(self.numbers)}")
         self.numbers[name] = size
         if not self.is_new(axis):
+            # What follows from a size that was free before was free before, too.
             self._before.add(name)
         return (name,)
 
@@ -103,6 +104,7 @@ class SizeTable:
         for axis in axes if any(map(self.is_new, free)) else ():
             if axis and not is_free(axis):
                 raise SizeRefusal(f"has a fixed size of {self.count(axis)} on an axis whose size is free")
+        # A size of 1 is broadcast to a larger one.
         return max(free or axes, key=self.count)
 
 
@@ -201,6 +203,7 @@ def find_row(call: Call) -> Axes | None:
         return first
     if op == "Concat":
         return None if None in rows else tuple(axis for row in rows for axis in row or ())
+    # No attribute has an empty name: the operand alone counts.
     if op == "Gather" and (numbers := call.integers("", 1)) is not None:
         return tuple(first[number] for number in numbers if -len(first) <= number < len(first))
     if op == "Slice" and len(call.axes) in (3, 4):
@@ -217,6 +220,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis before it, or to the one
     behind it if that is a part of an axis: heads that are split off belong to a sample.
     """
+    # Row by row, as a Reshape reads the elements: the factors stay in order and are only grouped anew.
     factors = deque(join(*data))
     target: list[Axis] = []
     for number, size in enumerate(shape):

@@ -139,6 +139,7 @@ def stage_onnx(
             return StagedOnnx(ModelBytes(graph, placement), (), data.size, (), pieces)
         out = stage.open(target, last=True)
         folder = "." if out.direct else os.path.dirname(out.name) or "."
+        # With data beside it the written file names the final place of the data, where nothing is yet.
         staged = "" if out.direct or placement.outside else out.name
         replaced = {name for name, record in placement.records.items() if record.origin is None or record.origin.file is None}
         _write_model(data, graph, out, target, replaced)

@@ -203,6 +203,7 @@ def _compare_functions(
         return
     x, y = left.function, right.function
     if x is None or y is None:
+        # A function that cannot be decoded is compared by its bytes.
         if left.span.read() != right.span.read():
             yield Change("function", name, left.describe(), f"{right.describe()} (different ones)")
         return
@@ -346,6 +347,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
         pending = [key for key, content in contents.items() if taken.get(key, content) != content]
         while pending:
             for key in pending:
+                # There are more candidates than names in use, so that one is free.
                 names[key] = next(free for i in range(2, len(used) + 3) if (key[0], free := f"{key[1]}_{i}") not in used)
                 used.add((key[0], names[key]))
             # A function of the same bytes is another one where it calls one of another name.

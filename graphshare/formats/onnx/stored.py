@@ -282,6 +282,7 @@ class OnnxSource(Source, frozen=True, eq=False):
                 fields = [field for field in fields if field[0] != 1] + [field for field in other.fields if field[0] == 1]
             sets = [field for field in other.fields if field[0] == OPSET]
             missing = [domain not in opsets for domain in other.opsets]
+            # A damaged model may import a domain twice, and then fields and versions are no pairs.
             if len(sets) == len(missing):
                 fields += [field for field, is_missing in zip(sets, missing, strict=True) if is_missing]
             opsets = {**other.opsets, **opsets}
@@ -322,6 +323,7 @@ class OnnxSource(Source, frozen=True, eq=False):
         taken: set[str] = set()
         hint = "choose another prefix, or rename one of them first"
         names = [name for node in graph.nodes for name in list_output_names(node) if name]
+        # Two lengths show whether there is anything to look for.
         for node in graph.nodes if len(set(names)) < len(names) else ():
             for name in filter(None, list_output_names(node)):
                 if name in taken:

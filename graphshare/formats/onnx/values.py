@@ -42,6 +42,7 @@ class StoredValue:
         if not isinstance(other, StoredValue):
             return NotImplemented
         a, b = self.span, other.span
+        # The same bytes of one file are equal without being read.
         return (a.file is b.file and a.start == b.start and a.end == b.end) or self.content == other.content
 
     def __hash__(self) -> int:
@@ -132,6 +133,7 @@ def read_attribute(span: Span) -> Content:
             kind = enum_at(data, field)
         elif which == _FLOAT:
             expect(field, FIXED32, "a float")
+            # As bytes, so that NaN equals NaN, and 0 differs from -0.
             single[which] = data[field[3] : field[4]]
         elif which == _INT:
             single[which] = integer_at(data, field)
@@ -151,6 +153,7 @@ def read_attribute(span: Span) -> Content:
     kind = kind or next((_KINDS[which] for which in (*single, *lists, *numbers) if which in _KINDS), 0)
     parts: dict[int, Hashable] = {which: value for which, value in single.items() if value not in _DEFAULTS}
     parts.update({which: tuple(values) for which, values in lists.items()})
+    # An empty list is the same as none.
     parts.update({which: shorten(values) for which, values in numbers.items() if any(values)})
     return kind, *sorted(parts.items(), key=lambda part: part[0])
 

@@ -116,6 +116,7 @@ class ArrayReader:
             # There is none where every record is in memory or in another file.
             if hasattr(self, "_source"):
                 stack.enter_context(self._source)
+                # After an error a change of the file is not the fault to report.
                 if kind is None:
                     self._source.check_unchanged()
 

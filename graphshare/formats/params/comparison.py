@@ -72,6 +72,7 @@ class NumberComparer:
     def add(self, array: Array, reference: Array) -> None:
         """Compare some more numbers; both arrays have one shape."""
         self.count += array.size
+        # Equal bytes, the usual case, need no arithmetic.
         if array.dtype == reference.dtype and array.tobytes() == reference.tobytes():
             return
         self.identical = False
@@ -106,6 +107,7 @@ def _widen(a: Array, b: Array) -> str:
     """Return a dtype in which differences of both are exact, or as exact as they can be."""
     if "f" in a.dtype.kind + b.dtype.kind:
         return "float64"
+    # Differences of 64-bit integers need more than 64 bits: Python integers.
     return "int64" if max(a.dtype.itemsize, b.dtype.itemsize) < 8 else "object"
 
 

@@ -66,6 +66,7 @@ def compare_parameters(
     results = []
     with ArrayReader(left.file) as left_arrays, ArrayReader(right.file) as right_arrays:
         for a, b in pairs:
+            # One node has one value only within one file.
             if a is b and left is right:
                 results.append(ParameterPair(a, b, "tied"))
                 continue

@@ -324,6 +324,7 @@ class MxnetParams(ParameterFormat):
             write_all(out, _encode_header(len(plan), parts[0][0].reserved))
             with task("copying parameters", sum(record.size for record, _ in plan), "B") as advance:
                 for file, items in parts:
+                    # Neighbours become one range, often the whole file.
                     ranges = ((record.offset, record.size) for record, _ in items)
                     with reopen_source(file.path, file.identity, file.held) as source:
                         copy_ranges(source, ranges, out, advance=advance)
@@ -433,6 +434,7 @@ def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -
         advance = stack.enter_context(task("comparing bytes", total, "B"))
         for file, plan in parts:
             source = stack.enter_context(reopen_source(file.path, file.identity, file.held))
+            # The plan comes first: at its end zip has not yet taken a record, and the next file goes on with it.
             for (planned, key), (number, record) in zip(plan, records, strict=False):
                 at = first_difference(source, planned.offset, written, record.offset, planned.size)
                 if at is not None:

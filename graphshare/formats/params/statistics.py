@@ -96,6 +96,7 @@ class _Moments:
         self._join(count, 0.0, 0.0)
 
     def _join(self, count: int, mean: float, squares: float) -> None:
+        # The update of Chan, Golub and LeVeque for mean and squared deviations of two parts.
         both = self.count + count
         away = mean - self.mean
         self.squares += squares + away * away * self.count * count / both
