@@ -102,7 +102,7 @@ def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
 
 
 def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
-    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and what ``sieve`` leaves out.
+    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and those that ``sieve`` leaves out.
 
     With ``loose`` each parameter file that by its name belongs to none follows, as a model without a graph.
 

@@ -133,7 +133,7 @@ def _refuse_newer(version: bytes, where: str) -> None:
 def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:
     """Return the new names that a map gives to nodes of ``graph``.
 
-    With ``inverse``, ``graph`` is what the map leads to, and the names are those from before.
+    With ``inverse``, ``graph`` is the result of the map, and the names are the old ones.
 
     Raises:
         InputError: the map names nodes that the graph does not have; all are listed.

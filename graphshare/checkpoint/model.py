@@ -1,4 +1,4 @@
-"""A model: a graph with its parameters, the files that they came from, and what rewrites made of them."""
+"""A model: a graph with its parameters, the files that they came from, and its rewrites."""
 
 from __future__ import annotations
 

@@ -252,9 +252,9 @@ def save(
     """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
 
     A stem (``siam``) names both files (``siam-symbol.json``, ``siam-0000.params``); in a directory they have the model's own
-    name. For a path, ``params`` says where the parameters go, and its suffix chooses their format. ``map`` is a file for the
+    name. For a path, ``params`` is the file of the parameters, and its suffix chooses their format. ``map`` is a file for the
     map: which node became which. With ``in_place`` the files that the model was loaded from may be replaced. With
-    ``verify_bytes`` the written parameters are read again and compared with their source. Returns where everything went.
+    ``verify_bytes`` the written parameters are read again and compared with their source. Returns the paths of the outputs.
 
     An ONNX model holds its parameters itself. External data stays in its files where these are in or below the directory of
     ``out``; else the data is copied into one file beside it, or refused with ``no_copy``. With ``external_data`` ``"copy"``
@@ -336,7 +336,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
 
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
-    """Write arrays as ``.npz`` beside their target; what goes to stdout is returned instead."""
+    """Write arrays as ``.npz`` beside their target; bytes for stdout are returned instead."""
     from graphshare.formats.params.array_files import write_arrays  # start-up: only this path needs it
     from graphshare.formats.params.format import find_format as find_parameter_format
 

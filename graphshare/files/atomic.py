@@ -263,7 +263,7 @@ def _keep_mode(fd: int, status: os.stat_result) -> None:
 
 
 class _PlacedOutput(msgspec.Struct, eq=False):
-    """An output, the temporary file that has its content, and the backup of what was there."""
+    """An output, the temporary file that has its content, and the backup of the old file."""
 
     target: str  # as asked for, for messages
     place: str  # where it goes, symbolic links followed; empty when written directly
@@ -303,7 +303,7 @@ def _complete(output: _PlacedOutput) -> None:
 
 
 def _put_in_place(output: _PlacedOutput) -> None:
-    """Keep what was there as a backup, and give the new content its name. Raises OSError."""
+    """Keep the old file as a backup, and give the new content its name. Raises OSError."""
     if output.existed:
         if os.name == "nt":  # where another program has the file open this fails, before there is a second name of it
             os.rename(output.place, output.place)

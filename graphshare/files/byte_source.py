@@ -68,7 +68,7 @@ class ByteSource(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the source holds."""
+        """Release the resources of the source."""
 
     def __enter__(self) -> ByteSource:
         return self
@@ -97,7 +97,7 @@ class HeldBytes(ByteSource):
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file in a listing: its path or URL, its bytes (-1: unknown) and what changes with its content (may be empty)."""
+    """A file in a listing: its path or URL, its bytes (-1: unknown), and a version that changes with its content, or is empty."""
 
     path: str
     size: int
@@ -203,7 +203,7 @@ def raise_shrunk(name: str, at: int) -> NoReturn:
 
 
 class Cursor:
-    """A place in a source. Each ``what`` names, for the error message, what is being read.
+    """A place in a source. Each ``what`` is the name, in messages, of the part being read.
 
     ``record`` is the number of the array being read, -1 before and after them. ``window`` is how many bytes are read at once.
     A reader sets ``ambiguous`` when bytes have two meanings. Every method raises InputError at the end.
@@ -235,7 +235,7 @@ class Cursor:
         return self.buffer[index : index + count]
 
     def skip(self, count: int, what: str) -> int:
-        """Go past ``count`` bytes unread and return where they start."""
+        """Skip ``count`` bytes, and return the offset of the first one."""
         start = self.position
         if count > self.size - start:
             self.cut_short(count, what)
@@ -256,7 +256,7 @@ class Cursor:
         self.fail(f"ends inside {what}: expected {format_count(count, 'byte')}, {left:,} left", hint=DAMAGED)
 
     def fail(self, message: str, *, at: int | None = None, hint: str = "") -> NoReturn:
-        """Raise InputError for what was read at byte ``at`` (here by default)."""
+        """Raise InputError for the bytes at ``at`` (here by default)."""
         place = f"byte {self.position if at is None else at}"
         if self.record >= 0:
             place = f"record {self.record}, {place}"

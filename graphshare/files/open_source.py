@@ -1,4 +1,4 @@
-"""Open what a path or a URL names: a local file, a file on a server, or standard input; and unpack what gzip has packed.
+"""Open paths and URLs: local files, files on servers, and standard input; and unpack gzip files.
 
 Standard input can be read by ranges: itself where it is a regular file, else a temporary copy of a pipe.
 """
@@ -244,7 +244,7 @@ MAX_UNPACKED = 1 << 28
 
 
 def unpack_gzip_start(data: bytes, size: int) -> bytes:
-    """Return up to ``size`` bytes from the start of what a gzip file holds; ``data`` are its first bytes."""
+    """Return up to ``size`` bytes from the start of the unpacked content; ``data`` are the first bytes of the gzip file."""
     try:
         # 15 bits of window, and 16 for a header and a checksum of gzip.
         return zlib.decompressobj(wbits=31).decompress(data, size)

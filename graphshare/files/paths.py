@@ -1,6 +1,6 @@
 """Handle paths and URLs alike: existence, kinds, names, identities, and files beside or near them.
 
-Everything that looks at a path that a user gave asks here, so that a URL can stand wherever a path may.
+All code that looks at a path from a user calls these functions, so that a URL can stand wherever a path may.
 
 A path that ends in a separator, or that is a directory, is a directory: an output gets a name in it, as with cp and mv. An
 output is an input if both are one regular file, whatever their paths: links lead to the same device and inode. URLs are the
@@ -43,7 +43,7 @@ def is_folder(path: str) -> bool:
 
 
 def is_surely_file(url: str) -> bool:
-    """Return whether a URL ends as files of models do: a request that asks whether it is a stem or a folder can be saved."""
+    """Return whether a URL ends like a file of a model: then no request is needed to see if it is a stem or a folder."""
     return split_url(url)[1].lower().endswith(_FILE_ENDINGS)
 
 
@@ -188,7 +188,7 @@ Content = Literal["graph", "parameters", "map", "arrays", "feed", "rules", "base
 
 
 class UsedFile(msgspec.Struct, frozen=True):
-    """A file that is read or written, and what is in it; ``-`` (an output) and ``<stdin>`` are the standard streams."""
+    """A file that is read or written, and its content; ``-`` (an output) and ``<stdin>`` are the standard streams."""
 
     path: str
     content: Content

@@ -55,7 +55,7 @@ _LISTENER: ContextVar[OutputListener | None] = ContextVar("output_listener", def
 
 @contextmanager
 def output_listener(listener: OutputListener) -> Iterator[None]:
-    """Report what the transactions inside the block have written to ``listener``."""
+    """Report the outputs of the transactions inside the block to ``listener``."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -82,7 +82,7 @@ def overwriting(allowed: bool = True) -> Iterator[None]:
 
 
 def may_overwrite() -> bool:
-    """Return whether an output may replace what is at its URL."""
+    """Return whether an output may replace the object at its URL."""
     return _OVERWRITE.get()
 
 

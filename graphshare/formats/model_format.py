@@ -1,8 +1,8 @@
 """The interface of a model format: one object per format, with everything that differs between formats.
 
 A graph names its format in ``graph.source``; :func:`find_format` returns the object, :func:`recognize_format` that of a file,
-by its content. Nothing outside ``formats`` and ``checkpoint`` asks which format a graph has: it asks for a capability, or calls
-a method of the format.
+by its content. Code outside ``formats`` and ``checkpoint`` never tests the name of a format: it tests a capability, or calls a
+method of the format.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class ModelFormat(ABC):
         """Refuse a model of this format if it lacks a capability. ``what`` is the name of the option that asked for it, if any.
 
         Raises:
-            RefusedError: the format lacks it; the formats that have it are named, and what can be done instead.
+            RefusedError: the format lacks it; the formats that have it are named, and an alternative.
         """
         if faults := self.find_lacks(capability, [what], where=where):
             raise RefusedError(faults)
@@ -324,7 +324,7 @@ class ModelFormat(ABC):
         return ()
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
-        """Return a note on values of which :meth:`find_types` knows no type."""
+        """Return a note on values whose types :meth:`find_types` does not find."""
         return ""
 
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
@@ -393,7 +393,7 @@ def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iter
 def find_statement_changes(
     left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
 ) -> Iterator[Change]:
-    """Yield what :meth:`ModelFormat.find_changes` finds; graphs of two formats state nothing that can be compared."""
+    """Yield the changes of :meth:`ModelFormat.find_changes`; none for two formats, whose statements cannot be compared."""
     format_ = find_format(left)
     return format_.find_changes(left, right, pairs, computed=computed) if format_ is find_format(right) else iter(())
 

@@ -27,7 +27,7 @@ class FileKind(msgspec.Struct, frozen=True):
 
     A file is of this kind if it begins with one of ``starts`` (at byte ``at``), contains one of ``contains``, and fulfils
     ``test``; empty ones are not tested. ``keys`` are the keys of a JSON object of this kind. ``name`` has its article.
-    ``hint`` says what to do; ``for_arrays`` replaces it where parameters or arrays are wanted. In both ``{file}`` stands for
+    ``hint`` is the way out; ``for_arrays`` replaces it where parameters or arrays are wanted. In both ``{file}`` stands for
     the path, ``{utf8}`` for a path beside it (both quoted for a shell), and ``{wanted}`` for the kind of file that is wanted.
     ``readable`` is True for files whose arrays graphshare reads.
     """
@@ -287,13 +287,13 @@ def recognize_json(value: Mapping[str, Any]) -> FileKind | None:
 
 
 def refuse_file(path: str, wanted: Wanted, *, known: str = "") -> Fault:
-    """Return the fault of a file that is not what is ``wanted``. Raises InputError when it cannot be read."""
+    """Return the fault of a file that is not of the ``wanted`` kind. Raises InputError when it cannot be read."""
     with open_source(path) as source:
         return refuse_bytes(take_sample(source), wanted, where=path, known=known)
 
 
 def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str = "") -> Fault:
-    """Return the fault of a file that is not what is ``wanted``; ``known`` is the hint where the file has no name here."""
+    """Return the fault of a file that is not of the ``wanted`` kind; ``known`` is the hint for an unknown kind."""
     if not sample:
         return Fault("is empty", where=where, hint=known or SYMBOL_HINT)
     if sample.startswith(GZIP):
@@ -329,7 +329,7 @@ def refuse_kind(kind: FileKind, wanted: Wanted, *, where: str = "", known: str =
 
 
 def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
-    """Return a hint with the path of the file and what is wanted in their places."""
+    """Return a hint with the path of the file and the wanted kind filled in."""
     path = where if os.path.exists(where) else "FILE"
     root, suffix = os.path.splitext(path)
     paths = {"{file}": path, "{utf8}": f"{root}-utf8{suffix}"}
@@ -364,7 +364,7 @@ def _recognize_json_text(sample: bytes) -> FileKind | None:
 
 
 def _refuse_packed(sample: bytes, wanted: Wanted, where: str, known: str) -> Fault:
-    """Return the fault of a gzip file, named by what it holds."""
+    """Return the fault of a gzip file, named by its content."""
     inner = unpack_gzip_start(sample, SAMPLE)
     kind = recognize(inner) if inner else None
     if kind is _TAR:

@@ -1,4 +1,4 @@
-"""fsspec's file system for a URL, and its failures as errors that say what to do. Only this module imports fsspec.
+"""fsspec's file system for a URL, and its failures as errors with hints. Only this module imports fsspec.
 
 fsspec and the packages for ``http`` and ``s3`` are installed by the extra ``remote``, packages for other protocols by the user.
 """

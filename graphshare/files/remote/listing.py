@@ -26,7 +26,7 @@ _MAX_PAGES = 1000
 
 
 def find_kind(url: str) -> Literal["file", "folder", ""]:
-    """Return what is at a URL; an empty text for nothing. Raises InputError when that cannot be known."""
+    """Return the kind of a URL; an empty text if nothing is there. Raises InputError when that cannot be known."""
     place = RemotePath(url)
     if place.is_web:
         if split_url(url)[1] == "":
@@ -112,14 +112,14 @@ def _list_links(folder: str) -> list[str]:
 
 
 def find_links(page: bytes) -> Iterator[bytes]:
-    """Yield what each ``<a href="...">`` of a page refers to, in time proportional to the page."""
+    """Yield the target of each ``<a href="...">`` of a page, in time proportional to the page."""
     for piece in page.split(b"<"):
         if piece[:1] in b"aA" and piece[1:2].isspace() and (match := _LINK.search(piece.partition(b">")[0])):
             yield match[1]
 
 
 def _join_link(base: str, link: str) -> str:
-    """Return the URL of a link; an empty text for what is not one."""
+    """Return the URL of a link; an empty text for a malformed one."""
     try:
         return urljoin(base, unescape(link))
     except ValueError:  # a bracket without its other one, or a number of thousands of digits

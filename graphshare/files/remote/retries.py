@@ -1,7 +1,7 @@
 """Limits on waiting for a server. Each attempt of a request ends within the limits here, whatever the server does.
 
 A server may be down, accept connections without answering, or send a byte now and then: a limit on silence alone would not end
-the last of these, so that what is sent must also come at a pace.
+the last of these, so that the bytes must also come at a pace.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PIECE = 1 << 20
 
 
 async def read_paced(read: Callable[[int], Awaitable[bytes]], size: int) -> bytes:
-    """Return up to ``size`` bytes, fewer at the end of what is sent. Raises TimeoutError when they come too slowly."""
+    """Return up to ``size`` bytes, fewer at the end of the stream. Raises TimeoutError when they come too slowly."""
     started, pieces, left = time.monotonic(), list[bytes](), size
     # A limit of its own: after a chunk whose size is not a number aiohttp waits without one.
     while left > 0 and (piece := await asyncio.wait_for(read(min(left, _PIECE)), SILENCE)):

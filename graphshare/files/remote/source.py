@@ -61,7 +61,7 @@ class RemoteFile(ByteSource):
         return answer.data[start : start + length]
 
     def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:
-        """Request what is not there yet, as few ranges of at most ``WINDOW`` bytes where they are near each other."""
+        """Request the missing bytes, as few ranges of at most ``WINDOW`` bytes where they are near each other."""
         wanted: list[tuple[int, int]] = []
         for start, stop in sorted(bounds):
             if wanted and stop <= wanted[-1][0] + WINDOW:
@@ -135,7 +135,7 @@ def open_url(url: str, *, first: int = 0) -> ByteSource:
 
 
 def open_small_url(url: str, identity: Identity) -> ByteSource:
-    """Open a file at a URL that is read as a whole, by one request. The last one is kept: its tag says that it is the same."""
+    """Open a file at a URL that is read as a whole, by one request. The last one is kept, by its tag."""
     for kept in _small:
         if (kept.name, kept.identity) == (url, identity):
             return kept

@@ -39,8 +39,8 @@ _SKIPPED = "not images, and left out of {}: {}"
 class Images(ShortRepr):
     """Images that are prepared alike: a sequence, and an array (N, C, H, W) or (N, H, W, C) of float32 where one is wanted.
 
-    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the files, ``notes`` tell what was
-    decided for the user.
+    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the files, ``notes`` list the
+    decisions made for the user.
     """
 
     __slots__ = ("_headers", "notes", "settings")
@@ -96,7 +96,7 @@ class Images(ShortRepr):
 
 
 def describe_images(feeds: Mapping[str, Any]) -> list[str]:
-    """Return for each input that is fed with images how many they are, in which shape, and what was decided for the user."""
+    """Return for each input that is fed with images their number and shape, and the decisions made for the user."""
     lines = []
     for name, value in feeds.items():
         if isinstance(value, Images):
@@ -109,7 +109,7 @@ def describe_images(feeds: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def suggest_preparation(feeds: Mapping[str, Any]) -> Iterator[None]:
-    """Give refusals at a node that have no hint one that names the shape of the images, and what changes it."""
+    """Add a hint to refusals at a node that have none: the shape of the images, and the options that change it."""
     try:
         yield
     except RefusedError as error:
@@ -237,8 +237,8 @@ def open_images(
 ) -> Images:
     """Open images, or folders of them, at ``paths`` as one batch: a value for ``feeds``, an array of float32 for numpy.
 
-    ``preset`` is the preparation of a model zoo (``gluoncv``, ``insightface``, ``mtcnn``...); what is given beside it replaces
-    its values. An image is resized to ``resize``, the length of its shorter side or (height, width), and cut at its centre to
+    ``preset`` is the preparation of a model zoo (``gluoncv``, ``insightface``, ``mtcnn``...); other options replace its
+    values. An image is resized to ``resize``, the length of its shorter side or (height, width), and cut at its centre to
     ``crop``, one length or (height, width). Pixels, from 0 to 255, become ``(pixel - mean) * scale / std``; ``scale`` is one
     number, ``mean`` and ``std`` are one, or one each for red, green and blue. ``color`` is ``rgb``, ``bgr`` or
     ``gray``, ``layout`` is ``NCHW`` or ``NHWC``, ``interpolation`` is ``mxnet`` (bilinear as in ``mx.image.imresize``) or a

@@ -19,7 +19,7 @@ from graphshare.text.names import did_you_mean
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """``settings`` are fields of ``ImageSettings``; ``models`` says what they are for, ``source`` where they come from."""
+    """``settings`` are fields of ``ImageSettings``; ``models`` names the models that need them, ``source`` their origin."""
 
     models: str
     settings: Mapping[str, Any]

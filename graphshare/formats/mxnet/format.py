@@ -100,7 +100,7 @@ class MxnetFormat(ModelFormat):
         return f"{self.describe(graph)}, {stated}"
 
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
-        """Yield what differs of the graphs' attributes, and their generations.
+        """Yield the differences between the graphs' attributes and between their generations.
 
         A file has one ``mxnet_version``, which decides how MXNet reads all of its nodes, one set of graph attributes (np-shape
         is one) and one generation of keys.

@@ -222,7 +222,7 @@ def _node_pieces(
 ) -> Iterator[str | bytes]:
     """Yield the array of nodes, some hundred at a time; the text of nodes that kept their places since reading is copied.
 
-    Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs.
+    Nodes alike but for name and inputs are formatted once; this loop takes most of the time of writing.
     """
     if not graph.nodes:
         yield "[]"

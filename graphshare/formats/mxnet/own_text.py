@@ -35,7 +35,7 @@ class OwnText:
         self._ids = _find_sources(file)
 
     def source(self, node: Node) -> int | None:
-        """Return the id in the file of what became ``node``; None for a node that the file does not have."""
+        """Return the id in the file of the node that became ``node``; None for a node that the file does not have."""
         return self._ids.get(node)
 
     def node(self, i: int, old: Pairs, new: Pairs, texts: JsonWriter) -> str | None:

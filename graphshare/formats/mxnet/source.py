@@ -63,9 +63,9 @@ class NodesText(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The bytes of a file and the graph that was read from them; ``images`` are what rewrites made of its nodes since, in turn.
+    """The bytes of a file and the graph that was read from them; ``images`` map its nodes through the rewrites since.
 
-    What did not change keeps its text in a file that no layout reproduces.
+    Unchanged parts keep their text in a file that no layout reproduces.
     """
 
     data: bytes

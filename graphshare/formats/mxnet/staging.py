@@ -1,4 +1,4 @@
-"""Write the file of a graph beside its target, and compare what was written with the graph.
+"""Write the file of a graph beside its target, and compare the file with the graph.
 
 Differences are found on the decoded records: faster than reading a second graph, and independent of the writer, since it goes
 through JSON.
@@ -30,7 +30,7 @@ _COMPARED = 1 << 16  # bytes at a time
 
 
 def stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[bytes]:
-    """Write the graph beside its target and check it; what goes to stdout is returned instead.
+    """Write the graph beside its target and check it; bytes for stdout are returned instead.
 
     Raises:
         SelfCheckError: it does not read back as that graph.
@@ -64,7 +64,7 @@ def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
 
 
 def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
-    """Yield the differences between ``graph`` and what a file's bytes hold.
+    """Yield the differences between ``graph`` and the graph in a file's bytes.
 
     Raises:
         InputError: the bytes are not a symbol file at all.
@@ -163,7 +163,7 @@ def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
-    """Return what ``arg_nodes`` of a file of ``graph`` holds."""
+    """Return ``arg_nodes`` of a file of ``graph``."""
     irregular: list[int] | None = get_source(graph).irregular.get("arg_nodes")
     return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
 

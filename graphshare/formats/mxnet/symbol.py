@@ -230,8 +230,8 @@ def _irregular_lists(
 def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: _NodeReader) -> list[Node]:
     """Return the nodes of records that refer to earlier ones only. Raises IndexError when one does not.
 
-    Most of what reading costs is this loop: the usual record is taken apart here, and consumers of a node's first output share
-    one entry.
+    This loop takes most of the time of reading: the usual record is taken apart here, and consumers of a node's first output
+    share one entry.
     """
     nodes: list[Node] = []
     first: list[Entry] = []

@@ -188,9 +188,9 @@ class ValueScope:
         return node
 
     def connect(self, node: Node, inputs: Sequence[str], names: Mapping[str, str] = EMPTY) -> Node:
-        """Return an operator with its inputs and what its bodies capture, and add its outputs.
+        """Return an operator with its inputs and the values that its bodies capture, and add its outputs.
 
-        An empty input is left out. ``names`` are the new names of values that are known by others.
+        An empty input is left out. ``names`` are the new names of values by their old ones.
         """
         captured = [_name_outside(variable) for body in node.subgraphs for variable in body.captures]
         entries = [self.find(names.get(name, name)) for name in (*inputs, *captured) if name]
@@ -228,7 +228,7 @@ def make_source(
     version: str = "",
     metadata: Mapping[str, str] = EMPTY,
 ) -> OnnxSource:
-    """Return the source of a whole model: the versions of operator sets by domain, and what wrote it.
+    """Return the source of a whole model: the versions of operator sets by domain, and the producer.
 
     ``version`` is that of the producer, ``name`` that of the graph.
     """
@@ -341,7 +341,7 @@ def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
 
 
 def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
-    """Return the arguments of the first pass of a body, as :meth:`ModelFormat.start_body` says."""
+    """Return the arguments of the first pass of a body, see :meth:`ModelFormat.start_body`."""
     if node.op == "If":
         return []
     if node.op == "Loop":

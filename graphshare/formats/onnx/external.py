@@ -246,7 +246,7 @@ def _locate(path: str, folder: str) -> str | Fault:
 class MissingData(msgspec.Struct, frozen=True, eq=False):
     """A tensor whose external data is not there, and why: an initializer, or one inside an operator.
 
-    ``owner`` says which. ``node`` is None outside of the graph: in a function or in training information.
+    ``owner`` names it. ``node`` is None outside of the graph: in a function or in training information.
     """
 
     owner: str

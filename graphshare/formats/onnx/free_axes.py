@@ -117,7 +117,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, eq=False):
-    """An operator with the axes of its operands, None of what is absent or not known, and the shapes of its outputs.
+    """An operator with the axes of its operands (None: absent or unknown) and the shapes of its outputs.
 
     ``depends`` marks operands that depend on free sizes, ``rows`` has those that are rows of sizes. A rule adds ``edits`` by
     the positions of operands, and the ``row`` of an output that is one.

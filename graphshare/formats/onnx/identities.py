@@ -476,7 +476,7 @@ def _count_outputs(node: Node) -> int:
 
 
 def _drop_plain(attributes: dict[str, Content]) -> None:
-    """Leave out steps of 1 and padding of 0, which are what an operator on windows does anyway."""
+    """Leave out steps of 1 and padding of 0, the defaults of operators on windows."""
     for names, byte in ((_ONES, 1), (_ZEROS, 0)):
         for name in names:
             content = attributes.get(name)

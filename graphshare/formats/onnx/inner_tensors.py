@@ -56,7 +56,7 @@ class InnerTensor(msgspec.Struct, frozen=True, eq=False):
 
 
 def list_inner_tensors(graph: Graph) -> Iterator[InnerTensor]:
-    """Yield the tensors with external data in operators of a graph, of its bodies, and of what a model has beside its graph.
+    """Yield the tensors with external data in operators of a graph, of its bodies, functions and training information.
 
     Raises:
         InputError: a function is malformed.

@@ -68,7 +68,7 @@ def _find_origins(entry: Entry | None, origins: Mapping[Key, Sequence[str]]) -> 
 
 
 def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
-    """Return the value itself of what a body captures."""
+    """Return the value that a captured variable stands for."""
     return outer.get((entry.node, entry.index), entry)
 
 
@@ -109,7 +109,7 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
 
 
 def _find_size(entry: Entry | None, axis: int) -> int | None:
-    """Return the size of an axis: that of an initializer, else what the file states of a value; None where it is open."""
+    """Return the size of an axis, of an initializer or else as the file states it; None where it is open."""
     if entry is None:
         return None
     stored = find_stored(entry.node.details)

@@ -44,7 +44,7 @@ def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
 
 
 def rewrite_message(span: Span, changes: Mapping[int, Callable[[Span], Message | bytes]]) -> Message:
-    """Return a message whose fields of these numbers are what ``changes`` make of their values, and all else as it was read."""
+    """Return a message in which ``changes`` have replaced the values of fields by number, and all else as it was read."""
     message = Message()
     for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
         if number not in changes:

@@ -1,6 +1,6 @@
-"""Many models on one file of weights: an array of equal bytes is there once, and every model points into it.
+"""Put the weights of many models into one file: equal bytes are there once, and every model points into it.
 
-The file only grows: what is in it keeps its place, so that models which point into it from before never lose their bytes, also
+The file only grows: its arrays keep their places, so that models which point into it from before never lose their bytes, also
 where a run is killed between the file of the weights and a model. Arrays that it has already are pointed into.
 """
 
@@ -127,7 +127,7 @@ def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile])
 class WeightPool:
     """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
 
-    ``location`` is what the models call it. ``old`` is the file that is there, which a raw one keeps and goes on behind;
+    ``location`` is its name in the models. ``old`` is the existing file, to which new arrays of a raw one are appended;
     a parameter file (``is_indexed``) is written as a whole, or left as it is. Models beside the file point into its first
     ``used`` bytes.
     """
@@ -393,7 +393,7 @@ def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, lo
 
 
 def _read_digests(number: int, span: Span) -> tuple[str, str]:
-    """Return a file of weights, and what a field of a model states of its ranges; empty texts where it is another field.
+    """Return a file of weights, and the ranges of it that a field of a model states; empty texts for another field.
 
     Each range is a line: its begin, its end and its SHA-256. A rewritten model may have some of them only.
     """
@@ -428,7 +428,7 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
 
 
 def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
-    """Compare where a written model has its arrays, and the bytes there, with what they came from. Raises SelfCheckError."""
+    """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
     faults = []
     nodes = set(member.graph.nodes)
     with open_source(path) as source:

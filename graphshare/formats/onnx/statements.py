@@ -42,7 +42,7 @@ FunctionKey = tuple[str, str, str]
 
 
 def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = False) -> Iterator[Change]:
-    """Yield what differs between the statements of two models; see :meth:`ModelFormat.find_changes`."""
+    """Yield the differences between the statements of two models; see :meth:`ModelFormat.find_changes`."""
     source, other = left.source, right.source
     if not isinstance(source, OnnxSource) or not isinstance(other, OnnxSource):
         return
@@ -142,7 +142,7 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
 
 
 def _list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
-    """Return the domains of ``nodes`` and of what is in their subgraphs, and the functions that they call, also by others."""
+    """Return the domains of ``nodes`` and of nodes in their subgraphs, and the functions that they call, also indirectly."""
     domains: set[str] = set()
     called: set[FunctionKey] = set()
     for key in list_calls(nodes):
@@ -224,7 +224,7 @@ def _describe_default(attributes: Mapping[str, object], name: str) -> str | None
 
 
 def _find_other_body(x: Function, y: Function, computed: bool) -> str:
-    """Return what differs between the bodies of two functions, in words; empty where nothing does."""
+    """Return the difference between the bodies of two functions in words; empty where there is none."""
     counts = [sum(node.details.holds_value is False for node in function.graph.nodes) for function in (x, y)]
     if counts[0] != counts[1]:
         return f"{counts[0]} and {format_count(counts[1], 'input')}"

@@ -77,10 +77,10 @@ def _list_untyped(graph: Graph) -> list[Entry]:
 def find_types(
     graph: Graph, entries: Sequence[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY, independent: bool = False
 ) -> dict[Key, ValueType]:
-    """Return the types of values by node and index: what the file states, else what ONNX infers; unknown ones are absent.
+    """Return the types of values by node and index: stated ones, else those that ONNX infers; unknown ones are absent.
 
-    With ``shapes`` of inputs by name, what ONNX infers from these comes first. With ``independent`` what it infers comes first,
-    and it does not see what the file states of the values of operators.
+    With ``shapes`` of inputs by name, types that ONNX infers from these come first. With ``independent`` inferred types come
+    first, and inference does not see the stated types of the values of operators.
 
     Raises:
         RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
@@ -145,7 +145,7 @@ def find_refusal(graph: Graph) -> str:
 
 
 def _find_statement(entry: Entry) -> NamedMessage | None:
-    """Return what the file states of a value, if that is complete."""
+    """Return the message that states the type of a value, if it is complete."""
     stored = find_stored(entry.node.details)
     messages = (stored.values.results.get(entry.index), stored.values.infos.get(entry.index), stored.input)
     return next((message for message in messages if message is not None and is_complete(read_any_type(message))), None)
@@ -188,7 +188,7 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
 
 
 def _infer_proto(model: bytes) -> tuple[Any, int]:
-    """Return the GraphProto with what ONNX infers, and how many nodes were hidden from its inference.
+    """Return the GraphProto with the types that ONNX infers, and the number of nodes that were hidden from its inference.
 
     It ends the process at some operators whose input has no type. These have other names until it has one, for good where they
     are in bodies and functions.
@@ -253,7 +253,7 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
 
 
 def _state_loops(graph: Graph) -> Graph:
-    """Return a graph that states the types of what Loops carry, where both ends of a body do: ONNX infers no rank of them."""
+    """Return a graph that states the types of values that Loops carry, where both ends of a body do; ONNX infers no rank."""
 
     def state(node: Node) -> Node:
         stored = find_stored(node.details)

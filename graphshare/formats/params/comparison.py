@@ -112,8 +112,10 @@ def _widen(a: Array, b: Array) -> str:
 
 
 class Distance(msgspec.Struct, frozen=True):
-    """``differing`` of ``count`` numbers differ, by ``max_abs`` at most; that is None where a NaN or infinity meets another
-    value. ``densified``: sparse arrays were compared in dense form. True when nothing differs."""
+    """The distance of two arrays: ``differing`` of ``count`` numbers differ, by at most ``max_abs``. True when nothing differs.
+
+    ``max_abs`` is None where a NaN or infinity meets another value. ``densified``: sparse arrays were compared in dense form.
+    """
 
     count: int
     differing: int
@@ -160,7 +162,7 @@ def compare_records(
 
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:
-    """Yield the values of both at every place where one of them stores some; what is not stored is zero."""
+    """Yield the values of both at every place where one of them stores some; others are zero."""
     sides = [(np.sort(places), array, np.argsort(places, kind="stable")) for array in (a, b) for places in (_places(array),)]
     union = np.union1d(sides[0][0], sides[1][0])
     step = max(1, (1 << 17) // max(1, int(np.prod(a.values.shape[1:], dtype=np.int64))))

@@ -1,7 +1,7 @@
-"""Parameter files as a whole: convert one into another format, write one under new names.
+"""Convert parameter files into another format, and write them under new names.
 
 Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``, ``arr_1`` ... where the
-target needs names, as ``numpy.savez`` does: the position is all that a consumer of such a list knows, and it survives.
+target needs names, as ``numpy.savez`` does: a consumer of such a list has only the position, and it survives.
 Converting back gives a file with these names. Floating-point arrays may get another dtype, piece by piece while written.
 """
 
@@ -210,7 +210,7 @@ def choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequen
 
 
 def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conversion]:
-    """Return ``file`` with floating-point arrays in ``dtype``, which are in memory, and what was cast and kept.
+    """Return ``file`` with floating-point arrays in ``dtype``, which are in memory, and the result of the conversion.
 
     Raises:
         UsageError: arrays cannot be converted to ``dtype``.

@@ -20,9 +20,9 @@ How = Literal["tied", "equal", "different", "missing", "fed"]
 
 
 class ParameterPair(msgspec.Struct, frozen=True, eq=False):
-    """A parameter of the reference and its twin; ``detail`` names a difference or what is missing.
+    """A parameter of the reference and its twin; ``detail`` names a difference, or the missing ones.
 
-    ``fed`` is a parameter that the files do not hold, and whose value the user gave.
+    ``fed`` is a parameter that the files do not hold, with a value from the user.
     """
 
     left: Node
@@ -82,7 +82,7 @@ def compare_parameters(
 
 
 def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
-    """Return what differs between two records' arrays; empty when they are equal byte for byte."""
+    """Return the difference between two records' arrays in words; empty when they are equal byte for byte."""
     if x.shape != y.shape:
         return f"shapes {x.shape} and {y.shape}"
     if x.element_type != y.element_type:

@@ -394,7 +394,7 @@ def _encode_names(names: Sequence[bytes]) -> bytes:
 def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -> bytes:
     """Return the header of a dense record as MXNet 1.9.1 writes it on a CPU: V3 when ``np_shape``, V2 otherwise.
 
-    Raises RefusedError for what the form cannot hold: a scalar in V2, a rank above 255.
+    Raises RefusedError for a scalar in V2, and for a rank above 255.
     """
     if not shape and not np_shape:
         raise RefusedError("a V2 record cannot hold a scalar", hint="write V3 records (np_shape)")
@@ -419,7 +419,7 @@ def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
 
 
 def _content(record: Record) -> tuple[object, ...]:
-    """Return what a copied record must have in common with its source: everything but the name and the place."""
+    """Return the facts that a copied record shares with its source: everything but the name and the place."""
     parts: tuple[object, ...] = ()
     if record.parts:
         parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)

@@ -163,7 +163,7 @@ def _open_archive(source: ByteSource) -> zipfile.ZipFile:
 
 
 def _read_errors() -> tuple[type[Exception], ...]:
-    """Return what zipfile raises for a damaged archive."""
+    """Return the exceptions that zipfile raises for a damaged archive."""
     import zipfile  # start-up: only npz files need it
 
     return (

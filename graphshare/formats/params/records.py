@@ -145,7 +145,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     """The index of one parameter file. ``size`` is in bytes; ``identity`` changes when the file does.
 
-    ``named`` is False for a list without names (and for an empty file, where nothing tells). ``trailing`` counts bytes after
+    ``named`` is False for a list without names (and for an empty file, which does not show it). ``trailing`` counts bytes after
     the last name, which MXNet ignores and a rewrite drops; ``reserved`` is the header's unused word, kept by a rewrite.
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     """

@@ -16,7 +16,7 @@ from graphshare.progress import Advance, noop_progress
 class Statistics(msgspec.Struct, frozen=True):
     """Extremes, mean, standard deviation and Euclidean norm of the finite numbers; None where there are none.
 
-    ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts what a sparse array stores, None for a dense one.
+    ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts the values of a sparse array, None for a dense one.
     """
 
     count: int
@@ -32,7 +32,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Statistics:
-    """Return the statistics of one array, read piece by piece; a sparse one stays sparse, what it does not store is zero."""
+    """Return the statistics of one array, read piece by piece; a sparse one stays sparse, and its other values are zero."""
     shape, _ = record.shape_and_dtype()
     total = element_count(shape)
     if record.storage == "default":
