@@ -97,7 +97,7 @@ class HeldBytes(ByteSource):
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file in a listing: its path or URL, its bytes (-1: unknown) and version, which changes with its content, or is empty."""
+    """A file in a listing: path or URL, bytes (-1: unknown), and a version that changes with its content, or is empty."""
 
     path: str
     size: int
