@@ -301,6 +301,7 @@ def write_outputs(
     check_outputs(outputs, model)
     end_time_limit()
     with locate_refusals(model), OutputTransaction() as stage:
+        # An output may lead to the same file as a redirected stdout, and would overwrite it.
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()
         to_stdout: list[bytes] = []

@@ -240,6 +240,7 @@ def _in_chunks(
 ) -> Iterator[_Record]:
     start, end = span
     if after:
+        # _BETWEEN begins at the brace that ends a node, and ends with the brace of the next one.
         start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
         if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
             raise ValueError("no node ends there")

@@ -47,6 +47,7 @@ def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
             yield source.text.data[i : i + _BYTES]
         advance(len(graph.nodes))
         return
+    # reuse_text has kept the text: no layout reproduces it.
     if source.text is not None and source.nodes_text is None and _may_keep_text(graph, source.text):
         yield from _write_own_text(graph, source.text, advance)
         return
@@ -98,6 +99,7 @@ def _locate_nodes(text: FileText) -> NodesText | None:
 
     def node_pieces() -> Iterator[str | bytes]:
         for piece in _node_pieces(graph, texts, ids, 1, noop_progress):
+            # A piece is asked for when the one before it has been compared: end is where it begins.
             starts.append(end)
             yield piece
 

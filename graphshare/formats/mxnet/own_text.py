@@ -60,6 +60,7 @@ class OwnText:
             begin = end = ""
             if i is not None:
                 begin, end = self._blanks(i)
+            # Only the first node has no comma before it: a node keeps its white space if it is first in both, or in neither.
             if i is not None and (i == 0) == (position == 0):
                 before = begin if position == 0 else f",{begin}"
             else:

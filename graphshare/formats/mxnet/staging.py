@@ -49,6 +49,7 @@ def stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[byt
     if out.direct:  # a pipe or a device: it cannot be read back, so the text itself is
         check_written(b"".join(write_symbol(graph)), graph, where=target)
         return []
+    # Mapped, unlike inputs: nothing but this process writes the temporary file, so that none can cut it short.
     with open(out.name, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         check_written(data, graph, where=target)
     return []

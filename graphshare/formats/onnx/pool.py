@@ -214,6 +214,7 @@ def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
     """
     left = sum(content.size for content in contents) // _PADDING
     places: dict[Content, int] = {}
+    # size & -size is the largest power of two that divides a size.
     for content in sorted(contents, key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED))):
         # An array below 1 MiB is never padded to a page: one byte more than there is left stands for that.
         padding = -start % _MAPPED if content.size >= _LARGE else left + 1

@@ -93,6 +93,7 @@ def diff_parameters(
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
             coarser = ""
+            # Only floats of unlike precision are compared by value: rounding explains their differences.
             if across_dtypes and x and y and x.shape == y.shape and x.dtype != y.dtype and {x.dtype, y.dtype} <= {*PRECISIONS}:
                 coarser = find_coarsest((x.dtype, y.dtype))
                 across[coarser] += 1

@@ -237,6 +237,7 @@ def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | Non
             return None
         if member.compress_type == _DEFLATED:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _HEAD)
+        # A member that is here as a whole can be checked; others are when their elements are read.
         is_damaged = len(data) == member.file_size and zlib.crc32(data) != member.CRC
         return None if is_damaged else read_npy_header(io.BytesIO(data))
     except (zlib.error, UnicodeEncodeError, InputError):
