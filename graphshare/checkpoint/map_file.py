@@ -124,7 +124,7 @@ def parse_map(data: bytes, where: str) -> MapFile:
 
 
 def _refuse_newer(version: bytes, where: str) -> None:
-    # Nine digits decide: Python refuses to make a number of thousands.
+    # Nine digits decide: Python refuses to convert thousands of them.
     if version.isdigit() and int(version[:9]) > MAP_VERSION:
         message = f"is a map of version {version[:9].decode()}, and this graphshare reads version {MAP_VERSION}"
         raise InputError(Fault(message, where=where, hint="read it with the graphshare that wrote it, or a newer one"))

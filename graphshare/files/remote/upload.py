@@ -63,7 +63,7 @@ class Upload:
                 time.sleep(delay)
         self.is_placed = True
         with translate_errors(self.url, writes=True):
-            # s3fs would answer with the size from before.
+            # s3fs forgets an object that it has written; not every file system does.
             self._place.filesystem.invalidate_cache()
             written = self._place.filesystem.info(self._place.path)["size"]
         if written != size:
