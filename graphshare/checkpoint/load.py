@@ -75,6 +75,7 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
             )
         graph = format_.read(file)
     index = read_parameters(params) if params else format_.index_parameters(graph)
+    # The name of the parameter file states the epoch, also where a path was given.
     number = split_params(params) if params else None
     return Checkpoint(graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0)
 

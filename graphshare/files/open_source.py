@@ -161,6 +161,7 @@ def reopen_source(path: str, identity: Identity, held: bytes = b"") -> ByteSourc
     """
     if held:
         return HeldBytes(path, held)
+    # Every identity begins with the size.
     size = int(identity[0]) if identity else 0
     if is_url(path) and 0 < size <= _SMALL:
         from graphshare.files.remote.source import open_small_url  # start-up: only URLs need it

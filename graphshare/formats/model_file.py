@@ -132,6 +132,7 @@ class _PackedFile(ModelFile):
         super().__init__(packed.where, start)
 
     def _read(self, most: int | None) -> bytes:
+        # Packed data is hardly ever larger than its content.
         return unpack_gzip(self._packed._read(MAX_UNPACKED), where=self.where)
 
 

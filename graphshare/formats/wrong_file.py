@@ -270,6 +270,7 @@ def take_sample(source: ByteSource) -> bytes:
 
 def recognize(sample: bytes) -> FileKind | None:
     """Return the kind of file that ``sample`` (see :func:`take_sample`) comes from; None if it is not a known one."""
+    # A text in UTF-16 may begin with this byte, too.
     if sample.lstrip()[:1] == b"{" and begins_like_json(sample):
         return _recognize_json_text(sample)
     return next((kind for kind in FILE_KINDS if kind.fits(sample)), None)

@@ -191,6 +191,7 @@ async def _call_s3(place: RemotePath, **wanted: str | None) -> Mapping[str, Any]
 
 def _total(response: Mapping[str, Any], url: str) -> int:
     bounds = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
+    # A server that ignores ranges sends the object without Content-Range.
     if bounds is None or bounds[3] == "*":
         raise InputError(Fault("the server does not send ranges", where=url))
     return int(bounds[3])

@@ -64,6 +64,7 @@ def read_header(path: str) -> ImageHeader:
             # Older versions of Pillow (10, not 13) state the upright size of a TIFF only after they have decoded it.
             image.load()
         width, height = image.size
+        # Others are turned by graphshare, so that their size has to be turned here.
         if turn >= _SIDEWAYS and image.format not in TURNED_BY_PILLOW:
             width, height = height, width
     return ImageHeader(path, height, width, turn)

@@ -43,6 +43,7 @@ class OwnText:
         text = self._text[self._nodes[i].start : self._nodes[i].end]
         if old == new:
             return text
+        # A key that comes or goes changes what stands between the others: the node is written anew.
         if old.keys() != new.keys():
             return None
         return _replace(text, find_members(text, 0), old, new, texts)

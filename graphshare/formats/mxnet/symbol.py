@@ -112,6 +112,7 @@ _KINDS = {"op": str, "name": str, "inputs": list, "control_deps": list, "subgrap
 def _check_kinds(record: Mapping[str, Any]) -> None:
     """Check the values of a record against their keys, which the typed decode leaves open. Raises TypeError."""
     for key, value in record.items():
+        # type() and not isinstance(), because true is an int in Python.
         if type(value) is not (_KINDS.get(key) or (dict if key in ("attrs", "attr", "param") else type(value))):
             raise TypeError(key)
 

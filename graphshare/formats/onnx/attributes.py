@@ -111,6 +111,7 @@ class AttributeReader:
                 expect(field, BYTES, "a graph")
                 graphs.append(read_graph(field[3], field[4]))
                 parts.append("graph")
+            # Floats and ints: unpacked lists have a field for each number.
             elif which in (7, 8):
                 is_list = True
                 if len(numbers) <= _LONGEST:

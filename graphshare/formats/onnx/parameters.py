@@ -135,6 +135,7 @@ def _decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
         for field in scan(data, 0, len(data)):
             if field[0] in (_FLOATS, _DOUBLES):
                 piece = data[field[3] : field[4]]
+            # int32_data, int64_data and uint64_data: numbers of any width, one by one.
             elif field[0] in (5, 7, 11):
                 piece = pack_integers(data, field, width)
             elif field[0] == RAW and field[1] == BYTES:

@@ -166,6 +166,7 @@ def read_varint(data: Data, position: int, end: int) -> tuple[int, int]:
         byte = data[place]
         value |= (byte & 127) << shift
         if byte < 128:
+            # Ten bytes have 70 bits, of which protobuf keeps the lowest 64.
             return value & _MASK64, place + 1
         shift += 7
     if end - position < 10:

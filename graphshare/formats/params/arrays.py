@@ -235,6 +235,7 @@ class ArrayReader:
         memory = self._blocks.take(count * little.itemsize)
         self._source.read_into(offset or 0, memory.data)
         array: Array = memory.view(little).reshape(shape)
+        # As the result of frombuffer is: whether arrays share a block must not decide if they can be changed.
         array.setflags(write=False)
         return array
 

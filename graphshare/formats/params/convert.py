@@ -305,6 +305,7 @@ def _refuse_plan(
     file: ParameterFile, plan: Plan, format_: ParameterFormat, cast: Cast | None, *, densify: bool, np_shape: bool
 ) -> list[Fault]:
     """Return every reason why the format cannot hold a planned record; none when it can hold all."""
+    # Records that are copied were in a file of this format already.
     if cast is None and _can_copy(file, plan, format_, densify):
         return []
     options = WriteOptions(np_shape=np_shape)

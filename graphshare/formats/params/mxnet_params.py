@@ -307,7 +307,7 @@ class MxnetParams(ParameterFormat):
         if record.dtype in UNLOADABLE_DTYPES:
             return Fault(f"is {record.dtype}, which MXNet neither saves nor loads", hint="cast it first, for instance to int32")
         if record.shape == () and not options.np_shape:
-            hint = "write V3 records (np_shape), or make it (1,)"
+            hint = "write V3 records with `np_shape`, or make it (1,)"
             return Fault("is a scalar, which only np-shape (V3) files hold", hint=hint)
         return None
 
@@ -397,10 +397,11 @@ def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -
     Raises RefusedError for a scalar in V2, and for a rank above 255.
     """
     if not shape and not np_shape:
-        raise RefusedError("a V2 record cannot hold a scalar", hint="write V3 records (np_shape)")
+        raise RefusedError("a V2 record cannot hold a scalar", hint="write V3 records with `np_shape`")
     if len(shape) > MAX_RANK:
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
     magic = MAGIC_V3 if np_shape else MAGIC_V2
+    # Device 1, number 0: cpu(0), which every build loads.
     return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, DTYPES[dtype].mxnet)
 
 
