@@ -194,7 +194,7 @@ def _try_lock(fd: int) -> bool | None:
 
 def _is_locked(path: str) -> bool:
     try:
-        # The target may have become a pipe, which is not waited for.
+        # The target may have become a pipe: a writer is not waited for.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False

@@ -111,7 +111,7 @@ def ignores_case(folder: str) -> bool:
     place = "" if is_url(folder) else os.path.realpath(folder)
     while place and not os.path.exists(place):
         place = os.path.dirname(place)
-    # A path without letters shows nothing, and counts as one that minds case.
+    # A path without letters is its own swapped case, and shows nothing.
     return place.swapcase() != place and os.path.exists(place.swapcase())
 
 

@@ -177,7 +177,7 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
     for name in names:
         file = join(path, name)
         try:
-            # A file that is named like an image and is none is damaged, and an error: it must not be left out silently.
+            # A file with the name of an image that is not one is damaged: it must be reported, not left out.
             (images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others).append(file)
         except GraphshareError:
             images.append(file)  # opening it says what is wrong

@@ -259,7 +259,7 @@ def _slice(call: Call) -> Outputs:
         if start or step != 1 or end < call.table.count(axis):
             call.refuse_batch([axis], "takes some of the samples")
         elif is_free(axis) and end < _LARGEST["int32"]:
-            # The size in the file would cut off a larger one; the largest number means the end, whatever the size.
+            # An end at the size in the file would cut off a larger axis; the largest number means its end.
             moved[number] = _LARGEST[call.dtypes[2]] if call.has(2) else end
             if not call.has(2):
                 raise SizeRefusal("states its sizes as an attribute")

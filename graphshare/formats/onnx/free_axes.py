@@ -87,7 +87,7 @@ class SizeTable:
         name = self._derived.setdefault((axis, size), f"size {len(self.numbers)}")
         self.numbers[name] = size
         if not self.is_new(axis):
-            # What follows from a size that was free before was free before, too.
+            # A size derived from one that was free before was free before, too.
             self._before.add(name)
         return (name,)
 

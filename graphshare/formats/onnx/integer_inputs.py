@@ -17,7 +17,7 @@ _SELECTED = _PASSED_ON | {"Gather", "GatherElements", "Slice"}
 _GATHERS = ("Gather", "GatherElements")
 _STARTS, _ENDS, _AXES = 1, 2, 3  # inputs of Slice
 _ORDERS = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
-# Bound of counts and sizes that are drawn: every run stays small.
+# Counts and sizes are drawn below this, so that every run stays small.
 _MANY = 9
 _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _MANY),), "OneHot": ((1, _MANY),),
           "Range": ((1, _MANY), (2, 2)), "Reshape": ((1, 2),), "Tile": ((1, 3),), "TopK": ((1, 2),)}  # fmt: skip

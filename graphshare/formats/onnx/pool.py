@@ -216,7 +216,7 @@ def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
     places: dict[Content, int] = {}
     # size & -size is the largest power of two that divides a size.
     for content in sorted(contents, key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED))):
-        # An array below 1 MiB is never padded to a page: one byte more than there is left stands for that.
+        # Only arrays from 1 MiB on are padded to a page: for others this is more than there is left.
         padding = -start % _MAPPED if content.size >= _LARGE else left + 1
         if padding > left:
             padding = -start % min(content.size & -content.size, _ALIGNMENT)

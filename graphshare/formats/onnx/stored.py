@@ -323,7 +323,7 @@ class OnnxSource(Source, frozen=True, eq=False):
         taken: set[str] = set()
         hint = "choose another prefix, or rename one of them first"
         names = [name for node in graph.nodes for name in list_output_names(node) if name]
-        # Two lengths show whether there is anything to look for.
+        # Without a repeated name there is nothing to look for.
         for node in graph.nodes if len(set(names)) < len(names) else ():
             for name in filter(None, list_output_names(node)):
                 if name in taken:

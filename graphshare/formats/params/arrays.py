@@ -223,7 +223,7 @@ class ArrayReader:
         import numpy as np  # start-up: headers are read without numpy
 
         little = np.dtype(dtype).newbyteorder("<")
-        # Python integers, because the sizes of a hostile file would overflow others.
+        # Python integers, because the sizes of a hostile file would overflow int64.
         count = int(np.prod(shape, dtype=object)) if shape else 1
         if count == 0:
             try:
@@ -235,7 +235,7 @@ class ArrayReader:
         memory = self._blocks.take(count * little.itemsize)
         self._source.read_into(offset or 0, memory.data)
         array: Array = memory.view(little).reshape(shape)
-        # As the result of frombuffer is: whether arrays share a block must not decide if they can be changed.
+        # The result of frombuffer is read-only, too: sharing a block must make no difference.
         array.setflags(write=False)
         return array
 
@@ -250,7 +250,7 @@ class _Blocks:
     A parameter file then takes half as long to read: most of the time goes into the first touch of small pages.
     """
 
-    # A cache line, and the longest vector of a processor: arrays begin as far apart as in memory of their own.
+    # A cache line, and the longest vector of a processor.
     _ALIGNMENT = 64
 
     def __init__(self, size: int) -> None:

@@ -40,7 +40,7 @@ def copy_ranges(source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, a
 
     Raises InputError when the source is shorter than a range, OSError when writing fails.
     """
-    # The system writes to the descriptor, behind all that is still in the buffer.
+    # The system writes to the descriptor itself: bytes that are still in the buffer must come first.
     out.flush()
     descriptor = source.descriptor()
     target = _descriptor(out)

@@ -280,7 +280,7 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bo
     plan = _cast_plan(stored, cast)
     options = WriteOptions(
         np_shape=np_shape,
-        # Of texts with one key that of the first file stays: it is written over the others.
+        # If several files have a text of one key, that of the first comes last and stays.
         metadata={key: value for source, _ in reversed(parts) for key, value in source.metadata.items()},
         ties={key: kept for _, plan in parts for key, kept in find_ties(plan).items()} if format_.has_ties else {},
     )
