@@ -205,6 +205,7 @@ def _expand(call: Call) -> Outputs:
     rank = max(len(call.data), len(sizes))
     data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
     count = call.table.count
+    # Where the row repeats the size in the file on a free axis, a 1 leaves the axis as it is.
     fitted = [
         () if is_free(axis) and not is_free(size) and count(size) == count(axis) else size
         for axis, size in zip(data, wanted, strict=True)
@@ -233,6 +234,7 @@ def _concat(call: Call) -> Outputs:
     along = [call.get_axes(place)[axis] for place in range(len(call.axes))]
     call.refuse_batch(along, "joins values along the samples")
     common = call.align(axis)
+    # The sum is a size of its own, called after the operand with the most free sizes.
     common[axis] = call.table.derive(max(along, key=lambda each: len(list_names(each))), call.shape()[axis])
     return [tuple(common)]
 
@@ -290,6 +292,7 @@ def _resize(call: Call) -> Outputs:
     target = []
     for axis, size in zip(data, call.shape(), strict=True):
         times, rest = divmod(size, call.table.count(axis))
+        # Only a whole multiple of a free size can be computed from it.
         if is_free(axis) and rest:
             raise SizeRefusal(f"has a fixed size of {size} on an axis whose size is free")
         target.append(join(axis, fix(times)) if is_free(axis) else fix(size))
