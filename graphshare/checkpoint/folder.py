@@ -24,7 +24,7 @@ _ENVIRONMENT_FILE = "pyvenv.cfg"
 class ModelFiles(msgspec.Struct, frozen=True, gc=False):
     """The file of a model, and its parameter files by epoch, the newest last; none where it holds its parameters.
 
-    ``listed`` and ``listed_newest`` are what a listing of URLs says of the file and of the newest parameter file.
+    ``listed`` and ``listed_newest`` are the entries of the file and of the newest parameter file in a listing of URLs.
     """
 
     graph: str
@@ -46,7 +46,7 @@ def is_folder_of_models(path: str) -> bool:
 
 
 class Sieve:
-    """Leaves out of folders what is hidden or of an environment, and what globs match; each path is counted.
+    """Leaves out hidden folders, those of environments, and paths that globs match; each path is counted.
 
     The globs are of paths below the folder that a user named, or of last names.
     """
@@ -62,6 +62,7 @@ class Sieve:
         self._is_used = True
         for end in (i for i, c in enumerate(f"{relative.removesuffix('/')}/") if c == "/"):
             path, name = relative[:end], os.path.basename(relative[:end])
+            # Only folders end before the last character; a file may be called venv.
             if end < len(relative) and (name[:1] == "." or name in _ENVIRONMENTS):
                 self.skipped.add((folder, path))
                 return False
@@ -71,7 +72,7 @@ class Sieve:
         return True
 
     def notes(self) -> Iterator[str]:
-        """Yield what was left out."""
+        """Yield notes on the paths that were left out."""
         if self.skipped:
             yield f"skipped {format_count(len(self.skipped), 'folder')} (hidden or of an environment)"
         if self._globs:
@@ -82,7 +83,7 @@ class Sieve:
         if self._globs and not self._is_used:
             raise UsageError(
                 Fault(
-                    "`exclude` leaves something out of a folder, and none is given",
+                    "`exclude` applies to folders, and none is given",
                     hint="name the folder that holds the models",
                 )
             )
@@ -101,7 +102,7 @@ def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
 
 
 def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
-    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and what ``sieve`` leaves out.
+    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and those that ``sieve`` leaves out.
 
     With ``loose`` each parameter file that by its name belongs to none follows, as a model without a graph.
 
@@ -124,7 +125,7 @@ def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
 
 
 _Files = Mapping[str, Mapping[str, ListedFile | None]]
-"""The names of files by folder, each with what a listing of URLs says of it."""
+"""The names of files by folder, each with its entry in a listing of URLs."""
 
 
 def _list_local(folder: str, sieve: Sieve) -> _Files:
@@ -135,9 +136,11 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
     def note(error: OSError) -> None:
         faults.append(Fault(f"cannot be read: {error.strerror}", where=str(error.filename)))
 
+    # A link below may lead back here.
     _is_new(folder, visited)
     for parent, folders, files in os.walk(folder, onerror=note, followlinks=True):
         below = os.path.join(parent, "")[len(os.path.join(folder, "")) :].replace(os.sep, "/")
+        # Python marks its environments by this file, whatever they are called.
         if below and _ENVIRONMENT_FILE in files:
             sieve.skipped.add((folder, below))
             folders.clear()

@@ -1,4 +1,4 @@
-"""What every function takes for a model, a list of names and shapes; a model is loaded from what GRAPH means.
+"""Load models, and the forms in which functions take a model, names and shapes.
 
 GRAPH is a path or URL, ``-`` for stdin, or the stem of a checkpoint: a pair of files as MXNet's ``save_checkpoint`` names them,
 ``STEM-symbol.json`` and ``STEM-0007.params``.
@@ -75,6 +75,7 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
             )
         graph = format_.read(file)
     index = read_parameters(params) if params else format_.index_parameters(graph)
+    # The name of the parameter file states the epoch, also where a path was given.
     number = split_params(params) if params else None
     return Checkpoint(graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0)
 
@@ -118,6 +119,7 @@ def graph_path(source: str) -> tuple[str, str]:
         return source, ""  # one request less: the one that reads the file tells whether it is there
     if not is_url(source) and is_file(source):
         return source, ""
+    # A URL that ends in a slash is a folder, and no stem.
     if not is_url(source) or base_name(source):
         path = find_by_stem(source)
         if path:
@@ -127,7 +129,7 @@ def graph_path(source: str) -> tuple[str, str]:
     if is_folder(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
     hint = suggest_files(source, FILE_ENDINGS, stem_end=STEM_END) or suggest_graph(source)
-    raise InputError(refuse_missing(source, hint or f"neither this file nor {extend(source, STEM_END)} is there"))
+    raise InputError(refuse_missing(source, hint or f"neither this file nor {extend(source, STEM_END)} exists"))
 
 
 def find_by_stem(stem: str) -> str:
@@ -199,6 +201,7 @@ def list_siblings(stem: str) -> list[str]:
         return []
     except InputError:  # a web server that lists no folders: the first epoch is where MXNet puts it
         entries = [name for path in (params_path(stem, 0),) if exists(path) for name in (base_name(path),)]
+    # The prefix of net also finds files of net-large.
     return [join(folder, entry) for entry in entries if (split_params(entry) or ("",))[0] == name]
 
 
@@ -206,7 +209,7 @@ def _epochs_hint(stem: str) -> str:
     paths = list_siblings(stem)
     epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
     choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
-    return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {extend(stem, '-NNNN.params')} is there"
+    return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"there is no {extend(stem, '-NNNN.params')}"
 
 
 def as_checkpoint(model: Model) -> Checkpoint:

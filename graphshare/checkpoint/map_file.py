@@ -1,4 +1,4 @@
-"""The map file: which node of which source became which node of the result, by id, because names repeat."""
+"""The map file: it pairs nodes of the sources with those of the result, by id, because names repeat."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ StoredByNode = dict[Node, StoredNames]
 class Place(msgspec.Struct):
     """A node by its id, which is None in a plain map of names, and its name.
 
-    An operator of an ONNX file has ``outputs`` and a ``label`` too where its name does not say them.
+    An operator of an ONNX file has ``outputs`` and a ``label`` too where they differ from its name.
     """
 
     id: int | None
@@ -42,7 +42,7 @@ class Place(msgspec.Struct):
 
 
 class MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
-    """Where a node was, where it is now (None: dropped), in which branch, and in which of several graphs it was."""
+    """The old place of a node, the new one (None: dropped), its branch, and the number of the graph that it was in."""
 
     source: Place
     target: Place | None
@@ -57,7 +57,7 @@ class MapSource(msgspec.Struct):
 
 
 class MapFile(ShortRepr, msgspec.Struct):
-    """What the map in the file ``where`` says. ``by_name``: it is a plain JSON object of old and new names, without ids."""
+    """The content of the map file ``where``; ``by_name`` for a plain JSON object of old and new names, without ids."""
 
     entries: list[MapEntry]
     sources: list[MapSource] = []
@@ -115,6 +115,7 @@ def parse_map(data: bytes, where: str) -> MapFile:
     except (ValueError, RecursionError) as error:
         hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
         raise InputError(Fault(f"is not a map: {error}", where=where, hint=hint)) from None
+    # Only the pairs show a repeated name: a dict keeps the last of them without a word.
     pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)
     twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     if twice:
@@ -123,6 +124,7 @@ def parse_map(data: bytes, where: str) -> MapFile:
 
 
 def _refuse_newer(version: bytes, where: str) -> None:
+    # Nine digits decide: Python refuses to convert thousands of them.
     if version.isdigit() and int(version[:9]) > MAP_VERSION:
         message = f"is a map of version {version[:9].decode()}, and this graphshare reads version {MAP_VERSION}"
         raise InputError(Fault(message, where=where, hint="read it with the graphshare that wrote it, or a newer one"))
@@ -131,7 +133,7 @@ def _refuse_newer(version: bytes, where: str) -> None:
 def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:
     """Return the new names that a map gives to nodes of ``graph``.
 
-    With ``inverse``, ``graph`` is what the map leads to, and the names are those from before.
+    With ``inverse``, ``graph`` is the result of the map, and the names are the old ones.
 
     Raises:
         InputError: the map names nodes that the graph does not have; all are listed.
@@ -212,6 +214,7 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
         if node is None:
             message = f"names node {old.id} {old.name!r}, which the graph does not have"
             faults.append(Fault(message, where=where, path=f"$.entries[{i}].{side}"))
+        # Backwards, a node to which two were tied would have to become two, even if both had one name.
         elif node in seen if inverse else names.get(node, new.name) != new.name:
             faults.append(Fault(f"gives node {old.id} two names", where=where, path=f"$.entries[{i}].{side}"))
         else:
@@ -332,6 +335,7 @@ def map_text(model: Checkpoint) -> str:
     if not nodes or has_more or SPECIAL.search("".join([node.name for node in nodes])) is not None:
         return msgspec.json.format(encode_json(describe_rewrite(model)), indent=2).decode() + "\n"
     head = {"version": MAP_VERSION, "sources": _describe_sources(sources), "entries": []}
+    # The entries take the place of the brackets of the empty list, the last ones of the text.
     begin, _, end = msgspec.json.format(encode_json(head), indent=2).decode().rpartition("[]")
     entries = ",\n".join(_usual_entries(rewrite, {source.graph: i for i, source in enumerate(sources)}))
     return f"{begin}[\n{entries}\n  ]{end}\n"

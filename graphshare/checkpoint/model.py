@@ -1,4 +1,4 @@
-"""A model: a graph with its parameters, the files that they came from, and what rewrites made of them."""
+"""A model: a graph with its parameters, the files that they came from, and its rewrites."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     ``parameter_file`` is the index of the parameters: names, shapes, dtypes and where the bytes are; None where there are none.
     ``where`` names the graph's file in messages, ``data`` are the bytes of that file, ``stem`` is empty unless the model was
     loaded by its stem. A rewritten model has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report``
-    of the last rewrite where it has one, and ``notes`` on what a person should know of it. ``needs_params`` says that the
-    graph needs another parameter file than its source.
+    of the last rewrite where it has one, and ``notes`` for its users. With ``needs_params`` the
+    graph needs a different parameter file from its source's.
 
     Pickled and deep-copied, a model has its graph and the arrays that are in memory with it; others stay in their files. Such a
     model is refused (InputError) when one of these files is gone, or has another size or time of change: every read of an
@@ -147,7 +147,7 @@ def follow_rewrite(
 ) -> Checkpoint:
     """Return ``model`` after a rewrite of its graph.
 
-    ``needs_params`` says that the new graph uses names which the old parameter file does not hold. With ``drop_unused`` records
+    With ``needs_params`` the new graph uses names that the old parameter file does not hold. With ``drop_unused`` records
     that no variable of the new graph needs are left out.
 
     Raises:
@@ -178,9 +178,11 @@ def follow_group(
     Raises:
         RefusedError: two records of a model would get one name; all such names are listed.
     """
+    # Before labels are settled: records have the names of variables, which that does not change.
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
     rewrite = _settle_names(rewrite)
     records = tuple(record for part in lists for record in part.records)
+    # Outputs in a folder are named after the first model with parameters, whose epoch is in their names.
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
     for model in models:
         if model.rewrite is not None:
@@ -199,7 +201,7 @@ def follow_group(
 
 
 def _plan_records(models: Sequence[Checkpoint], rewrite: Rewrite) -> Iterator[tuple[ParameterFile, Plan]]:
-    """Yield which records of each model's file the result has; one that models share is that of the first."""
+    """Yield the records of each model's file that the result needs; one that models share is that of the first."""
     placed: set[Node] = set()
     written: set[str | None] = set()
     for model, branch in zip(models, rewrite.branches, strict=True):

@@ -1,4 +1,4 @@
-"""The parameters of a model: arrays by name, read when they are asked for, and what a rewrite makes of their records.
+"""The parameters of a model: arrays by name, read when they are asked for, and their records after a rewrite.
 
 The images of nodes decide which record is written under which names.
 """
@@ -33,7 +33,7 @@ MEMORY = "<memory>"
 class Parameters(Mapping[str, "Array"]):
     """Arrays by the name of their variable (``conv1_weight``) or their key (``arg:conv1_weight``), each read on access.
 
-    An array is a read-only view of its file where the format allows it; bfloat16 is read as float32, sparse arrays as dense.
+    Dense arrays of ``.params`` and ``.safetensors`` are read-only; bfloat16 is read as float32, sparse arrays as dense.
     """
 
     __slots__ = ("_by_key", "_by_name")
@@ -44,6 +44,7 @@ class Parameters(Mapping[str, "Array"]):
         self._by_name: dict[str, str] = {}
         for key in self._by_key:
             name = split_key(key)[1]
+            # Of arg:x and aux:x the second is listed under its key, so that every array is reachable.
             self._by_name[key if name in self._by_name else name] = key
 
     def __getitem__(self, name: str) -> Array:
@@ -77,7 +78,7 @@ class Parameters(Mapping[str, "Array"]):
 
 
 def check_unchanged(file: ParameterFile) -> None:
-    """Look whether the files that the records of ``file`` are read from are still those that were indexed.
+    """Check that the files from which the records of ``file`` are read are still those that were indexed.
 
     Raises:
         InputError: one is gone, or has another size or time of change.
@@ -125,6 +126,7 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
         if key in new:
             records.append(new.pop(key))
         elif source is not None:
+            # A second name of an array that is replaced keeps the old array.
             untied = record.tied_to if record.tied_to not in new else None
             records.append(msgspec.structs.replace(_list_record(source, record, key), tied_to=untied))
     if source is None:
@@ -133,7 +135,7 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
 
 
 def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
-    """Yield what an array has that differs from the one whose place it takes."""
+    """Yield the differences of an array from the one that it replaces."""
     if old.shape is not None and new.shape != old.shape:
         yield Fault(f"{name!r} has the shape {format_shape(new.shape)}, and the parameter {format_shape(old.shape)}",
                     hint="give an array of that shape")  # fmt: skip
@@ -189,7 +191,7 @@ def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
 
 
 def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool = False) -> Plan:
-    """Return which record goes where: file order for the first branch, then for each further branch what it has of its own.
+    """Return the records with their new keys: in file order for the first branch, then the own ones of each further branch.
 
     A record that belongs to no variable stays as it is; ``drop_unused`` leaves it out, and records of dropped variables too.
 
@@ -208,6 +210,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
             kind, name = split_key(record.key or "")
             new = names.get(name)
             if new is None:
+                # A record of no variable goes into the result once, with the first branch.
                 is_claimed = number > 0 or drop_unused or any(name in other for other in branches)
                 new = () if is_claimed else (name,)
             for key in [join_key(kind, n) for n in new]:
@@ -259,7 +262,7 @@ def notes_on(
     return [
         f"{params.path}: {text}: {format_names(names)}"
         for text, names in (
-            ("does not hold what the graph makes a parameter", missing),
+            ("lacks parameters of the graph", missing),
             ("contains values for a graph input; treated as a parameter", taken),
             ("has the wrong prefix (arg: or aux:)", _wrong_prefixes(params, graph, roles, implied)),
             ("contains arrays that no variable uses", surplus if unused else []),

@@ -1,4 +1,4 @@
-"""Save what a command or function made: where the graph, its parameters, the map and arrays go, and all of them or none.
+"""Save a model, its map and arrays: resolve the paths of outputs, and write all of them or none.
 
 Everything is written beside its target and checked before the first file is put in place.
 """
@@ -54,7 +54,7 @@ _CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map"
 
 
 class Outputs(msgspec.Struct, frozen=True):
-    """Where results go; ``-`` is stdout, for the graph or for arrays, and an empty text means nowhere.
+    """The paths of results; ``-`` is stdout, for the graph or for arrays, and an empty text means no output.
 
     With ``in_place`` a result may replace the input of its kind. ``inputs`` are files that were read beside those of the model.
     """
@@ -130,7 +130,7 @@ def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
     for name, names in FORMAT_NAMES.items():
         if suffix == names.extension and name != format_.name:
             hint = f"let it end in {format_.names.extension}; `graphshare export` writes an MXNet model as ONNX"
-            return [Fault(f"is the path of {load_format(name).file}, and {format_.file} is written", where=out, hint=hint)]
+            return [Fault(f"is the path of {load_format(name).file}, but {format_.file} is written", where=out, hint=hint)]
     return []
 
 
@@ -166,7 +166,7 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
             notes = [str(error.faults[0])]
         if notes:
             fault = shorten(notes[0].removeprefix(f"{path}: "), _LONGEST_NOTE)
-            yield f"{path} is from before and does not fit the new {base_name(outputs.graph)}: it {fault}"
+            yield f"{path} was there before and does not fit the new {base_name(outputs.graph)}: it {fault}"
 
 
 def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
@@ -252,9 +252,9 @@ def save(
     """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
 
     A stem (``siam``) names both files (``siam-symbol.json``, ``siam-0000.params``); in a directory they have the model's own
-    name. For a path, ``params`` says where the parameters go, and its suffix chooses their format. ``map`` is a file for the
+    name. For a path, ``params`` is the file of the parameters, and its suffix chooses their format. ``map`` is a file for the
     map: which node became which. With ``in_place`` the files that the model was loaded from may be replaced. With
-    ``verify_bytes`` the written parameters are read again and compared with their source. Returns where everything went.
+    ``verify_bytes`` the written parameters are read again and compared with their source. Returns the paths of the outputs.
 
     An ONNX model holds its parameters itself. External data stays in its files where these are in or below the directory of
     ``out``; else the data is copied into one file beside it, or refused with ``no_copy``. With ``external_data`` ``"copy"``
@@ -275,7 +275,7 @@ def save(
 def choose_options(
     model: Checkpoint, external_data: CopiedWeights | None, *, no_copy: bool = False, verify_bytes: bool = False
 ) -> SaveOptions:
-    """Return how a model is written. Raises RefusedError for options about external data that its format does not have."""
+    """Return the options for writing a model. Raises RefusedError for options on external data that its format lacks."""
     for option, is_set in (("`external_data`", external_data is not None), ("`no_copy`", no_copy)):
         if is_set:
             require(model.graph, Capability.EXTERNAL_DATA, what=option, where=model.where)
@@ -289,9 +289,9 @@ def write_outputs(
     arrays: Mapping[str, Any] | None = None,
     options: SaveOptions = _NO_OPTIONS,
 ) -> None:
-    """Write what ``outputs`` names of ``model``, and ``arrays`` by name, in one transaction.
+    """Write the parts of ``model`` that ``outputs`` names, and ``arrays`` by name, in one transaction.
 
-    The graph is read back and checked before anything is in place. What goes to stdout is flushed before a file is replaced.
+    The graph is read back and checked before anything is in place. Stdout is flushed before a file is replaced.
 
     Raises:
         RefusedError: an output is an input, or a parameter has no place in the format; all are listed.
@@ -301,6 +301,7 @@ def write_outputs(
     check_outputs(outputs, model)
     end_time_limit()
     with locate_refusals(model), OutputTransaction() as stage:
+        # An output may lead to the same file as a redirected stdout, and would overwrite it.
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()
         to_stdout: list[bytes] = []
@@ -327,6 +328,8 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
     from graphshare.formats.params.convert import stage_params  # start-up: graphs alone need no parameter format
 
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
+    # Records that are copied keep their form. Others become V3 if the file has such, or the graph is np-shape:
+    # MXNet loads V2 and V3 each in its own mode only.
     np_shape = (len(parts) > 1 or in_memory) and any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
     format_ = next((name for name in PARAMETER_FORMATS if base_name(target).lower().endswith(f".{name}")), file.format)
@@ -334,7 +337,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
 
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
-    """Write arrays as ``.npz`` beside their target; what goes to stdout is returned instead."""
+    """Write arrays as ``.npz`` beside their target; bytes for stdout are returned instead."""
     from graphshare.formats.params.array_files import write_arrays  # start-up: only this path needs it
     from graphshare.formats.params.format import find_format as find_parameter_format
 

@@ -1,4 +1,4 @@
-"""Outputs that appear whole or not at all, several files as one act.
+"""Write outputs that appear whole or not at all, several files atomically.
 
 Each output is written to a temporary file beside its target. ``commit`` brings all of them to the disk, then puts them in place
 one after the other; when anything fails, the old files are put back. Recovery is promised for errors, full disks and
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # SIGINT comes last, so that an interrupt while the handlers are put back finds the others in place.
 _SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
 
+# The answers for pipes, sockets and devices, which cannot be synchronized.
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
 
@@ -100,10 +101,12 @@ class OutputTransaction:
         if status is not None and not stat.S_ISREG(status.st_mode):
             return self._direct(target, os.open(target, os.O_WRONLY))
         self._refuse_same_place(target, place, status)
+        # A rename would replace it anyway, but a file is protected so that nothing replaces it.
         if status is not None and not os.access(place, os.W_OK):
             raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {target}"))
         output = _PlacedOutput(target, place, existed=status is not None)
         self._outputs.append(output)
+        # The new content of an existing file is private until it has the mode of that file.
         fd, output.lock = create_locked(place, 0o666 if status is None else 0o600, output.note_temporary)
         output.file = StagedFile(fd, output.temporary, target)
         if status is not None:
@@ -174,6 +177,7 @@ class OutputTransaction:
         SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after all are there; while objects are
         written to URLs, at once. What the error of an object store leaves is named.
         """
+        # Requests may take long, so that signals must not wait for them as they do for renames below.
         if self._uploads is not None:
             self.place()
         self.complete()
@@ -259,7 +263,7 @@ def _keep_mode(fd: int, status: os.stat_result) -> None:
 
 
 class _PlacedOutput(msgspec.Struct, eq=False):
-    """An output, the temporary file that has its content, and the backup of what was there."""
+    """An output, the temporary file that has its content, and the backup of the old file."""
 
     target: str  # as asked for, for messages
     place: str  # where it goes, symbolic links followed; empty when written directly
@@ -299,7 +303,7 @@ def _complete(output: _PlacedOutput) -> None:
 
 
 def _put_in_place(output: _PlacedOutput) -> None:
-    """Keep what was there as a backup, and give the new content its name. Raises OSError."""
+    """Keep the old file as a backup, and give the new content its name. Raises OSError."""
     if output.existed:
         if os.name == "nt":  # where another program has the file open this fails, before there is a second name of it
             os.rename(output.place, output.place)
@@ -316,6 +320,7 @@ def _put_in_place(output: _PlacedOutput) -> None:
 def _restore(output: _PlacedOutput) -> bool:
     """Put back the old file of ``output``; return False when that fails, and then the backup is kept."""
     restored = True
+    # A signal may come after the rename and before output.placed is set; the temporary file itself tells.
     placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
     if output.backup and os.path.lexists(output.backup):
         restored = _put_back(output)

@@ -1,4 +1,4 @@
-"""Where bytes are read from. A format sees no path: it reads ranges of a :class:`ByteSource`.
+"""Sources of bytes. A format sees no path: it reads ranges of a :class:`ByteSource`.
 
 A source is a local file (:mod:`graphshare.files.open_source`), or a file at a URL (:mod:`graphshare.files.remote.source`). The
 headers of a binary file are read through a :class:`Cursor`.
@@ -29,7 +29,7 @@ Identity = tuple[int | str, ...]
 BUSY = "another process is writing this file"
 _BLOCK = 1 << 16
 SAMPLE = 1 << 16
-"""How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
+"""The bytes from the start of a file, and from its end, by which its kind is recognized."""
 _PIECE = 8 << 20
 DAMAGED = "the file is damaged or cut short; get or save it again"
 
@@ -37,7 +37,7 @@ DAMAGED = "the file is damaged or cut short; get or save it again"
 class ByteSource(ABC):
     """Bytes that are read by ranges. A context manager.
 
-    ``name`` is what messages call the source (the path of a file), ``size`` its number of bytes, ``identity`` what changes with
+    ``name`` is the name of the source in messages (the path of a file), ``size`` its number of bytes; ``identity`` changes with
     its content. ``window`` is how many bytes of headers are worth reading at once, ``piece`` how many of a stream of elements.
     """
 
@@ -68,7 +68,7 @@ class ByteSource(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the source holds."""
+        """Release the resources of the source."""
 
     def __enter__(self) -> ByteSource:
         return self
@@ -97,7 +97,7 @@ class HeldBytes(ByteSource):
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file in a listing: its path or URL, its bytes (-1: unknown) and what changes with its content (may be empty)."""
+    """A file in a listing: path or URL, bytes (-1: unknown), and a version that changes with its content, or is empty."""
 
     path: str
     size: int
@@ -142,6 +142,7 @@ class SourceBytes:
         self._start, self._block = start, self._read(start, min(_BLOCK, self._source.size - start))
 
     def _read(self, start: int, length: int) -> bytes:
+        # Offsets come from earlier reads, and mean nothing in another content.
         content = self._source.read_at(start, length)
         self._source.check_unchanged()
         return content
@@ -202,10 +203,10 @@ def raise_shrunk(name: str, at: int) -> NoReturn:
 
 
 class Cursor:
-    """A place in a source. Each ``what`` names, for the error message, what is being read.
+    """A place in a source. Each ``what`` is the name, in messages, of the part being read.
 
     ``record`` is the number of the array being read, -1 before and after them. ``window`` is how many bytes are read at once.
-    Every method raises InputError at the end.
+    A reader sets ``ambiguous`` when bytes have two meanings. Every method raises InputError at the end.
     """
 
     __slots__ = ("ambiguous", "buffer", "position", "record", "size", "source", "start", "window")
@@ -234,7 +235,7 @@ class Cursor:
         return self.buffer[index : index + count]
 
     def skip(self, count: int, what: str) -> int:
-        """Go past ``count`` bytes unread and return where they start."""
+        """Skip ``count`` bytes, and return the offset of the first one."""
         start = self.position
         if count > self.size - start:
             self.cut_short(count, what)
@@ -255,7 +256,7 @@ class Cursor:
         self.fail(f"ends inside {what}: expected {format_count(count, 'byte')}, {left:,} left", hint=DAMAGED)
 
     def fail(self, message: str, *, at: int | None = None, hint: str = "") -> NoReturn:
-        """Raise InputError for what was read at byte ``at`` (here by default)."""
+        """Raise InputError for the bytes at ``at`` (here by default)."""
         place = f"byte {self.position if at is None else at}"
         if self.record >= 0:
             place = f"record {self.record}, {place}"

@@ -1,7 +1,7 @@
 """Names and locks of the temporary files beside an output, and the removal of those that a killed run has left.
 
-A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content and ``.old`` for what was
-there. The run that made it holds an advisory lock (flock) on the new content, which the system releases when the run ends in
+A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content and ``.old`` for the
+old. The run that made it holds an advisory lock (flock) on the new content, which the system releases when the run ends in
 whatever way. When new content takes its place the lock stays, now on the target. A file without a live run is therefore one
 whose lock is free; for ``.old``, that of every new content and of the target. Where locks do not exist nothing is removed.
 """
@@ -194,6 +194,7 @@ def _try_lock(fd: int) -> bool | None:
 
 def _is_locked(path: str) -> bool:
     try:
+        # The target may have become a pipe: a writer is not waited for.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
@@ -208,6 +209,7 @@ def _is_locked(path: str) -> bool:
 def _remove_unlocked(path: str) -> bool:
     """Remove a file that no live run has locked; return whether it is gone."""
     try:
+        # Others may have put a link or a pipe there: it is not followed, and not waited for.
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return True

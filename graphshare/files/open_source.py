@@ -1,4 +1,4 @@
-"""Open what a path or a URL names: a local file, a file on a server, or standard input; and unpack what gzip has packed.
+"""Open paths and URLs: local files, files on servers, and standard input; and unpack gzip files.
 
 Standard input can be read by ranges: itself where it is a regular file, else a temporary copy of a pipe.
 """
@@ -99,7 +99,7 @@ def open_source(
 
     A path that does not exist suggests files that end in ``endings``.
 
-    ``accepts`` tells from its start whether a pipe is worth reading to its end. The first request to a
+    ``accepts`` decides by its start whether a pipe is read to its end. The first request to a
     URL is for ``first`` bytes.
 
     Raises InputError when the file does not exist, is not a regular file or cannot be read.
@@ -146,7 +146,7 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
 
 
 def describe_file(path: str) -> ListedFile:
-    """Return the size of a file and what changes with its content. Raises InputError when a file at a URL cannot be read."""
+    """Return the size of a file, and its version. Raises InputError when a file at a URL cannot be read."""
     if not is_url(path):
         status = os.stat(path)
         return ListedFile(path, status.st_size, str(status.st_mtime_ns))
@@ -161,6 +161,7 @@ def reopen_source(path: str, identity: Identity, held: bytes = b"") -> ByteSourc
     """
     if held:
         return HeldBytes(path, held)
+    # Every identity begins with the size.
     size = int(identity[0]) if identity else 0
     if is_url(path) and 0 < size <= _SMALL:
         from graphshare.files.remote.source import open_small_url  # start-up: only URLs need it
@@ -204,6 +205,7 @@ def _open_stdin(accepts: Callable[[bytes], bool] | None) -> int:
         raise UsageError(Fault("is a terminal, and a file or a pipe is needed", where=STDIN, hint=hint))
     try:
         if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
+            # A duplicate, because the source closes its descriptor.
             return os.dup(sys.stdin.fileno())
         return os.dup(_copy_stdin(accepts).fileno())
     except (OSError, ValueError) as error:
@@ -225,11 +227,12 @@ def _copy_stdin(accepts: Callable[[bytes], bool] | None) -> BinaryIO:
     size = 0
     while piece := source.read(_PIECE):
         copy.write(piece)
+        # The start is enough for a message that names the kind of file.
         if not size and accepts is not None and not accepts(piece):
             break
         size += len(piece)
         if size > _MAX_COPY:
-            raise InputError(Fault(f"goes on beyond {_MAX_COPY >> 30} GiB", where=STDIN, hint="save it to a file first"))
+            raise InputError(Fault(f"is larger than {_MAX_COPY >> 30} GiB", where=STDIN, hint="save it to a file first"))
     copy.flush()
     _copies.append(copy)
     return copy
@@ -242,15 +245,16 @@ MAX_UNPACKED = 1 << 28
 
 
 def unpack_gzip_start(data: bytes, size: int) -> bytes:
-    """Return up to ``size`` bytes from the start of what a gzip file holds; ``data`` are its first bytes."""
+    """Return up to ``size`` bytes from the start of the unpacked content; ``data`` are the first bytes of the gzip file."""
     try:
+        # 15 bits of window, and 16 for a header and a checksum of gzip.
         return zlib.decompressobj(wbits=31).decompress(data, size)
     except zlib.error:
         return b""
 
 
 def unpack_gzip(data: bytes, *, where: str) -> bytes:
-    """Return what a gzip file holds, all of its members.
+    """Return the unpacked content of a gzip file, all of its members.
 
     Raises:
         InputError: it is damaged or cut short, or holds more than ``MAX_UNPACKED`` bytes.

@@ -82,6 +82,7 @@ def match_path(path: str, pattern: str) -> bool:
             wanted += 1
         elif wanted < len(globs) and _match_name(names[at], globs[wanted]):
             at, wanted = at + 1, wanted + 1
+        # The last ** takes one more name. Earlier ones need not: the names between them have matched.
         elif retry[0] >= 0 and not names[retry[1]].startswith("."):
             retry = retry[0], retry[1] + 1
             at, wanted = retry[1], retry[0] + 1

@@ -1,6 +1,6 @@
-"""Paths and URLs alike: what is there, how it is called, and what lies beside it, or near one that does not exist.
+"""Handle paths and URLs alike: existence, kinds, names, identities, and files beside or near them.
 
-Everything that looks at a path that a user gave asks here, so that a URL can stand wherever a path may.
+All code that looks at a path from a user calls these functions, so that a URL can stand wherever a path may.
 
 A path that ends in a separator, or that is a directory, is a directory: an output gets a name in it, as with cp and mv. An
 output is an input if both are one regular file, whatever their paths: links lead to the same device and inode. URLs are the
@@ -43,7 +43,7 @@ def is_folder(path: str) -> bool:
 
 
 def is_surely_file(url: str) -> bool:
-    """Return whether a URL ends as files of models do: a request that asks whether it is a stem or a folder can be saved."""
+    """Return whether a URL ends like a file of a model: then no request is needed to see if it is a stem or a folder."""
     return split_url(url)[1].lower().endswith(_FILE_ENDINGS)
 
 
@@ -111,6 +111,7 @@ def ignores_case(folder: str) -> bool:
     place = "" if is_url(folder) else os.path.realpath(folder)
     while place and not os.path.exists(place):
         place = os.path.dirname(place)
+    # A path without letters is its own swapped case, and shows nothing.
     return place.swapcase() != place and os.path.exists(place.swapcase())
 
 
@@ -131,7 +132,7 @@ Identity = tuple[int | str, ...]
 
 
 def find_identity(path: str | int) -> Identity | None:
-    """Return what the paths of one regular file (or a descriptor) have in common; None for other kinds and for no file.
+    """Return an identity that all paths of one regular file (or a descriptor) share; None for other kinds and for no file.
 
     A URL is its own identity, but for its credentials.
     """
@@ -188,7 +189,7 @@ Content = Literal["graph", "parameters", "map", "arrays", "feed", "rules", "base
 
 
 class UsedFile(msgspec.Struct, frozen=True):
-    """A file that is read or written, and what is in it; ``-`` (an output) and ``<stdin>`` are the standard streams."""
+    """A file that is read or written, and its content; ``-`` (an output) and ``<stdin>`` are the standard streams."""
 
     path: str
     content: Content
@@ -231,7 +232,7 @@ def refuse_inputs_as_outputs(outputs: Iterable[UsedFile], inputs: Iterable[UsedF
 
 
 def _find_identity(file: UsedFile, *, descriptor: int) -> Identity | None:
-    """Return what the paths of one regular file have in common; None for any other and for one that is not there."""
+    """Return an identity that all paths of one regular file share; None for any other and for one that is not there."""
     return find_identity(descriptor if file.path in ("-", STDIN) else file.path)
 
 

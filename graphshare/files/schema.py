@@ -1,4 +1,4 @@
-"""JSON Schemas: what the files of this package may hold, and a refusal explained fault by fault.
+"""JSON Schemas of the files of this package, and the faults of a document by its schema.
 
 The schemas lie in ``schemas/`` beside the package in a checkout and inside it when installed. jsonschema is slow and is
 imported only here, when a faster check has already failed.

@@ -1,4 +1,4 @@
-"""Where the bytes of an output go, a file beside its place or an open descriptor; its errors, and the report of what changed.
+"""The file of an output: one beside its place, or an open descriptor; its errors, and reports of changed outputs.
 
 An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command has descriptors of its own, of
 its temporary files for instance; only those count that were open when it started.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _REASONS = {
     errno.ENOSPC: ("the disk is full", "make room, or write to another disk"),
     errno.EDQUOT: ("the disk quota is used up", "make room, or write to another disk"),
-    errno.EFBIG: ("the file would become larger than is allowed", "see `ulimit -f` and the file system's own limit"),
+    errno.EFBIG: ("the file would exceed the size limit", "see `ulimit -f` and the file system's own limit"),
     errno.EACCES: ("permission denied", "the directory must be writable: the output is written beside its target first"),
     errno.EPERM: ("the operation is not permitted", ""),
     errno.EROFS: ("the file system is read-only", ""),
@@ -41,7 +41,9 @@ def output_error(error: OSError, target: str) -> OutputError:
         directory = os.path.dirname(target) or "."
         return OutputError(Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {directory}"))
     if os.name == "nt" and error.errno == errno.EACCES:
-        return OutputError(Fault("cannot be written: permission denied", where=target, hint="close it where it is open"))
+        return OutputError(
+            Fault("cannot be written: permission denied", where=target, hint="close it in the program that has it open")
+        )
     reason, hint = _REASONS.get(error.errno or 0, (error.strerror or str(error), ""))
     return OutputError(Fault(f"cannot be written: {reason}", where=target, hint=hint))
 
@@ -53,7 +55,7 @@ _LISTENER: ContextVar[OutputListener | None] = ContextVar("output_listener", def
 
 @contextmanager
 def output_listener(listener: OutputListener) -> Iterator[None]:
-    """Report what the transactions inside the block have written to ``listener``."""
+    """Report the outputs of the transactions inside the block to ``listener``."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -80,7 +82,7 @@ def overwriting(allowed: bool = True) -> Iterator[None]:
 
 
 def may_overwrite() -> bool:
-    """Return whether an output may replace what is at its URL."""
+    """Return whether an output may replace the object at its URL."""
     return _OVERWRITE.get()
 
 
@@ -108,14 +110,15 @@ class _Raw(io.FileIO):
 
 
 class StagedFile(io.BufferedWriter):
-    """What :meth:`OutputTransaction.open` returns.
+    """The file that :meth:`OutputTransaction.open` returns.
 
-    ``target`` is the path that was asked for, ``name`` where the bytes are until the commit. ``direct`` says that they go where
-    they cannot be read back or taken back from: a pipe, a device, a redirected standard output.
+    ``target`` is the path that was asked for, ``name`` that of the bytes until the commit. With ``direct`` they can be neither
+    read back nor taken back: they go to a pipe, a device, or a redirected stdout.
     """
 
     def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:
         raw = _Raw(fd, "wb")
+        # FileIO has the number of the descriptor here.
         raw.name = name
         raw.target = target
         raw.direct = direct
@@ -169,6 +172,7 @@ def _descriptor_number(path: str) -> int | None:
         return _STANDARD[path]
     if not path[-1:].isdigit():  # most paths, which then need not be resolved
         return None
+    # Only the folder is resolved: /dev/fd/3 itself is a link to the file behind the descriptor.
     for candidate in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):
         match = re.fullmatch(_DESCRIPTOR, candidate)
         if match is not None and (not candidate.startswith("/proc/") or _is_own(candidate)):

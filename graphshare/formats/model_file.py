@@ -1,4 +1,4 @@
-"""The file of a model, opened: its first bytes tell the format, which then reads it as a whole or by ranges."""
+"""An open file of a model: the format is recognized by its first bytes, and then reads it as a whole or by ranges."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ModelFile(ABC):
         return HeldBytes(self.where, self.read())
 
     def unpack(self) -> ModelFile | None:
-        """Return what gzip packed, of which the start is unpacked; None for a file that is not packed."""
+        """Return the file that gzip packed, with its start unpacked; None for a file that is not packed."""
         return _PackedFile(self, unpack_gzip_start(self.start, SAMPLE)) if self.start.startswith(GZIP) else None
 
     @abstractmethod
@@ -71,11 +71,13 @@ class HeldFile(ModelFile):
 
 class _LocalFile(ModelFile):
     def __init__(self, where: str, file: BinaryIO) -> None:
+        # Not 0 where another program has read a part of the same stdin.
         self._file, self._begin = file, file.tell()
         super().__init__(where, file.read(SAMPLE))
 
     def sample(self) -> bytes:
         with _locate_errors(self.where):
+            # A zip archive, such as .npz, lists its members at its end.
             self._file.seek(max(self._begin + len(self.start), self._file.seek(0, os.SEEK_END) - SAMPLE))
             return self.start + self._file.read()
 
@@ -100,8 +102,8 @@ class _Stream(ModelFile):
             pieces.append(piece)
             size += len(piece)
             if size > MAX_STREAM:
-                hint = "is it a model? One so large is read from a file, not from a pipe or device"
-                raise InputError(Fault(f"goes on beyond {MAX_STREAM >> 20} MiB", where=self.where, hint=hint))
+                hint = "is it a model? One of this size must be a file, not a pipe or a device"
+                raise InputError(Fault(f"is larger than {MAX_STREAM >> 20} MiB", where=self.where, hint=hint))
         return b"".join(pieces)
 
 
@@ -130,6 +132,7 @@ class _PackedFile(ModelFile):
         super().__init__(packed.where, start)
 
     def _read(self, most: int | None) -> bytes:
+        # Packed data is hardly ever larger than its content.
         return unpack_gzip(self._packed._read(MAX_UNPACKED), where=self.where)
 
 
@@ -144,7 +147,7 @@ def open_model_file(path: str) -> Iterator[ModelFile]:
         yield _open_stdin()
         return
     with _locate_errors(path):
-        file = open(path, "rb")  # noqa: SIM115 (closed below: the caller's own errors are none of this file)
+        file = open(path, "rb")  # noqa: SIM115 (closed below; errors of the caller's block must not be located here)
     with file:
         with _locate_errors(path):
             opened = _open_file(path, file)
@@ -170,6 +173,7 @@ def _open_file(path: str, file: BinaryIO) -> ModelFile:
 def _locate_errors(path: str) -> Iterator[None]:
     try:
         yield
+    # open() raises ValueError for a path with a NUL.
     except (OSError, ValueError) as error:
         raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
     except MemoryError:

@@ -1,8 +1,8 @@
-"""What a model format is: one object per format, with everything that differs between formats.
+"""The interface of a model format: one object per format, with everything that differs between formats.
 
-A graph knows its format by ``graph.source``; :func:`find_format` returns the object, :func:`recognize_format` that of a file,
-by its content. Nothing outside ``formats`` and ``checkpoint`` asks which format a graph has: it asks for a capability, or calls
-a method of the format.
+A graph names its format in ``graph.source``; :func:`find_format` returns the object, :func:`recognize_format` that of a file,
+by its content. Code outside ``formats`` and ``checkpoint`` never tests the name of a format: it tests a capability, or calls a
+method of the format.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ class Capability(Enum):
 
 
 WeightPlace = Literal["embed", "external", "params"]
-"""Where weights go that no ONNX file holds: into the model, into one file beside it, or they stay in their parameter file."""
+"""The place of weights that no ONNX file holds: in the model, in one file beside it, or still in their parameter file."""
 CopiedWeights = Literal["share", "copy"]
-"""What copies of an initializer do: point at the one range of their data, or have a range of their own."""
+"""Whether copies of an initializer point at the one range of its data, or have ranges of their own."""
 
 
 class SaveOptions(msgspec.Struct, frozen=True):
-    """How a model is written: where ``weights`` go that no file of its format holds, and how external data is.
+    """Options for writing a model: ``weights`` is the place of those that no file of its format holds.
 
-    ``copies`` of an initializer share its data or not, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies.
+    ``copies`` of an initializer share its data or not; ``no_copy`` refuses to copy external data, ``verify_bytes`` compares
+    copies.
     """
 
     copies: CopiedWeights = "share"
@@ -68,9 +69,9 @@ class SaveOptions(msgspec.Struct, frozen=True):
 
 
 class Integers(msgspec.Struct, frozen=True):
-    """Which integers a graph wants of an input, and ``why``: one of ``values``, or ``low`` and more, below ``high``.
+    """The integers that an input of a graph needs, and ``why``: one of ``values``, or from ``low`` to below ``high``.
 
-    A mask is 0 and 1, with a 1 in every row, unless something else is wanted of the same input.
+    A mask is 0 and 1, with a 1 in every row, unless the same input needs something else.
     """
 
     why: str
@@ -101,10 +102,10 @@ class StaticType(Protocol):
 class ModelFormat(ABC):
     """One model format. Instances have no state.
 
-    ``name`` is what :attr:`graphshare.ir.graph.Source.format` has, ``title`` what messages call a model of it, with its
-    article, ``plural`` several, and ``file`` the file that is written. ``holds_parameters`` tells that the values of parameters
-    are in that file, ``is_text`` that it is a JSON text, in which rules find places. ``missing`` maps each capability that the
-    format lacks to what can be done instead.
+    ``name`` is that of :attr:`graphshare.ir.graph.Source.format`, ``title`` the name of one model in messages, with its
+    article, ``plural`` that of several, and ``file`` that of the file that is written. With ``holds_parameters`` the values of
+    parameters are in that file; with ``is_text`` it is a JSON text, in which rules find places. ``missing`` maps each
+    capability that the format lacks to an alternative.
     """
 
     name: ClassVar[str]
@@ -125,10 +126,10 @@ class ModelFormat(ABC):
         return capability not in self.missing
 
     def require(self, capability: Capability, *, what: str = "", where: str = "") -> None:
-        """Refuse a model of this format if it lacks a capability. ``what`` is an option's name where one asked for it.
+        """Refuse a model of this format if it lacks a capability. ``what`` is the name of the option that asked for it, if any.
 
         Raises:
-            RefusedError: the format lacks it; the formats that have it are named, and what can be done instead.
+            RefusedError: the format lacks it; the formats that have it are named, and an alternative.
         """
         if faults := self.find_lacks(capability, [what], where=where):
             raise RefusedError(faults)
@@ -151,14 +152,14 @@ class ModelFormat(ABC):
 
     @abstractmethod
     def fits(self, start: bytes) -> bool:
-        """Return whether a file that begins with ``start`` is meant as a model of this format."""
+        """Return whether a file that begins with ``start`` looks like a model of this format."""
 
     @abstractmethod
     def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
         """Return the graph of a file. Unless ``complete``, data beside it need not be there. Raises InputError."""
 
     def read_text(self, file: ModelFile) -> bytes:
-        """Return the bytes of a file that is a text; of one that is not, by its first bytes, a sample to refuse it by."""
+        """Return the bytes of a file if it begins like a text; otherwise a sample, by which it is recognized and refused."""
         return file.read() if self.fits(file.start) else file.sample()
 
     def index_parameters(self, graph: Graph, *, complete: bool = True) -> ParameterFile | None:
@@ -195,10 +196,10 @@ class ModelFormat(ABC):
         stage: OutputTransaction,
         options: SaveOptions,
     ) -> list[bytes]:
-        """Write the file of ``graph`` beside ``target``, and read it back; what goes to stdout is returned instead.
+        """Write the file of ``graph`` beside ``target``, and read it back; bytes for stdout are returned instead.
 
         Raises:
-            RefusedError: the format has no place for it.
+            RefusedError: the format cannot express the graph.
             SelfCheckError: it does not read back as the graph that it was made from.
         """
 
@@ -211,10 +212,10 @@ class ModelFormat(ABC):
         return graph.nodes
 
     def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
-        """Return a variable for each output in ``cuts``, by node and index, of the name that ``cuts`` has for it.
+        """Return a variable for each output in ``cuts``, by node and index, with the name that ``cuts`` gives it.
 
         Raises:
-            RefusedError: the format wants the type of an output, and it is not known; all are listed.
+            RefusedError: the format needs the type of an output, and it is not known; all are listed.
         """
         return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
 
@@ -231,7 +232,7 @@ class ModelFormat(ABC):
         return Node("", name, num_outputs=1)
 
     def take_outputs(self, node: Node, other: Node) -> Node:
-        """Return ``node`` with the outputs of ``other`` for its own: their names, and what the file states of them."""
+        """Return ``node`` with the outputs of ``other`` in place of its own: their names and stated types."""
         return msgspec.structs.replace(node, name=other.name)
 
     def make_switch(
@@ -248,7 +249,7 @@ class ModelFormat(ABC):
         return node
 
     def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
-        """Return what an operator switches on, and its bodies: where that is true, and where not; None for other operators."""
+        """Return the condition of a switch, and its bodies for true and for false; None for other operators."""
         return None
 
     def start_body(self, node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
@@ -282,11 +283,11 @@ class ModelFormat(ABC):
         return ""
 
     def name_operand(self, node: Node, position: int) -> str:
-        """Return what a picture calls an input of an operator."""
+        """Return the name of an input of an operator in a picture."""
         return f"input {position}"
 
     def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
-        """Return what finds the function of a model that an operator calls: its inputs capture those of the operator."""
+        """Return a function that finds the body that an operator calls; inputs of the body capture those of the operator."""
         return lambda node: None
 
     def describe_version(self, graph: Graph) -> str:
@@ -294,7 +295,7 @@ class ModelFormat(ABC):
         return self.describe(graph)
 
     def operator_set(self, graph: Graph) -> int | None:
-        """Return the version of ONNX's operator set that a graph is of; None for a graph of other operators."""
+        """Return the version of ONNX's operator set that a graph imports; None for a graph of other operators."""
         return None
 
     def list_types(self, graph: Graph) -> Mapping[str, object]:
@@ -311,7 +312,7 @@ class ModelFormat(ABC):
     ) -> Mapping[tuple[Node, int], StaticType]:
         """Return the types of values by node and index, as far as the format has types and they are known.
 
-        ``shapes`` are those of inputs by name. With ``independent`` what is inferred comes before what the file states.
+        ``shapes`` are those of inputs by name. With ``independent`` inferred types come before those that the file states.
 
         Raises:
             RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
@@ -319,38 +320,38 @@ class ModelFormat(ABC):
         return {}
 
     def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
-        """Return the outputs that a file of ``graph`` states no type of, where the format wants one and none is known."""
+        """Return the outputs without a stated or known type, where the format needs one."""
         return ()
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
-        """Return a note on values of which :meth:`find_types` knows no type."""
+        """Return a note on values whose types :meth:`find_types` does not find."""
         return ""
 
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
-        """Return which integers a graph that states no more than dtypes wants of its inputs, by name."""
+        """Return the integers that the inputs of a graph need, by name; the file itself states dtypes only."""
         return {}
 
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
     ) -> Iterator[Change]:
-        """Yield what differs between two graphs of this format in what their files state beyond nodes and parameters.
+        """Yield the differences between two graphs of this format in statements of their files beyond nodes and parameters.
 
-        ``pairs`` are the nodes that belong together. With ``computed`` only what changes values that are computed.
+        ``pairs`` are the nodes that belong together. With ``computed`` only differences that change computed values.
         """
         return iter(())
 
     def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts) -> NormalForm | None:
-        """Return what terms the nodes of a graph are; None for a format without a normal form."""
+        """Return the terms of the nodes of a graph; None for a format without a normal form."""
         return None
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
     ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-        """Return the outputs that follow from constants alone and are read by other operators, and sizes that are known."""
+        """Return the outputs that depend on constants alone and are read by other operators, and the sizes that are known."""
         return [], {}
 
     def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
-        """Yield each graph, its nodes in their order, as it can be joined to the others, and what got which other name."""
+        """Yield each graph, its nodes in their order, as it can be joined to the others, and the new names by the old ones."""
         yield from ((graph, EMPTY) for graph in graphs)
 
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
@@ -392,7 +393,7 @@ def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iter
 def find_statement_changes(
     left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
 ) -> Iterator[Change]:
-    """Yield what :meth:`ModelFormat.find_changes` finds; graphs of two formats state nothing that can be compared."""
+    """Yield the changes of :meth:`ModelFormat.find_changes`; none for two formats, whose statements cannot be compared."""
     format_ = find_format(left)
     return format_.find_changes(left, right, pairs, computed=computed) if format_ is find_format(right) else iter(())
 
@@ -403,9 +404,9 @@ def require(graph: Graph, capability: Capability, *, what: str = "", where: str 
 
 
 def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
-    """Return the format of a file by its content, and the file to read: what gzip packed, if it packed a model.
+    """Return the format of a file by its content, and the file to read: the unpacked one, if gzip packed a model.
 
-    A file of no known kind has the format that its name says. Any other is called a symbol file, and refused when it is read.
+    A file of no known kind gets the format of its suffix. Any other is taken for a symbol file, and refused when it is read.
     """
     for format_ in iter_formats():
         if format_.fits(file.start):
@@ -419,6 +420,7 @@ def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
     if named is not None:
         from graphshare.formats.wrong_file import recognize  # start-up: only files of no format need it
 
+        # A known kind is named better by the first format, whose reader explains wrong files.
         if recognize(file.sample()) is None:
             return load_format(named), file
     return next(iter_formats()), file

@@ -1,4 +1,4 @@
-"""How the files of models are named: what their names end in, format by format, and the files of a checkpoint.
+"""The names of model files: their endings, format by format, and the files of a checkpoint.
 
 MXNet's ``save_checkpoint`` gives ``STEM-symbol.json`` and ``STEM-0007.params``.
 
@@ -26,7 +26,9 @@ PARAMETER_FORMATS = {
 PARAMETER_ENDINGS = tuple(f".{name}" for name in PARAMETER_FORMATS)
 #: What the names of files with arrays end in; an ``.npy`` file holds one array without a name.
 ARRAY_ENDINGS = (*PARAMETER_ENDINGS, ".npy")
+# A suffix begins with a letter: the .0 of mobilenet1.0.json belongs to the name.
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
+# MXNet formats the epoch as %04d, which is five digits from 10000 on.
 _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Call a wrong file by its name: what a file is that cannot be read as a symbol file, parameters or arrays, and what to do.
+"""Name the kind of a file that is not the symbol file, parameters or arrays that were wanted, and suggest what to do.
 
 ``FILE_KINDS`` and ``JSON_KINDS`` are the one table of kinds of files, each recognized by its content. A new kind is a line.
 """
@@ -26,10 +26,10 @@ class FileKind(msgspec.Struct, frozen=True):
     """A kind of file.
 
     A file is of this kind if it begins with one of ``starts`` (at byte ``at``), contains one of ``contains``, and fulfils
-    ``test``; what is empty is not asked. ``keys`` are the keys of a JSON object of this kind. ``name`` has its article.
-    ``hint`` says what to do; ``for_arrays`` replaces it where parameters or arrays are wanted. In both ``{file}`` stands for
-    the path, ``{utf8}`` for a path beside it (both quoted for a shell), and ``{wanted}`` for what is wanted. ``readable`` tells
-    that graphshare reads its arrays.
+    ``test``; empty ones are not tested. ``keys`` are the keys of a JSON object of this kind. ``name`` has its article.
+    ``hint`` is the way out; ``for_arrays`` replaces it where parameters or arrays are wanted. In both ``{file}`` stands for
+    the path, ``{utf8}`` for a path beside it (both quoted for a shell), and ``{wanted}`` for the kind of file that is wanted.
+    ``readable`` is True for files whose arrays graphshare reads.
     """
 
     name: str
@@ -64,6 +64,7 @@ def _wide_text(encoding: str, pattern: bytes) -> FileKind:
 
 
 _PAGE = is_markup(rb"!doctype html", b"html", b"head", b"body")
+# Protocol 0 is text: a dict, a list, or the class of an object.
 _TEXT_PICKLE = re.compile(rb"\((?:dp|lp)\d+\n|c[A-Za-z_.]+\n[A-Za-z_]+\n")
 _PROTOTXT = re.compile(rb"(?:\s|#[^\n]*\n)*(?:name\s*:\s*\"|layers?\s*\{|input\s*:\s*\")")
 
@@ -71,7 +72,7 @@ _PAGE_HINT = "it is a page about the file, or an error page: download the file i
 _BESIDE = "the graph is the *-symbol.json beside it"
 _DOWNLOAD_FAILED = "the download or the copy failed: fetch it again"
 _UNZIP = "unpack it with `unzip {file}`, then give the {wanted} in it"
-_OTHER_FRAMEWORK = "graphshare reads MXNet models: a *-symbol.json and its parameter file"
+_OTHER_FRAMEWORK = "graphshare reads MXNet models (a *-symbol.json and its parameter file) and ONNX models"
 _WITH_PARAMS = "it holds arrays and no graph: give the *-symbol.json as GRAPH, and this file with `params`"
 _NO_ARRAYS = "it holds pixels, not parameters"
 _SAVE_ARRAYS = "save its arrays with numpy.savez where it comes from"
@@ -81,7 +82,7 @@ _TAR = FileKind("a tar archive", "unpack it with `tar xf {file}`, then give the 
 _TAR_GZ = FileKind("a tar archive compressed with gzip", "unpack it with `tar xzf {file}`, then give the {wanted} in it")
 #: The first kind that fits counts: special kinds stand before general ones.
 FILE_KINDS = (
-    # What stands in the place of a file
+    # Placeholders and error pages that stand where a file should be
     FileKind(
         "a Git LFS pointer",
         "run `git lfs pull` in its repository to fetch the file itself",
@@ -170,6 +171,7 @@ FILE_KINDS = (
         "a PyTorch checkpoint (torch.save)",
         _OTHER_FRAMEWORK,
         _NOT_UNPICKLED + "in PyTorch, save the state dict with safetensors.torch.save_file",
+        # The pickled magic number 0x1950a86a20f9469cfc6c, before the zip archives of PyTorch 1.6.
         starts=(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.",),
     ),
     FileKind(
@@ -200,6 +202,7 @@ FILE_KINDS = (
     FileKind("an image", "`run` and `verify` take it as `feeds={NAME: {file}}`", _NO_ARRAYS, test=is_image),
     # Texts
     FileKind("a file of nothing but NUL bytes", _DOWNLOAD_FAILED, test=lambda sample: not any(sample)),
+    # UTF-32 stands before UTF-16: the byte order mark of UTF-16LE begins that of UTF-32LE.
     _wide_text("UTF-32", rb"\xff\xfe\0\0|\0\0\xfe\xff"),
     _wide_text("UTF-32LE", rb"(?:[\t\n\r -~]\0\0\0){4}"),
     _wide_text("UTF-32BE", rb"(?:\0\0\0[\t\n\r -~]){4}"),
@@ -267,6 +270,7 @@ def take_sample(source: ByteSource) -> bytes:
 
 def recognize(sample: bytes) -> FileKind | None:
     """Return the kind of file that ``sample`` (see :func:`take_sample`) comes from; None if it is not a known one."""
+    # A text in UTF-16 may begin with this byte, too.
     if sample.lstrip()[:1] == b"{" and begins_like_json(sample):
         return _recognize_json_text(sample)
     return next((kind for kind in FILE_KINDS if kind.fits(sample)), None)
@@ -284,13 +288,13 @@ def recognize_json(value: Mapping[str, Any]) -> FileKind | None:
 
 
 def refuse_file(path: str, wanted: Wanted, *, known: str = "") -> Fault:
-    """Return the fault of a file that is not what is ``wanted``. Raises InputError when it cannot be read."""
+    """Return the fault of a file that is not of the ``wanted`` kind. Raises InputError when it cannot be read."""
     with open_source(path) as source:
         return refuse_bytes(take_sample(source), wanted, where=path, known=known)
 
 
 def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str = "") -> Fault:
-    """Return the fault of a file that is not what is ``wanted``; ``known`` is the hint where the file has no name here."""
+    """Return the fault of a file that is not of the ``wanted`` kind; ``known`` is the hint for an unknown kind."""
     if not sample:
         return Fault("is empty", where=where, hint=known or SYMBOL_HINT)
     if sample.startswith(GZIP):
@@ -326,7 +330,7 @@ def refuse_kind(kind: FileKind, wanted: Wanted, *, where: str = "", known: str =
 
 
 def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
-    """Return a hint with the path of the file and what is wanted in their places."""
+    """Return a hint with the path of the file and the wanted kind filled in."""
     path = where if os.path.exists(where) else "FILE"
     root, suffix = os.path.splitext(path)
     paths = {"{file}": path, "{utf8}": f"{root}-utf8{suffix}"}
@@ -348,6 +352,7 @@ def describe_start(data: bytes) -> str:
 def _recognize_json_text(sample: bytes) -> FileKind | None:
     """Return the kind of a JSON object by the keys that occur in its text."""
 
+    # The sample is cut out of the text, so that no parser can read it.
     def occurs(key: str) -> bool:
         return f'"{key}"'.encode() in sample
 
@@ -360,7 +365,7 @@ def _recognize_json_text(sample: bytes) -> FileKind | None:
 
 
 def _refuse_packed(sample: bytes, wanted: Wanted, where: str, known: str) -> Fault:
-    """Return the fault of a gzip file, named by what it holds."""
+    """Return the fault of a gzip file, named by its content."""
     inner = unpack_gzip_start(sample, SAMPLE)
     kind = recognize(inner) if inner else None
     if kind is _TAR:

@@ -231,7 +231,7 @@ def test_what_the_parameter_file_lacks_or_has_too_much_is_said(folder: Path) -> 
     arguments = ["duplicate", "net-symbol.json", "--params", "odd.params", "--prefix", "b-"]
     run = done(graphshare(*arguments, "-o", "x.json", "--params-out", "x.params", cwd=folder))
     said = run.stderr.decode()
-    assert "warning: odd.params: does not hold what the graph makes a parameter: bn_beta, fc2_weight" in said
+    assert "warning: odd.params: lacks parameters of the graph: bn_beta, fc2_weight" in said
     assert "contains values for a graph input; treated as a parameter: data" in said
     assert "has the wrong prefix (arg: or aux:): arg:bn_moving_mean" in said
     assert "contains arrays that no variable uses: arg:other" in said
@@ -275,7 +275,7 @@ def test_old_files_and_what_they_imply(folder: Path) -> None:
     assert keys_of(folder / "t.params") == [*keys, "aux:b-bn_moving_mean", "aux:b-bn_moving_var"]
     write_params(folder / "short.params", keys[:-1])
     run = done(graphshare("inspect", "old.json", "--params", "short.params", cwd=folder))
-    assert b"does not hold what the graph makes a parameter: bn_moving_var" in run.stderr
+    assert b"lacks parameters of the graph: bn_moving_var" in run.stderr
 
 
 def test_an_implied_label_is_an_input(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_refusals(digits: Path) -> None:
     refuse(digits, "--feed", "unseen", words=("does not say which array of unseen", "--feed NAME=unseen"))
     several = ("--mean 'a,b' cannot be read", "--resize '1,2,3' cannot be read", "--scale '1/0' cannot be read")
     refuse(digits, *image, "--mean", "a,b", "--resize", "1,2,3", "--scale", "1/0", words=several)
-    several = ("mean has 2 numbers for 3 channels", "std holds a zero", "resize 0 is not a size")
+    several = ("mean has 2 numbers for 3 channels", "std must not be 0", "resize 0 is not a size")
     refuse(digits, *image, "--mean", "1,2", "--std", "0", "--resize", "0", words=several)
     refuse(digits, *image, "--gray", "--std", "1,2,3", words=("std has 3 numbers for 1 channel", "give one number"))
     refuse(digits, *image, "--crop", "200", words=("unseen/0.png", "96 wide, 96 high", "200 wide, 200 high", "--resize"))

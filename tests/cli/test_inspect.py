@@ -175,7 +175,7 @@ def test_a_folder_of_nothing_and_options_of_one_model_are_refused(models: Path) 
 def test_parameters_that_do_not_fit_are_warned_about(models: Path) -> None:
     shutil.copy(ROOT / "fixtures" / "lenet-0000.params", models / "zoo" / "sub" / "nin-0000.params")
     run = done(graphshare("inspect", "zoo/sub", cwd=models))
-    assert b"warning: zoo/sub/nin-0000.params: does not hold what the graph makes a parameter: " in run.stderr
+    assert b"warning: zoo/sub/nin-0000.params: lacks parameters of the graph: " in run.stderr
 
 
 def test_one_model_of_a_folder_is_in_memory_at_a_time(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_without_a_folder_nothing_is_excluded(words: list[str], cwd: Path) -> No
     rest = ["--", "format", "{}", "--check"] if words == ["foreach"] else []
     answer = graphshare(*words, "models/new/net", "--exclude", "old", *rest, cwd=cwd)
     assert answer.returncode == 2
-    assert b"--exclude leaves something out of a folder, and none is given" in answer.stderr
+    assert b"--exclude applies to folders, and none is given" in answer.stderr
 
 
 def test_the_endings_of_parameter_files_are_those_of_their_formats() -> None:
@@ -152,7 +152,7 @@ def test_parameters_that_are_not_read_are_named(words: list[str], tmp_path: Path
 def test_old_parameters_that_do_not_fit_the_new_graph_are_named(tmp_path: Path) -> None:
     put(tmp_path, "net")
     put(tmp_path, "out")
-    told = b"out-0000.params is from before and does not fit the new out-symbol.json: it "
+    told = b"out-0000.params was there before and does not fit the new out-symbol.json: it "
     for words in (["rename", "net-symbol.json", "--prefix", "a_"], ["extract", "net-symbol.json", "--target", "fc1_output"]):
         refused = in_process(*words, "-o", "out-symbol.json", "--strict", cwd=tmp_path)
         assert (refused.returncode, b"error: " + told in refused.stderr) == (2, True)
@@ -160,9 +160,9 @@ def test_old_parameters_that_do_not_fit_the_new_graph_are_named(tmp_path: Path) 
         assert (answer.returncode, b"warning: " + told in answer.stderr) == (0, True)
     fits = in_process("rename", "net-symbol.json", "--prefix", "", "--match", "conv1", "--to", "c", "-o", "net-symbol.json",
                       "--in-place", cwd=tmp_path)  # fmt: skip
-    assert (fits.returncode, b"from before" in fits.stderr) == (0, False)
+    assert (fits.returncode, b"there before" in fits.stderr) == (0, False)
     in_place = in_process("rename", "net-symbol.json", "--prefix", "a_", "--in-place", cwd=tmp_path)
-    assert b"warning: net-0000.params is from before and does not fit the new net-symbol.json" in in_place.stderr
+    assert b"warning: net-0000.params was there before and does not fit the new net-symbol.json" in in_place.stderr
 
 
 def test_the_parameters_that_are_written_are_not_old(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_the_parameters_that_are_written_are_not_old(tmp_path: Path) -> None:
     answer = in_process(
         "rename", "net", "--prefix", "a_", "-o", "out-symbol.json", "--params-out", "./out-0000.params", cwd=tmp_path
     )
-    assert answer.stderr.count(b"from before") == 1
-    assert b"warning: out-0007.params is from before" in answer.stderr
+    assert answer.stderr.count(b"was there before") == 1
+    assert b"warning: out-0007.params was there before" in answer.stderr
     answer = in_process("format", "net", "-o", "out-symbol.json", cwd=tmp_path)
-    assert b"warning: out-0000.params is from before" in answer.stderr
+    assert b"warning: out-0000.params was there before" in answer.stderr
     assert b"out-0007" not in answer.stderr

@@ -88,7 +88,7 @@ def test_misspelt_files_are_guessed(folder: Path) -> None:
     refused(graphshare("inspect", "lenet", "--params", "lenet-0001.params", cwd=folder), "did you mean 'lenet-0000.params'?")
     refused(graphshare("run", "lenet", "--feed", "data=lenet.npz", cwd=folder), "lenet.npz: does not exist")
     refused(graphshare("inspect", "nowhere/lenet", cwd=folder), "the directory 'nowhere' does not exist")
-    refused(graphshare("inspect", "something", cwd=folder), "something-symbol.json is there")
+    refused(graphshare("inspect", "something", cwd=folder), "something-symbol.json exists")
 
 
 def test_another_sort_of_file_is_told(folder: Path) -> None:

@@ -132,7 +132,10 @@ def test_options_that_do_not_go_together(folder: Path) -> None:
 
 def test_a_refusal_leaves_the_old_file(folder: Path) -> None:
     (folder / "new.txt").write_text("old")
-    refused(graphshare("run", "tie", *BOTH, "--sgd-steps", "1", "--params-out", "new.txt", cwd=folder), "names no format")
+    refused(
+        graphshare("run", "tie", *BOTH, "--sgd-steps", "1", "--params-out", "new.txt", cwd=folder),
+        "is not that of a parameter format",
+    )
     assert (folder / "new.txt").read_text() == "old"
 
 

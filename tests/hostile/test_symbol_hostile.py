@@ -319,7 +319,7 @@ def test_a_pipe_without_an_end_is_left_at_a_bound(tmp_path: Path, monkeypatch: p
     writer.start()
     code, said = run("inspect", str(fifo))
     writer.join()
-    assert (code, "goes on beyond 4 MiB" in said) == (2, True)
+    assert (code, "is larger than 4 MiB" in said) == (2, True)
 
 
 def test_standard_input(tmp_path: Path) -> None:

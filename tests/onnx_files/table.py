@@ -100,7 +100,7 @@ REASONS: dict[str, list[Reason]] = {
         _says_truth("two outputs would be the value", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
     ],
     "share --untie": [_says_truth("matches no parameter that several operators use", _has_no_weights)],
-    "params convert": [_says_truth("for which parameter files have no place", _has_odd_weights)],
+    "params convert": [_says_truth("a dtype that parameter files do not have", _has_odd_weights)],
 }
 """Which refusals are right, by the beginning of a cell's name."""
 

@@ -219,7 +219,7 @@ def test_inspect_shows_the_types_of_inner_values(tmp_path: Path) -> None:
     assert shapes_of(path, {"x": (5, 4)})["y"] == ((5, 2), "float32")
     with pytest.raises(RefusedError, match=r"is given the shape \(5,3\), but the file states float32 \(n, 4\)"):
         gs.inspect(path, shapes={"x": (5, 3)})
-    with pytest.raises(RefusedError, match="`shapes` 'a' names no input"):
+    with pytest.raises(RefusedError, match="`shapes` 'a' is not an input"):
         gs.inspect(path, shapes={"a": (5, 3)})
 
 

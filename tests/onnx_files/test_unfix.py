@@ -267,11 +267,11 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
         {},
         "takes some of the samples",
     ),
-    "Gather": ("float[2,4] x) => (float[4] y) <int64 i = {1}> { y = Gather(x, i) }", {}, "picks samples by number"),
+    "Gather": ("float[2,4] x) => (float[4] y) <int64 i = {1}> { y = Gather(x, i) }", {}, "selects samples by index"),
     "Squeeze": (
         "float[1,4] x) => (float[4] y) <int64[1] a = {0}> { y = Squeeze(x, a) }",
         {},
-        "takes an axis out whose size is free",
+        "removes an axis whose size is free",
     ),
     "Add": (
         "float[2,4] x) => (float[2,4] y) { y = Add(x, w) }",
@@ -307,7 +307,7 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
     "ConstantOfShape": (
         "int64[3] x) => (float[?,?,?] y) { y = ConstantOfShape(x) }",
         {},
-        "takes samples for sizes",
+        "uses values of samples as sizes",
     ),
     "Reshape": (
         "float[1,4,6] x, int64[2] s) => (float[1,24] y) { y = Reshape(x, s) }",
@@ -317,7 +317,7 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
     "MaxPool": (
         "float[2,3,4,4] x) => (float[2,3,3,3] y, int64[2,3,3,3] i) { y, i = MaxPool<kernel_shape = [2, 2]>(x) }",
         {},
-        "counts its indices through all samples",
+        "returns indices that count through all samples",
     ),
     "ScatterND": (
         "float[2,4] x) => (float[2,4] y) <int64[1,1] i = {1}> { y = ScatterND(x, i, u) }",

@@ -96,7 +96,7 @@ def test_outputs_at_urls_are_replaced_only_by_a_run_that_goes_on(store: str, inl
     }
     (result, *_) = gs.foreach(f"{store}/a/lenet", words, out=out)
     assert result.result == "failed"
-    assert "is there already" in result.error
+    assert "already exists" in result.error
     with gs.overwriting():
         assert all(gs.foreach(f"{store}/a/lenet", words, out=out))
     lines = (tmp_path / "run.jsonl").read_text().splitlines(keepends=True)

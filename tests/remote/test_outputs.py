@@ -79,12 +79,12 @@ def test_what_is_there_is_replaced_only_when_that_is_meant(memory: Any, capsys: 
     assert run(*command) == 0
     memory.pipe_file("/out/siam-symbol.json", b"old")
     assert run(*command) == 2
-    assert "memory://out/siam-symbol.json: is there already" in (said := capsys.readouterr().err)
+    assert "memory://out/siam-symbol.json: already exists" in (said := capsys.readouterr().err)
     assert "--overwrite" in said
     assert memory.cat_file("/out/siam-symbol.json") == b"old"
     assert run(*command, "--overwrite") == 0
     assert memory.cat_file("/out/siam-symbol.json") != b"old"
-    with pytest.raises(OutputError, match="is there already"):
+    with pytest.raises(OutputError, match="already exists"):
         gs.save(gs.load(LENET), "memory://out/siam")
     with gs.overwriting():
         gs.save(gs.load(LENET), "memory://out/siam")
@@ -193,8 +193,8 @@ def _as_other_scheme(real: Any) -> Any:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://127.0.0.1:9/x-symbol.json", "a web server is only read"),
-        ("zip://x-symbol.json::memory://a.zip", "an archive is only read"),
+        ("http://127.0.0.1:9/x-symbol.json", "a web server is read-only here"),
+        ("zip://x-symbol.json::memory://a.zip", "an archive is read-only here"),
         ("memory://x.json.gz", "outputs are written without compression"),
         ("nowhere://x-symbol.json", "Protocol not known"),
     ],

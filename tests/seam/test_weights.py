@@ -183,7 +183,11 @@ def test_a_parameter_file_has_no_place_for_odd_dtypes(dtype: int, name: str, tmp
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
     for suffix in ("npz", "safetensors", "params"):
-        refused(in_process("params", "convert", path, tmp_path / f"w.{suffix}"), '"odd"', f"is {name}, for which")
+        refused(
+            in_process("params", "convert", path, tmp_path / f"w.{suffix}"),
+            '"odd"',
+            f"is {name}, a dtype that parameter files do not have",
+        )
 
 
 @pytest.mark.parametrize("count", [7, 8])

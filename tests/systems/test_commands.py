@@ -100,7 +100,7 @@ class TestWindows:
             words = ("duplicate", "lenet", "--prefix", "b-", "-o", "siam")
             run = graphshare(*words, cwd=folder, GRAPHSHARE_TEST_HOLDER=str(os.getpid()))
         assert b"siam-symbol.json: cannot be written: permission denied" in run.stderr
-        assert b"hint: close it where it is open" in run.stderr
+        assert b"hint: close it in the program that has it open" in run.stderr
         assert (run.returncode, (folder / "siam-0000.params").read_text()) == (2, "old")
         names = ["lenet-0000.params", "lenet-symbol.json", "siam-0000.params", "siam-symbol.json"]
         assert files_in(folder) == names

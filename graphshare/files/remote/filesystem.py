@@ -1,4 +1,4 @@
-"""fsspec's file system for a URL, and its failures as errors that say what to do. Only this module imports fsspec.
+"""fsspec's file system for a URL, and its failures as errors with hints. Only this module imports fsspec.
 
 fsspec and the packages for ``http`` and ``s3`` are installed by the extra ``remote``, packages for other protocols by the user.
 """
@@ -20,12 +20,14 @@ from graphshare.text.urls import find_scheme, hide_secrets, redact
 T = TypeVar("T")
 
 INSTALL = install_command("remote")
+_OWN = frozenset({"http", "https", "s3", "s3a"})
+"""Schemes whose packages the extra ``remote`` installs."""
 _STATUSES = {
-    401: "the server wants a name and a password (401)",
+    401: "the server requires a user name and a password (401)",
     403: "the server refuses access (403)",
     404: "does not exist",
     412: "changed while it was being read",
-    429: "the server has too many requests (429)",
+    429: "the server refuses more requests for now (429)",
 }
 _DOWNLOADS = {"http": "curl -LO {url}", "https": "curl -LO {url}", "ftp": "curl -O {url}", "s3": "aws s3 cp {url} .",
               "gs": "gcloud storage cp {url} .", "hdfs": "hdfs dfs -get {url}"}  # fmt: skip
@@ -33,7 +35,7 @@ _CREDENTIALS = "is the address complete, and are the credentials set? Those of s
 
 
 class FileSystem(Protocol):
-    """What is used of fsspec's ``AbstractFileSystem``; an asynchronous one has a ``loop`` too."""
+    """The methods of fsspec's ``AbstractFileSystem`` that are used; an asynchronous one has a ``loop`` too."""
 
     def info(self, path: str) -> Mapping[str, Any]: ...
     def ls(self, path: str, detail: bool = ...) -> list[Mapping[str, Any]]: ...
@@ -46,7 +48,7 @@ class FileSystem(Protocol):
 
 
 class RemotePath:
-    """A URL with the file system that reads it: ``path`` is what that one calls it."""
+    """A URL with the file system that reads it: ``path`` is its path there."""
 
     __slots__ = ("filesystem", "path", "scheme", "url")
 
@@ -58,7 +60,7 @@ class RemotePath:
         except ImportError as error:
             raise InputError(_refuse_missing_package(error, url)) from error
         except ValueError as error:
-            known = "s3://, http://, https://, and whatever else fsspec knows"
+            known = "s3://, http://, https:// or another scheme of fsspec"
             raise InputError(
                 Fault(f"cannot be read: {hide_secrets(_reason(error), url)}", where=url, hint=f"URLs start with {known}")
             ) from error
@@ -69,12 +71,12 @@ class RemotePath:
 
     @property
     def is_web(self) -> bool:
-        """Whether ranges are requested by HTTP."""
+        """Return whether ranges are requested by HTTP."""
         return self.scheme in ("http", "https")
 
     @property
     def is_s3(self) -> bool:
-        """Whether ranges are requested from an S3 object store."""
+        """Return whether ranges are requested from an S3 object store."""
         return self.scheme in ("s3", "s3a") and not self.url.startswith(("simplecache::", "filecache::", "blockcache::"))
 
     def run(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
@@ -91,7 +93,9 @@ def _import_fsspec(url: str) -> Any:
     except ImportError:
         command = _DOWNLOADS.get(find_scheme(url), "").replace("{url}", quote(url))
         hint = f"{INSTALL}, or download it first: `{command}`" if command else INSTALL
-        raise InputError(Fault("is a URL, and graphshare reads and writes those with fsspec", where=url, hint=hint)) from None
+        raise InputError(
+            Fault("is a URL, and fsspec, which reads and writes URLs, is not installed", where=url, hint=hint)
+        ) from None
     return fsspec
 
 
@@ -126,6 +130,7 @@ def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareEr
         fault = Fault("does not exist", where=url)
     else:
         status = find_status(error)
+        # botocore has NoCredentialsError and PartialCredentialsError.
         denied = isinstance(error, PermissionError) or status in (401, 403) or "Credentials" in type(error).__name__
         known = _STATUSES.get(status, f"the server answered {status}" if status else describe_timeout(error))
         reason = known or f"cannot be {'written' if writes else 'read'}: {hide_secrets(_reason(error), url)}"
@@ -135,8 +140,11 @@ def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareEr
 
 def _refuse_missing_package(error: ImportError, url: str) -> Fault:
     """Return the fault of a protocol whose package is not installed, with the command that installs it."""
-    named = re.search(r"[Ii]nstall (?!aiohttp|s3fs|requests)[\"'`]*([a-z][\w-]*)", str(error))
-    hint = f"pip install {named[1]}" if named else INSTALL
+    hint = INSTALL if find_scheme(url) in _OWN else ""
+    # fsspec names the package: "Please install gcsfs to access Google Storage", 'SFTPFileSystem requires "paramiko"'.
+    named = re.search(r"(?:[Ii]nstall(?: the)?|requires) [\"']*(?!to\b|the\b)([a-z][\w-]*)", str(error))
+    if named and not hint:
+        hint = f"pip install {named[1]}"
     return Fault(f"needs a package that is not installed: {error}", where=url, hint=hint)
 
 
@@ -154,6 +162,7 @@ def may_pass(error: BaseException) -> bool:
     status = find_status(error)
     if status:
         return status == 429 or status >= 500
+    # By name, because the packages that define these errors may not be installed.
     kind = type(error).__name__
     if "DNS" in kind or "Certificate" in kind or isinstance(error, (FileNotFoundError, PermissionError)):
         return False

@@ -1,4 +1,4 @@
-"""What lies at a URL: a file, a folder, and the files below a folder.
+"""Find what a URL names, a file or a folder, and list the files below a folder.
 
 Folders of ``http`` are pages of links, as web servers make them for a directory; links to elsewhere do not count.
 """
@@ -26,7 +26,7 @@ _MAX_PAGES = 1000
 
 
 def find_kind(url: str) -> Literal["file", "folder", ""]:
-    """Return what is at a URL; an empty text for nothing. Raises InputError when that cannot be known."""
+    """Return the kind of a URL; an empty text if nothing is there. Raises InputError when that cannot be known."""
     place = RemotePath(url)
     if place.is_web:
         if split_url(url)[1] == "":
@@ -41,7 +41,7 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
             raise
         return "file"
     try:
-        # fsspec caches listings, and another process may have written since.
+        # s3fs answers from its cache of listings, also after another process has written.
         place.filesystem.invalidate_cache()
         kind = place.filesystem.info(place.path).get("type")
     except (FileNotFoundError, KeyError):
@@ -112,14 +112,14 @@ def _list_links(folder: str) -> list[str]:
 
 
 def find_links(page: bytes) -> Iterator[bytes]:
-    """Yield what each ``<a href="...">`` of a page refers to, in time proportional to the page."""
+    """Yield the target of each ``<a href="...">`` of a page, in time proportional to the page."""
     for piece in page.split(b"<"):
         if piece[:1] in b"aA" and piece[1:2].isspace() and (match := _LINK.search(piece.partition(b">")[0])):
             yield match[1]
 
 
 def _join_link(base: str, link: str) -> str:
-    """Return the URL of a link; an empty text for what is not one."""
+    """Return the URL of a link; an empty text for a malformed one."""
     try:
         return urljoin(base, unescape(link))
     except ValueError:  # a bracket without its other one, or a number of thousands of digits

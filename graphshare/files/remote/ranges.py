@@ -26,7 +26,7 @@ _CONTENT_RANGE = re.compile(rf"bytes (?:({_NUMBER})-({_NUMBER})|\*)/({_NUMBER}|\
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Bytes from ``start`` on, the size of the whole content, and what changes with it: an entity tag, or a time."""
+    """Bytes from ``start`` on, the size of the whole content, and its version: an entity tag, or a time."""
 
     start: int
     data: bytes
@@ -41,7 +41,7 @@ class Fetch(Protocol):
 
 
 def choose_fetch(place: RemotePath) -> Fetch | None:
-    """Return how ranges of a URL are requested; None where only the file system itself can tell."""
+    """Return a function that requests ranges of a URL; None where only the file system itself can read them."""
     if not (place.is_web or place.is_s3):
         return None
     get = _get_from_web if place.is_web else _get_from_s3
@@ -75,7 +75,7 @@ def refuse_changed(url: str) -> InputError:
 
 
 async def _repeat(get: Callable[..., Coroutine[Any, Any, Answer]], *arguments: Any) -> Answer:
-    """Return what a request gives; one that fails in a way that may pass is repeated."""
+    """Return the answer to a request; one that fails in a way that may pass is repeated."""
     for delay in (*retries.DELAYS, None):
         try:
             return await get(*arguments)
@@ -148,7 +148,7 @@ async def _read_whole(response: Any, url: str) -> bytes:
         response.close()
         message = f"has {format_bytes(size)}, and the server does not send ranges of it"
         if not re.fullmatch(_NUMBER, declared):
-            message = f"goes on beyond {format_bytes(limit)}, and the server does not send ranges of it"
+            message = f"is larger than {format_bytes(limit)}, and the server does not send ranges of it"
         raise InputError(Fault(message, where=url, hint="download it first, or serve it with ranges"))
     return data
 
@@ -167,6 +167,7 @@ async def _get_from_s3(place: RemotePath, start: int, stop: int, version: str) -
         status = find_status(error.cause)
         if status == 412:
             raise refuse_changed(place.url) from error
+        # No range of an empty object can be satisfied: its tag comes with a request for all of it.
         if status == 416 and start == 0:
             response = await _call_s3(place, **wanted)
             return Answer(0, b"", 0, response["ETag"])
@@ -190,6 +191,7 @@ async def _call_s3(place: RemotePath, **wanted: str | None) -> Mapping[str, Any]
 
 def _total(response: Mapping[str, Any], url: str) -> int:
     bounds = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
+    # A server that ignores ranges sends the object without Content-Range.
     if bounds is None or bounds[3] == "*":
         raise InputError(Fault("the server does not send ranges", where=url))
     return int(bounds[3])

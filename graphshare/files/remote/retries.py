@@ -1,7 +1,7 @@
-"""How long a server is waited for. Each attempt of a request ends within the limits here, whatever the server does.
+"""Limits on waiting for a server. Each attempt of a request ends within the limits here, whatever the server does.
 
-A server may be dead, accept connections and say nothing, or send a byte now and then: a limit on silence alone would not end
-the last of these, so that what is sent must also come at a pace.
+A server may be down, accept connections without answering, or send a byte now and then: a limit on silence alone would not end
+the last of these, so that the bytes must also come at a pace.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _PIECE = 1 << 20
 
 
 async def read_paced(read: Callable[[int], Awaitable[bytes]], size: int) -> bytes:
-    """Return up to ``size`` bytes, fewer at the end of what is sent. Raises TimeoutError when they come too slowly."""
+    """Return up to ``size`` bytes, fewer at the end of the stream. Raises TimeoutError when they come too slowly."""
     started, pieces, left = time.monotonic(), list[bytes](), size
-    # a limit of its own: aiohttp waits without one after a chunk whose size is none
+    # A limit of its own: after a chunk whose size is not a number aiohttp waits without one.
     while left > 0 and (piece := await asyncio.wait_for(read(min(left, _PIECE)), SILENCE)):
         pieces.append(piece)
         left -= len(piece)
@@ -47,7 +47,7 @@ def allow_seconds(size: int) -> float:
 
 
 def describe_timeout(error: Exception) -> str:
-    """Return what a server did not do in time; an empty text for another error."""
+    """Return the limits that a server did not keep; an empty text for another error."""
     kind = type(error).__name__
     if not isinstance(error, (TimeoutError, asyncio.TimeoutError)) and kind not in ("ReadTimeoutError", "ConnectTimeoutError"):
         return ""
@@ -87,7 +87,7 @@ def _make_response_class() -> type:
 
 
 class _PacedStream:
-    """A stream of aiohttp that is not waited for without a limit, as after a chunk whose size is none."""
+    """A stream of aiohttp with a limit on each wait, also after a chunk whose size is not a number."""
 
     def __init__(self, stream: Any, size: int) -> None:
         self._stream, self._size = stream, size

@@ -44,7 +44,7 @@ class RemoteFile(ByteSource):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the first answer has all bytes, and a tag that another content would not have."""
+        """Return whether the first answer has all bytes, and a tag that another content would not have."""
         return self._is_whole and self._version.startswith('"')
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -61,7 +61,7 @@ class RemoteFile(ByteSource):
         return answer.data[start : start + length]
 
     def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:
-        """Request what is not there yet, as few ranges of at most ``WINDOW`` bytes where they are near each other."""
+        """Request the missing bytes, as few ranges of at most ``WINDOW`` bytes where they are near each other."""
         wanted: list[tuple[int, int]] = []
         for start, stop in sorted(bounds):
             if wanted and stop <= wanted[-1][0] + WINDOW:
@@ -135,7 +135,7 @@ def open_url(url: str, *, first: int = 0) -> ByteSource:
 
 
 def open_small_url(url: str, identity: Identity) -> ByteSource:
-    """Open a file at a URL that is read as a whole, by one request. The last one is kept: its tag says that it is the same."""
+    """Open a file at a URL that is read as a whole, by one request. The last one is kept, by its tag."""
     for kept in _small:
         if (kept.name, kept.identity) == (url, identity):
             return kept
@@ -163,7 +163,7 @@ def read_url(url: str, limit: int) -> bytes:
 
 
 class _FileSystemRanges:
-    """Ranges of a file system that has no conditions; the version of each answer is what the file system says of the file."""
+    """Ranges of a file system without conditional requests; the version of each answer comes from the facts of the file."""
 
     def __init__(self, place: RemotePath) -> None:
         self._place = place
@@ -192,7 +192,7 @@ def _find_identity(place: RemotePath) -> tuple[int, str]:
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Return what changes with the content of a file: its entity tag, checksum or time, whatever a file system knows."""
+    """Return a text that changes with the content of a file: its entity tag, checksum or time, as the file system has it."""
     names = ("ETag", "etag", "md5Hash", "content_md5", "CRC", "LastModified", "last_modified", "mtime", "modified", "created")
     return next((str(facts[name]) for name in names if facts.get(name) is not None), "")
 
@@ -206,6 +206,7 @@ def _copy(place: RemotePath) -> ByteSource:
     copy = tempfile.TemporaryFile()  # noqa: SIM115 - the source closes it
     try:
         with translate_errors(place.url), place.filesystem.open(place.path, "rb") as file:
+            # One piece beyond the listed size shows that the list is wrong; the rest could be without an end.
             while copy.tell() <= identity[0] and (piece := file.read(_PIECE)):
                 copy.write(piece)
         copy.flush()

@@ -24,7 +24,7 @@ from graphshare.text.format import format_count
 from graphshare.text.urls import split_url
 
 _STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"})
-"""Where an object becomes visible when it is complete."""
+"""Stores in which an object becomes visible when it is complete."""
 _WEB, _ARCHIVE = "a web server", "an archive"
 _READ_ONLY = {"http": _WEB, "https": _WEB, "zip": _ARCHIVE, "tar": _ARCHIVE, "libarchive": _ARCHIVE}
 _OVERWRITE = "add --overwrite (in Python: graphshare.overwriting()); a reader may meanwhile see old and new files together"
@@ -39,7 +39,7 @@ class Upload:
         self.is_placed = False
         self.existed = exists(url)
         if self.existed and not may_overwrite():
-            raise OutputError(Fault("is there already", where=url, hint=_OVERWRITE))
+            raise OutputError(Fault("already exists", where=url, hint=_OVERWRITE))
         path = os.path.join(folder, split_url(url)[1])
         if os.path.lexists(path):  # another output has this name, in another folder
             path = os.path.join(tempfile.mkdtemp(dir=folder), split_url(url)[1])
@@ -63,6 +63,7 @@ class Upload:
                 time.sleep(delay)
         self.is_placed = True
         with translate_errors(self.url, writes=True):
+            # s3fs forgets an object that it has written; not every file system does.
             self._place.filesystem.invalidate_cache()
             written = self._place.filesystem.info(self._place.path)["size"]
         if written != size:
@@ -73,6 +74,7 @@ class Upload:
         filesystem: Any = self._place.filesystem
         target = self._place.path
         if self._place.is_s3:
+            # With "create" S3 refuses if another process has written the object meanwhile (If-None-Match).
             filesystem.put_file(path, target, mode="overwrite" if self.existed else "create")
         elif self._place.scheme == "memory":
             with open(path, "rb") as file:
@@ -125,7 +127,7 @@ class Uploads:
                 upload.place()
 
     def urls(self) -> list[str]:
-        """Return where the outputs go."""
+        """Return the URLs of the outputs."""
         return [upload.url for upload in self._uploads]
 
     def roll_back(self) -> list[Fault]:
@@ -150,4 +152,4 @@ def refuse_read_only(url: str) -> None:
     kind = _READ_ONLY.get(url.partition("://")[0].rpartition("::")[2].lower())
     if kind is not None:
         hint = "write to a path or an object store (s3://), and copy it from there"
-        raise OutputError(Fault(f"cannot be written: {kind} is only read", where=url, hint=hint))
+        raise OutputError(Fault(f"cannot be written: {kind} is read-only here", where=url, hint=hint))

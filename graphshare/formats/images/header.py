@@ -1,6 +1,6 @@
-"""What an image file says about itself before its pixels are decoded; only this module imports Pillow.
+"""Read the header of an image file; no pixel is decoded.
 
-Files are told apart by their first bytes. Pillow reads the formats of ``FORMATS`` alone: others start programs or are rare.
+Files are recognized by their first bytes. Pillow reads the formats of ``FORMATS`` alone: others start programs or are rare.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class ImageHeader(msgspec.Struct, frozen=True):
 
     @property
     def is_turned(self) -> bool:
-        """Whether the pixels must be turned or mirrored to be upright."""
+        """Return whether the pixels must be turned or mirrored to be upright."""
         return self.orientation != 1
 
 
 def read_start(path: str, *, endings: tuple[str, ...] = ENDINGS) -> bytes:
-    """Return the first bytes of a file, from which ``is_image`` tells its kind. Raises InputError when it cannot be read."""
+    """Return the first bytes of a file, by which ``is_image`` recognizes its kind. Raises InputError when it cannot be read."""
     with open_source(path, endings=endings) as source:
         return source.read_at(0, min(12, source.size))
 
@@ -61,8 +61,10 @@ def read_header(path: str) -> ImageHeader:
         orientation = image.getexif().get(_ORIENTATION) if has_exif else None
         turn = orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
         if image.format in TURNED_BY_PILLOW and turn != 1:
+            # Older versions of Pillow (10, not 13) state the upright size of a TIFF only after they have decoded it.
             image.load()
         width, height = image.size
+        # Others are turned by graphshare, so that their size has to be turned here.
         if turn >= _SIDEWAYS and image.format not in TURNED_BY_PILLOW:
             width, height = height, width
     return ImageHeader(path, height, width, turn)
@@ -79,7 +81,7 @@ def open_image(path: str) -> Iterator[Image]:
     try:
         from PIL import Image  # an optional package, and slow to import
     except ImportError:
-        hint = f"{install_command('images')}, or prepare the numbers yourself and feed them as .npy"
+        hint = f"{install_command('images')}, or prepare the numbers yourself and feed them as an .npy file"
         raise RefusedError(
             Fault("is an image, and Pillow, which reads images, is not installed", where=path, hint=hint)
         ) from None
@@ -107,7 +109,7 @@ def _check_size(image: Image, source: ByteSource) -> None:
     if not width * height:
         raise InputError(Fault("has no pixels", where=source.name))
     if image.mode in ("I", "F"):
-        hint = "save it with 8 or 16 bits for each channel, or feed the numbers as .npy"
+        hint = "save it with 8 or 16 bits for each channel, or feed the numbers as an .npy file"
         raise InputError(Fault("has pixels of 32 bits", where=source.name, hint=hint))
 
 

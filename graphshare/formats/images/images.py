@@ -39,8 +39,8 @@ _SKIPPED = "not images, and left out of {}: {}"
 class Images(ShortRepr):
     """Images that are prepared alike: a sequence, and an array (N, C, H, W) or (N, H, W, C) of float32 where one is wanted.
 
-    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the files, ``notes`` tell what was
-    decided for the user.
+    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the files, ``notes`` list the
+    decisions made for the user.
     """
 
     __slots__ = ("_headers", "notes", "settings")
@@ -67,6 +67,7 @@ class Images(ShortRepr):
         return len(self._headers)
 
     def __getitem__(self, index: int | slice) -> Images:
+        # The notes are about the whole batch, and do not go with a part.
         chosen = self._headers[index]
         return Images((chosen,) if isinstance(chosen, ImageHeader) else chosen, self.settings)
 
@@ -95,7 +96,7 @@ class Images(ShortRepr):
 
 
 def describe_images(feeds: Mapping[str, Any]) -> list[str]:
-    """Return for each input that is fed with images how many they are, in which shape, and what was decided for the user."""
+    """Return for each input that is fed with images their number and shape, and the decisions made for the user."""
     lines = []
     for name, value in feeds.items():
         if isinstance(value, Images):
@@ -108,7 +109,7 @@ def describe_images(feeds: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def suggest_preparation(feeds: Mapping[str, Any]) -> Iterator[None]:
-    """Give refusals at a node that have no hint one that names the shape of the images, and what changes it."""
+    """Add a hint to refusals at a node that have none: the shape of the images, and the options that change it."""
     try:
         yield
     except RefusedError as error:
@@ -153,11 +154,11 @@ def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
     if faults:
         raise InputError(faults)
     if not headers:
-        raise InputError(Fault("there is no image to be read"))
+        raise InputError(Fault("no image was given"))
     _check_sizes(headers, settings)
     turned = [os.path.basename(header.path) for header in headers if header.is_turned]
     if turned:
-        notes.append(f"turned upright, as their EXIF data say: {format_names(turned, _LISTED)}")
+        notes.append(f"turned upright by their EXIF data: {format_names(turned, _LISTED)}")
     return Images(headers, settings, notes)
 
 
@@ -176,6 +177,7 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
     for name in names:
         file = join(path, name)
         try:
+            # A file with the name of an image that is not one is damaged: it must be reported, not left out.
             (images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others).append(file)
         except GraphshareError:
             images.append(file)  # opening it says what is wrong
@@ -200,7 +202,7 @@ def _check_sizes(headers: Sequence[ImageHeader], settings: ImageSettings) -> Non
             hint = ""
             message = f"would be {_size(before)} after the resize; at most {MAX_RESIZED:,} pixels are allowed"
         elif size_of_result(header, settings) != wanted:
-            hint = "images of one batch need one size: add `resize=H,W`, or `resize=N` with `crop=N`"
+            hint = "images in a batch must have the same size: add `resize=H,W`, or `resize=N` with `crop=N`"
             message = f"is {_size(size_of_result(header, settings))}, where {headers[0].path} is {_size(wanted)}"
         else:
             continue
@@ -235,8 +237,8 @@ def open_images(
 ) -> Images:
     """Open images, or folders of them, at ``paths`` as one batch: a value for ``feeds``, an array of float32 for numpy.
 
-    ``preset`` is the preparation of a model zoo (``gluoncv``, ``insightface``, ``mtcnn``...); what is given beside it replaces
-    its values. An image is resized to ``resize``, the length of its shorter side or (height, width), and cut at its centre to
+    ``preset`` is the preparation of a model zoo (``gluoncv``, ``insightface``, ``mtcnn``...); other options replace its
+    values. An image is resized to ``resize``, the length of its shorter side or (height, width), and cut at its centre to
     ``crop``, one length or (height, width). Pixels, from 0 to 255, become ``(pixel - mean) * scale / std``; ``scale`` is one
     number, ``mean`` and ``std`` are one, or one each for red, green and blue. ``color`` is ``rgb``, ``bgr`` or
     ``gray``, ``layout`` is ``NCHW`` or ``NHWC``, ``interpolation`` is ``mxnet`` (bilinear as in ``mx.image.imresize``) or a

@@ -29,7 +29,7 @@ _TURNS = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
-"""How an image of each EXIF orientation is turned upright."""
+"""The operation of Pillow that turns an image of each EXIF orientation upright."""
 
 
 def read_batch(headers: Sequence[ImageHeader], settings: ImageSettings) -> NDArray[np.float32]:
@@ -73,8 +73,8 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
         total = pixels.reshape(height, 2, width, 2, -1).sum((1, 3), dtype=np.int32)
         halved: Pixels = ((total + 2) >> 2).astype(np.uint8)
         return halved
-    left, right, before, after = _neighbours(columns, width, is_bounded=True)
-    top, bottom, above, below = _neighbours(rows, height, is_bounded=False)
+    left, right, before, after = _neighbours(columns, width)
+    top, bottom, above, below = _neighbours(rows, height)
 
     flat = pixels.reshape(rows * columns, -1)
 
@@ -86,18 +86,19 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
         )
         return across >> 4
 
+    # These shifts are those of OpenCV's second pass: 22 bits of weights go in steps of 4, 16 and 2.
     down = (above[:, None, None] * interpolate_row(top) >> 16) + (below[:, None, None] * interpolate_row(bottom) >> 16)
     result: Pixels = ((down + 2) >> 2).astype(np.uint8)
     return result
 
 
-def _neighbours(size: int, target: int, *, is_bounded: bool) -> tuple[NDArray[Any], ...]:
+def _neighbours(size: int, target: int) -> tuple[NDArray[Any], ...]:
     """Return for each position of a result its two neighbours along an axis, and their weights of ``1 << 11`` together."""
     position = ((np.arange(target) + 0.5) * (size / target) - 0.5).astype(np.float32)
     first = np.floor(position).astype(np.int64)
     fraction = position - first.astype(np.float32)
-    if is_bounded:
-        fraction[(first < 0) | (first >= size - 1)] = 0
+    # Beyond an edge both neighbours are the pixel at it. OpenCV drops the fraction there, but in rows only: in columns the two
+    # products are rounded apart.
     second = np.clip(first + 1, 0, size - 1)
     weights = (np.rint(part * _ONE).astype(np.int32) for part in (1 - fraction, fraction))
     return np.clip(first, 0, size - 1), second, *weights

@@ -1,4 +1,4 @@
-"""How images become the input of a network: sizes, numbers, channels and layout.
+"""The preparation of images as the input of a network: sizes, numbers, channels and layout.
 
 Presets are the preparation that published models expect, each with the source of its numbers. The sizes of an image while it is
 prepared are computed as in MXNet, from its header.
@@ -19,7 +19,7 @@ from graphshare.text.names import did_you_mean
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """``settings`` are fields of ``ImageSettings``; ``models`` says what they are for, ``source`` where they come from."""
+    """``settings`` are fields of ``ImageSettings``; ``models`` names the models that need them, ``source`` their origin."""
 
     models: str
     settings: Mapping[str, Any]
@@ -129,9 +129,9 @@ def _check(values: Mapping[str, Any]) -> list[Fault]:
         numbers = values.get(name, 1.0)
         numbers = (numbers,) if isinstance(numbers, (int, float)) else tuple(numbers)
         if not all(math.isfinite(number) for number in numbers):
-            faults.append(Fault(f"{name} holds a number that is not finite"))
+            faults.append(Fault(f"{name} must be finite"))
         elif name != "mean" and 0 in numbers:
-            faults.append(Fault(f"{name} holds a zero", hint="leave it out, or give 1"))
+            faults.append(Fault(f"{name} must not be 0", hint="leave it out, or give 1"))
         channels = COLORS.get(values.get("color", "rgb"), 3)
         if name != "scale" and len(numbers) not in (1, channels):
             hint = "give one number" if channels == 1 else "give one number, or one each for red, green and blue"

@@ -1,4 +1,4 @@
-"""Bytes to a checked JSON document: what a symbol file may hold, before anything is linked.
+"""Decode the bytes of a symbol file to a checked JSON document, before anything is linked.
 
 It is a typed decode that keeps the order of keys. Where it fails, :mod:`graphshare.formats.mxnet.tolerant` reads the bytes.
 """
@@ -47,6 +47,7 @@ _CHUNK = 1 << 18  # bytes
 
 
 _AFTER_NODE = rb"[ \t\n\r]*(?:,[ \t\n\r]*(?=\{)|(?=\]))"
+# A number, a word or a string is JSON too, and is refused as that, not as a file of an unknown kind.
 _SCALAR = rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z"
 
 Records = Iterable[dict[str, Any]]
@@ -72,14 +73,14 @@ def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
     """Return the graph object without its nodes, values typed but not yet checked against their keys.
 
     Raises:
-        ValueError: the text is not a symbol file, or holds what strict JSON forbids.
+        ValueError: the text is not a symbol file, or breaks the rules of strict JSON.
     """
     graph_object: dict[str, Any] = _decoder.decode(_frame(data, span))
     return graph_object
 
 
 class PlainRecord(msgspec.Struct, gc=False):
-    """What nearly every node consists of; other keys are skipped. ``attrs`` is the text of the map, or empty."""
+    """The keys of nearly every node; others are skipped. ``attrs`` is the text of the map, or empty."""
 
     op: str
     name: str
@@ -103,7 +104,7 @@ PLAIN_RECORDS: dict[str, type[PlainRecord]] = {"attrs": PlainRecord, "attr": Pla
 
 
 class PlainEnds(msgspec.Struct):
-    """What of a written graph is compared with it, besides the nodes."""
+    """The parts of a written graph, besides the nodes, that are compared with the graph."""
 
     arg_nodes: list[Id]
     heads: list[Triple]
@@ -137,6 +138,8 @@ def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noo
     Raises:
         ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
     """
+    # Structs do not keep the order of keys, which the forms of nodes need. A later node in another order
+    # is noticed when the file is written: its text is then not what the layout gives, and is kept (layout.py).
     first = next(_chunks(data, *span, _chunk_decoder, noop_progress), [])
     if not _USUAL_KEYS.issuperset(map(tuple, first)):
         raise ValueError("keys are not in MXNet's order")
@@ -170,6 +173,7 @@ _ends_decoder = msgspec.json.Decoder(PlainEnds)
 
 def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
     frame = data[: span[0]] + data[span[1] :]
+    # Of a repeated key the last counts, which may not be the one that was cut out.
     if frame.count(b'"nodes"') != 1:
         raise ValueError("nodes stand in two places")
     return frame
@@ -198,7 +202,7 @@ def check_kinds(graph_object: Mapping[str, Any]) -> None:
     """Check the values of a graph object against their keys, which the typed decode leaves open.
 
     Raises:
-        TypeError: a key holds what only another may.
+        TypeError: a key has a value that only another key may have.
         InputError: a value of a key without a meaning here is nested deeper than ``MAX_NESTING``.
     """
     for key in ("nodes", "arg_nodes", "node_row_ptr", "heads"):
@@ -236,6 +240,7 @@ def _in_chunks(
 ) -> Iterator[_Record]:
     start, end = span
     if after:
+        # _BETWEEN begins at the brace that ends a node, and ends with the brace of the next one.
         start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
         if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
             raise ValueError("no node ends there")

@@ -1,4 +1,4 @@
-"""Symbol JSON as a model format: parameters are in a file of their own, operators are known, nodes tell the generation."""
+"""Symbol JSON as a model format: parameters are in a separate file, operators are known, keys of nodes show the generation."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ class MxnetFormat(ModelFormat):
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
         params: dict[str, dict[int, str]] = {}
+        # MXNet's own file comes first: of several files of one epoch the first one is listed.
         for name in sorted(names, key=lambda name: (not name.endswith(".params"), name)):
-            root, suffix = os.path.splitext(name)  # of one epoch MXNet's own file leads
+            root, suffix = os.path.splitext(name)
             if suffix in PARAMETER_ENDINGS and (parts := split_params(f"{root}.params")) is not None:
                 params.setdefault(parts[0], {}).setdefault(parts[1], name)
         for model in super().list_models(names):
@@ -85,6 +86,7 @@ class MxnetFormat(ModelFormat):
         attrs = node.attrs
         parts = []
         if "kernel" in attrs and attrs.get("global_pool") not in ("True", "1"):
+            # Python 2 wrote sizes as (3L, 3L).
             parts.append("×".join(map(str.strip, attrs["kernel"].strip("()[] ").replace("L", "").rstrip(",").split(","))))
         parts += [attrs[key] for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode") if key in attrs]
         strides = {part.strip().rstrip("L") for part in attrs.get("stride", "").strip("()[] ").split(",") if part.strip()}
@@ -98,13 +100,13 @@ class MxnetFormat(ModelFormat):
         return f"{self.describe(graph)}, {stated}"
 
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
-        """Yield what differs of the graphs' attributes, and their generations.
+        """Yield the differences between the graphs' attributes and between their generations.
 
         A file has one ``mxnet_version``, which decides how MXNet reads all of its nodes, one set of graph attributes (np-shape
         is one) and one generation of keys.
         """
         for key, ours, theirs in _list_differences(graph.attrs, other.attrs):
-            hint = _UPGRADE if key == "mxnet_version" else "graphs of one file have one such value"
+            hint = _UPGRADE if key == "mxnet_version" else "all graphs in a file share this value"
             yield Fault(f"{key} is {_format_value(ours)} in {first} and {_format_value(theirs)} in {second}", hint=hint)
         generation, another = recognize_generation(graph), recognize_generation(other)
         if generation != another and shows_generation(graph) and shows_generation(other):
@@ -114,6 +116,7 @@ class MxnetFormat(ModelFormat):
 def _list_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     for key in {**ours, **theirs}:
         a, b = _plain(ours.get(key)), _plain(theirs.get(key))
+        # Without the attribute np-shape is off, as with 0.
         if a != b and not (key == "is_np_shape" and {a, b} <= {None, ("int", 0)}):
             yield key, a, b
 

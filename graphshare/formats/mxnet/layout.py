@@ -1,6 +1,6 @@
-"""A graph to the text of a symbol file, in any of the layouts, MXNet's own to the byte.
+"""Write a graph as the text of a symbol file, in any of the layouts, MXNet's own to the byte.
 
-MXNet's layout (formats it writes since 1.0, and in 2015): two blanks a level, a blank behind every comma, graph and node
+MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank behind every comma, graph and node
 objects on lines of their own, attribute maps only from two keys on, lists from eleven elements on, no final newline, and in
 strings only the escapes ``\\" \\\\ \\n \\r \\t``. Nodes that differ in name and inputs only are formatted once.
 """
@@ -35,7 +35,7 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
         yield from _list_pieces(graph, advance)
     except UnicodeEncodeError as error:
         text = escape_surrogates(error.object[max(error.start - _SHOWN, 0) : error.end + _SHOWN])
-        hint = "a name of a command's argument is taken as UTF-8: give another prefix or name"
+        hint = "names on the command line must be UTF-8: give another prefix or name"
         raise RefusedError(Fault(f"a symbol file is UTF-8, and this text is not: ...{text}...", hint=hint)) from error
 
 
@@ -47,6 +47,7 @@ def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
             yield source.text.data[i : i + _BYTES]
         advance(len(graph.nodes))
         return
+    # reuse_text has kept the text: no layout reproduces it.
     if source.text is not None and source.nodes_text is None and _may_keep_text(graph, source.text):
         yield from _write_own_text(graph, source.text, advance)
         return
@@ -90,6 +91,7 @@ def _may_keep_text(graph: Graph, text: FileText) -> bool:
 
 def _locate_nodes(text: FileText) -> NodesText | None:
     """Return where the nodes are in a file, or None where it has text of its own, which no layout reproduces."""
+    # The style was guessed from a sample: whether it gives this very text is known only when it is written.
     data, graph = text.data, text.graph
     style = get_source(graph).style
     texts, ids, end = JsonWriter(style), _Ids(graph), 0
@@ -97,6 +99,7 @@ def _locate_nodes(text: FileText) -> NodesText | None:
 
     def node_pieces() -> Iterator[str | bytes]:
         for piece in _node_pieces(graph, texts, ids, 1, noop_progress):
+            # A piece is asked for when the one before it has been compared: end is where it begins.
             starts.append(end)
             yield piece
 
@@ -197,7 +200,7 @@ _COUNT = attrgetter("num_outputs")
 class _Ids(dict[Node, int]):
     """Each node's id, its place in the file.
 
-    Hardly anything but heads refers to nodes whose text is copied: they are looked up one by one until that would not pay.
+    Little but heads refers to nodes whose text is copied: these are searched one by one, until a table is faster.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -221,7 +224,7 @@ def _node_pieces(
 ) -> Iterator[str | bytes]:
     """Yield the array of nodes, some hundred at a time; the text of nodes that kept their places since reading is copied.
 
-    Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs.
+    Nodes alike but for name and inputs are formatted once; this loop takes most of the time of writing.
     """
     if not graph.nodes:
         yield "[]"
@@ -243,7 +246,7 @@ def _node_pieces(
 
 
 def _separators(texts: JsonWriter, level: int) -> tuple[str, str]:
-    """Return what stands before the first node of an array of nodes at ``level``, and between two nodes."""
+    """Return the text before the first node of an array of nodes at ``level``, and the text between two nodes."""
     broken = texts.break_record == 1
     start = "\n" + texts.indent * (level + 1) if broken else ""
     return start, (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
@@ -265,6 +268,7 @@ def _format_entry(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, leve
 # keys of the node it was made of. None where no such text can be.
 _Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str] | None
 _NO_TEMPLATE = (None, EMPTY, "", "", "")
+# No text to be written holds a NUL: each style escapes or refuses it.
 _NAME, _INPUTS = "\0name\0", "\0inputs\0"
 
 
@@ -276,6 +280,7 @@ class NodeTexts:
     ) -> None:
         self._texts, self._ids, self._level, self._subgraph_text = texts, ids, level, subgraph_text
         self._default = get_source(graph).form
+        # The graph keeps the maps alive, so that no other map gets the identity of one.
         self._templates: dict[str, dict[int, _Template]] = {}  # by operator and identity of the attribute map
         # What surrounds the id of an entry for a node's first output at version 0, which nearly all entries are.
         self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
@@ -366,6 +371,7 @@ class NodeTexts:
 def _keys(node: Node, default: NodeForm) -> list[str]:
     """Return the keys to write for ``node``: those of its own form, then those that the form lacks."""
     if node.form is None:
+        # A new node has attrs only if it has attributes, as MXNet writes it; param was always there.
         keys = [
             k for k in default.keys if k not in ("control_deps", "subgraphs") and (k not in ("attrs", "attr") or node.attrs)
         ]

@@ -20,6 +20,7 @@ Pairs = Mapping[str, str]
 """Each key of an object with the text of its value in some layout."""
 
 _ID = re.compile(r"(\[[ \t\n\r]*)([^][, \t\n\r]+)")
+# One character as it is escaped: one beyond U+FFFF may be two escapes in a row.
 _HALF = r"\\u[dD][89abAB]..(?=\\u[dD][c-fC-F])"
 _CHARACTER = re.compile(rf"(?:{_HALF})?(?:\\u.{{4}}|\\.|.)", re.DOTALL)
 
@@ -34,7 +35,7 @@ class OwnText:
         self._ids = _find_sources(file)
 
     def source(self, node: Node) -> int | None:
-        """Return the id in the file of what became ``node``; None for a node that the file does not have."""
+        """Return the id in the file of the node that became ``node``; None for a node that the file does not have."""
         return self._ids.get(node)
 
     def node(self, i: int, old: Pairs, new: Pairs, texts: JsonWriter) -> str | None:
@@ -42,6 +43,7 @@ class OwnText:
         text = self._text[self._nodes[i].start : self._nodes[i].end]
         if old == new:
             return text
+        # A key that comes or goes changes what stands between the others: the node is written anew.
         if old.keys() != new.keys():
             return None
         return _replace(text, find_members(text, 0), old, new, texts)
@@ -59,6 +61,7 @@ class OwnText:
             begin = end = ""
             if i is not None:
                 begin, end = self._blanks(i)
+            # Only the first node has no comma before it: a node keeps its white space if it is first in both, or in neither.
             if i is not None and (i == 0) == (position == 0):
                 before = begin if position == 0 else f",{begin}"
             else:
@@ -95,6 +98,7 @@ def _find_sources(file: FileText) -> dict[Node, int]:
         image: Node | None = node
         for images in file.images:
             image = images.get(image) if image is not None else None
+        # Of several nodes that became one, the node whose name was kept lends its text.
         if image is not None and (image not in ids or image.name == node.name):
             ids[image] = i
     return ids
@@ -129,6 +133,7 @@ def _change_string(own: str, new: str, texts: JsonWriter) -> str:
     most = min(len(old), len(new))
     suffix = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(reversed(old), reversed(new), strict=False)))
     prefix = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    # Both ends can count the same characters: "a-" before "a-a" gives "a-a-a".
     prefix = min(prefix, most - suffix)
     middle = texts.quote(new[prefix : len(new) - suffix])[1:-1]
     return "".join(chain('"', escaped[:prefix], middle, escaped[len(escaped) - suffix :], '"'))

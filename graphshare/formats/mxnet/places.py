@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 Steps = tuple[str | int, ...]
 _BLANK = re.compile(r"[ \t\n\r]*")
+# MXNet writes control characters into strings unescaped.
 _DECODER = json.JSONDecoder(strict=False)
 
 
 class ValueSpan(NamedTuple):
-    """Where a value stands in a text: the place of its first character and the one behind its last."""
+    """The place of a value in a text: that of its first character, and the one behind its last."""
 
     start: int
     end: int
@@ -59,7 +60,7 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
 
 
 class LineIndex:
-    """Where the lines of a text begin, so that each of many positions is found without reading the text again."""
+    """The places where the lines of a text begin, so that many positions are found without reading the text again."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]

@@ -1,4 +1,4 @@
-"""How a symbol file was written: what a graph keeps of it, and a writer of JSON that writes in the same way.
+"""The style of a symbol file, which a graph keeps, and a writer of JSON that writes in the same style.
 
 MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank behind every comma, and escapes
 nothing but ``\\" \\\\ \\n \\r \\t``.
@@ -23,6 +23,7 @@ _FIRST_COLON = rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)"
 # A list that begins on the line of its key, or an entry on one line: json.dumps with an indent writes neither. A line break
 # cannot stand inside a string, and the quote that ends a key has no backslash before it.
 _LIST_ON_ONE_LINE = rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d"
+# Escapes of JSON that MXNet cannot read.
 _ESCAPE = rb"\\[ubf/]"
 _SAMPLE = 1 << 16
 
@@ -37,9 +38,9 @@ class JsonStyle(msgspec.Struct, frozen=True):
     """White space and escapes of a JSON text.
 
     ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends), ``compact`` (no white space),
-    ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with ``indent`` blanks). ``escapes`` tells which
-    characters strings escape: ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps does,
-    ``ascii`` what is outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the last brace.
+    ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with ``indent`` blanks). ``escapes`` names the
+    characters that strings escape: ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps
+    does, ``ascii`` those outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the last brace.
     """
 
     layout: str = "mxnet"
@@ -62,9 +63,9 @@ class NodesText(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The bytes of a file and the graph that was read from them; ``images`` are what rewrites made of its nodes since, in turn.
+    """The bytes of a file and the graph that was read from them; ``images`` map its nodes through the rewrites since.
 
-    What did not change keeps its text in a file that no layout reproduces.
+    Unchanged parts keep their text in a file that no layout reproduces.
     """
 
     data: bytes
@@ -77,11 +78,11 @@ class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class MxnetSource(Source, frozen=True):
-    """What a graph keeps of its symbol file.
+    """The facts that a graph keeps of its symbol file.
 
     ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one. ``irregular`` keeps an ``arg_nodes``
     or ``node_row_ptr`` that does not follow from the nodes. ``nodes_text`` is None unless the file's own text can be copied,
-    ``text`` is None for a graph whose file has no text of its own, as one that is written anew.
+    ``text`` is None for a graph that was not read from a file, or whose text is written anew.
     """
 
     version_key: ClassVar[str] = VERSION
@@ -116,9 +117,9 @@ def restyle(graph: Graph, **changes: Any) -> Graph:
 
 
 def recognize_style(data: bytes) -> JsonStyle:
-    """Return layout, line ends, escapes, and what follows the last brace of a text.
+    """Return layout, line ends and escapes of a text, and the white space after its last brace.
 
-    A layout that cannot be written is taken for the nearest one that can.
+    A layout that the writer does not have becomes the nearest one that it has.
     """
     start, end = data[:_SAMPLE], data[-64:]
     tail = end[len(end.rstrip()) :].decode("ascii")

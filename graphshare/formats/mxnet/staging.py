@@ -1,4 +1,4 @@
-"""Write the file of a graph beside its target, and compare what was written with the graph.
+"""Write the file of a graph beside its target, and compare the file with the graph.
 
 Differences are found on the decoded records: faster than reading a second graph, and independent of the writer, since it goes
 through JSON.
@@ -30,7 +30,7 @@ _COMPARED = 1 << 16  # bytes at a time
 
 
 def stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[bytes]:
-    """Write the graph beside its target and check it; what goes to stdout is returned instead.
+    """Write the graph beside its target and check it; bytes for stdout are returned instead.
 
     Raises:
         SelfCheckError: it does not read back as that graph.
@@ -49,6 +49,7 @@ def stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[byt
     if out.direct:  # a pipe or a device: it cannot be read back, so the text itself is
         check_written(b"".join(write_symbol(graph)), graph, where=target)
         return []
+    # Mapped, unlike inputs: nothing but this process writes the temporary file, so that none can cut it short.
     with open(out.name, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         check_written(data, graph, where=target)
     return []
@@ -64,7 +65,7 @@ def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
 
 
 def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
-    """Yield the differences between ``graph`` and what a file's bytes hold.
+    """Yield the differences between ``graph`` and the graph in a file's bytes.
 
     Raises:
         InputError: the bytes are not a symbol file at all.
@@ -122,6 +123,7 @@ def _are_records_equal(records: Iterable[document.PlainRecord], nodes: Sequence[
         if maps[text] is not attrs:
             if maps[text] != attrs:
                 return False
+            # From here on this text is compared by identity: equal maps of a graph are one object.
             maps[text] = attrs
         own = node.inputs
         if len(record.inputs) != len(own):
@@ -162,7 +164,7 @@ def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
-    """Return what ``arg_nodes`` of a file of ``graph`` holds."""
+    """Return ``arg_nodes`` of a file of ``graph``."""
     irregular: list[int] | None = get_source(graph).irregular.get("arg_nodes")
     return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
 
@@ -173,6 +175,7 @@ def _find_attr_key(nodes: Sequence[Node]) -> str | None:
     for form in {id(form): form for form in map(_FORM, nodes)}.values():
         if form is not None and form.param is not None:
             return None
+        # Of attrs and attr the later one counts, as when it is read (symbol.py).
         keys.update([key for key in form.keys if key in _ATTR_KEYS][-1:] if form is not None else ["attrs"])
     if len(keys) > 1:
         return None

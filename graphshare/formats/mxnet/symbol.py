@@ -1,4 +1,4 @@
-"""Read a symbol file: ids become references.
+"""Read a symbol file, and replace ids by references.
 
 Files of every generation are read alike: ``attrs`` or ``attr`` or ``param``, entries of two or three numbers, any order of
 nodes. Nothing is upgraded. Ids out of range and cycles are faults of the file, and all are reported together.
@@ -27,7 +27,7 @@ Records = Sequence[dict[str, Any]]
 
 
 class _Shape:
-    """How records with these keys come apart."""
+    """The parts of records that have these keys."""
 
     __slots__ = ("attr_key", "extra", "form", "only_attrs", "param")
 
@@ -43,7 +43,7 @@ class _Shape:
 
 
 class _Shapes(dict[tuple[str, ...], _Shape]):
-    """Keys of a record to how it comes apart."""
+    """The parts of a record by its keys."""
 
     def __missing__(self, keys: tuple[str, ...]) -> _Shape:
         shape = self[keys] = _Shape(keys)
@@ -99,6 +99,7 @@ class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
         self._reader = reader
 
     def __missing__(self, text: bytes) -> tuple[Mapping[str, str], NodeForm]:
+        # Maps of equal content may differ in white space, so they are interned too.
         attrs = document.decode_map(text) if text else EMPTY
         form = self._reader.shapes[("op", "name", "attrs", "inputs") if text else ("op", "name", "inputs")].form
         pair = self[text] = (self._reader.intern(attrs), form)
@@ -111,6 +112,7 @@ _KINDS = {"op": str, "name": str, "inputs": list, "control_deps": list, "subgrap
 def _check_kinds(record: Mapping[str, Any]) -> None:
     """Check the values of a record against their keys, which the typed decode leaves open. Raises TypeError."""
     for key, value in record.items():
+        # type() and not isinstance(), because true is an int in Python.
         if type(value) is not (_KINDS.get(key) or (dict if key in ("attrs", "attr", "param") else type(value))):
             raise TypeError(key)
 
@@ -180,12 +182,12 @@ def _link(
 ) -> Graph:
     """Return the graph of a parsed object and its node records, or of a subgraph ``depth`` levels down.
 
-    ``checked`` tells that every value has been validated by the schema; ``link`` makes the nodes of records other than
-    dicts.
+    With ``checked`` every value has been validated by the schema; ``link`` makes the nodes of records other than dicts.
     """
     if depth > document.MAX_NESTING:
         raise InputError(Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}"))
     if depth and not checked:
+        # The typed decode takes subgraphs for objects of any values.
         msgspec.convert(graph_object, document.GraphRecord)
     document.check_kinds(graph_object)
     reader = _NodeReader(lambda inner: _link(inner, inner["nodes"], style, depth + 1, checked=checked))
@@ -229,8 +231,8 @@ def _irregular_lists(
 def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: _NodeReader) -> list[Node]:
     """Return the nodes of records that refer to earlier ones only. Raises IndexError when one does not.
 
-    Most of what reading costs is this loop: the usual record is taken apart here, and consumers of a node's first output share
-    one entry.
+    This loop takes most of the time of reading: the usual record is taken apart here, and consumers of a node's first output
+    share one entry.
     """
     nodes: list[Node] = []
     first: list[Entry] = []
@@ -350,6 +352,7 @@ def building_order(records: Records) -> list[int]:
 
 
 def _visit(root: int, records: Records, state: bytearray, order: list[int]) -> None:
+    # A chain of layers is deeper than Python's stack: no recursion.
     path = [root]
     pending = [iter(_references(records[root]))]
     state[root] = 1

@@ -1,7 +1,7 @@
-"""Read what the typed decode of :mod:`graphshare.formats.mxnet.document` does not, or say what is wrong with it.
+"""Read symbol files that the typed decode of :mod:`graphshare.formats.mxnet.document` refuses, or explain their faults.
 
-It takes what MXNet writes and strict JSON forbids (raw control characters inside strings) and what only unknown keys hold
-(values of any type); if that fails too, the schema explains every fault. Refused with the reason: a byte order mark, invalid
+It accepts raw control characters inside strings, which MXNet writes and strict JSON forbids, and values of any type under
+unknown keys; if that fails too, the schema explains every fault. Refused with the reason: a byte order mark, invalid
 UTF-8, trailing bytes, unclosed brackets.
 """
 
@@ -35,6 +35,7 @@ def parse_tolerantly(data: bytes, *, where: str = "") -> tuple[dict[str, Any], l
         raise InputError(fault) from None
     try:
         loaded = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
+        # The search is much faster than a look at every string, and most files have no such escape.
         if _HALF_A_PAIR.search(text) is not None:
             _refuse_half_pairs(loaded)
     except json.JSONDecodeError as error:
@@ -72,7 +73,7 @@ def _refuse_constant(name: str) -> Any:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{text} is a number beyond every range")
+        raise ValueError(f"the number {text} is out of range")
     return number
 
 
@@ -91,6 +92,7 @@ def _refuse_half_pairs(loaded: Any) -> None:
             hint = "characters beyond U+FFFF are written as two escapes, or as themselves"
             faults.append(Fault(f"{value!r} holds half a character (\\uD800 to \\uDFFF)", path=path, hint=hint))
     if faults:
+        # The walk takes the last value of a list first.
         raise InputError(faults[::-1])
 
 

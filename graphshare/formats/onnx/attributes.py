@@ -94,6 +94,7 @@ class AttributeReader:
             bodies += [name] * len(inner)
             values[name] = text if inner else StoredValue(Span(self._file, field[3], field[4]), read_attribute, text)
         result = Attributes(texts, values, tuple(graphs), tuple(bodies), tuple(outer), self._weight)
+        # A body has nodes, and a weight a place in the file: each operator has its own, whatever the bytes.
         if key is not None and not graphs and self._weight is None:
             self._known[key] = result
         return result
@@ -110,12 +111,14 @@ class AttributeReader:
                 expect(field, BYTES, "a graph")
                 graphs.append(read_graph(field[3], field[4]))
                 parts.append("graph")
+            # Floats and ints: unpacked lists have a field for each number.
             elif which in (7, 8):
                 is_list = True
                 if len(numbers) <= _LONGEST:
                     numbers += self._list_numbers(field)
             elif which in (2, 3, 4, 5, 9, 10, 14, 15, 21, 22, 23):
                 is_list |= which in (9, 10, 15, 23)
+                # Tensors are located even where the text ends: their data may be in another file.
                 if len(parts) <= _LONGEST or which in (TENSOR, TENSORS, SPARSE_TENSOR, SPARSE_TENSORS):
                     parts.append(self._describe(field))
         items = numbers or parts
@@ -133,6 +136,7 @@ class AttributeReader:
     def _describe(self, field: Field) -> str:
         data, which = self._file.data, field[0]
         if which == 2:
+            # Nine digits tell any two float32 numbers apart.
             return f"{struct.unpack('<f', data[field[3] : field[4]])[0]:.9g}" if field[4] - field[3] == 4 else "?"
         if which == 3:
             return str(integer_at(data, field))

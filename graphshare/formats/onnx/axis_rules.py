@@ -1,4 +1,4 @@
-"""What ONNX's operators do with free sizes: on which axes of outputs they are, and which operands must follow them.
+"""The rules of ONNX's operators for free sizes: on which axes of outputs they are, and which operands must follow them.
 
 An operator that mixes samples is refused, and so is one that takes a fixed size where there is a free one.
 """
@@ -21,7 +21,7 @@ def find_axes(call: Call) -> Outputs:
     if node.subgraphs:
         if node.op == "If":
             call.refuse_batch(call.data, "has a condition that depends on the samples")
-        raise SizeRefusal("has a body, into which free sizes are not followed")
+        raise SizeRefusal("has a body, and free sizes are not followed into bodies")
     rule = None if node.details.domain else _RULES.get(node.op)
     if is_plain and node.op not in _SIZED:
         return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
@@ -29,15 +29,16 @@ def find_axes(call: Call) -> Outputs:
         raise SizeRefusal
     try:
         if node.op in _SIZES_AT and any(map(is_free, call.axes[_SIZES_AT[node.op]] or ())):
-            raise SizeRefusal("takes samples for sizes")
+            raise SizeRefusal("uses values of samples as sizes")
         outputs = rule(call)
     except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
     for axes, shape in zip(outputs, call.shapes, strict=False):
+        # Samples on two axes: a matrix of their products, for one, in which every sample meets every other.
         if axes is not None and sum(call.table.has_batch([axis]) for axis in axes) > 1:
             raise SizeRefusal("relates samples to each other")
         if axes is not None and shape is not None and [call.table.count(axis) for axis in axes] != list(shape):
-            raise SizeRefusal("has an output of another shape than follows from its inputs")
+            raise SizeRefusal("has an output whose shape does not follow from its inputs")
     return outputs
 
 
@@ -75,10 +76,12 @@ def _one_axis(default: int) -> Callable[[Call], Iterable[int]]:
 
 
 def _softmax_axes(call: Call) -> Iterable[int]:
+    # Before version 13 these operators normalized over all axes from the given one on together.
     return (call.axis(-1),) if call.version >= 13 else range(call.axis(1), len(call.data))
 
 
 def _normalize(call: Call) -> Outputs:
+    # training_mode came with version 14; before version 7 is_test was 0 unless stated.
     if call.integer("training_mode") or (call.version < 7 and not call.integer("is_test")):
         call.refuse_batch(call.data, "takes its statistics from the samples of a batch")
     return _along(_inner_axes)(call)
@@ -86,7 +89,7 @@ def _normalize(call: Call) -> Outputs:
 
 def _pool(call: Call) -> Outputs:
     if len(call.shapes) > 1:
-        call.refuse_batch(call.data, "counts its indices through all samples")
+        call.refuse_batch(call.data, "returns indices that count through all samples")
     return _along(_inner_axes)(call)
 
 
@@ -117,12 +120,13 @@ def _sum_products(call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], re
     for summed in (row for letter, row in letters.items() if letter not in kept):
         call.refuse_batch(summed, "sums over the samples of a batch")
         if len(set(map(is_free, summed))) > 1 and call.table.is_new(join(*summed)):
-            raise SizeRefusal(f"sums over a fixed size of {call.table.count(summed[0])}, and that is free")
+            raise SizeRefusal(f"sums over a fixed size of {call.table.count(summed[0])} and a free size")
     return tuple(call.table.merge(letters[letter]) for letter in kept)
 
 
 def _multiply(call: Call) -> Outputs:
     a, b = call.data, call.get_axes(3 if call.node.op == "QLinearMatMul" else 1)
+    # Axes around the matrices are called by their places from the right, as they are broadcast.
     around = range(min(2 - len(a), 2 - len(b), 0), 0)
     left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
     right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
@@ -158,7 +162,7 @@ def _squeeze(call: Call) -> Outputs:
     is_one = [call.table.count(axis) == 1 for axis in call.data]
     taken = [n for n, one in enumerate(is_one) if one] if stated is None else [n % len(is_one) for n in stated]
     if any(is_free(call.data[axis]) for axis in taken):
-        raise SizeRefusal("takes an axis out whose size is free")
+        raise SizeRefusal("removes an axis whose size is free")
     return [tuple(axis for number, axis in enumerate(call.data) if number not in taken)]
 
 
@@ -175,7 +179,8 @@ def _reshape(call: Call) -> Outputs:
     target = regroup(call.table, data, call.shape())
     row = call.rows[1] if call.has(1) else None
     if call.has(1) and any(map(is_free, call.axes[1] or ())):
-        raise SizeRefusal("takes samples for sizes")
+        raise SizeRefusal("uses values of samples as sizes")
+    # A 0 stands for the size of the input at the same place, unless allowzero makes it a size.
     copies = not call.integer("allowzero")
     kept = [copies and number < len(data) and axis == data[number] for number, axis in enumerate(target)]
     if row is not None:
@@ -187,6 +192,7 @@ def _reshape(call: Call) -> Outputs:
     if not call.has(1):
         raise SizeRefusal("states its sizes as an attribute")
     computed = [number for number, axis in enumerate(target) if is_free(axis) and not kept[number]]
+    # -1 can stand once: for the axis that would take most operators to compute.
     inferred = max(computed, key=lambda number: len(list_names(target[number])), default=-1)
     wanted = [(0,) if kept[number] and is_free(axis) else axis for number, axis in enumerate(target)]
     call.edits[1] = Edit(tuple([(-1,) if number == inferred else axis for number, axis in enumerate(wanted)]))
@@ -199,6 +205,7 @@ def _expand(call: Call) -> Outputs:
     rank = max(len(call.data), len(sizes))
     data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
     count = call.table.count
+    # Where the row repeats the size in the file on a free axis, a 1 leaves the axis as it is.
     fitted = [
         () if is_free(axis) and not is_free(size) and count(size) == count(axis) else size
         for axis, size in zip(data, wanted, strict=True)
@@ -227,6 +234,7 @@ def _concat(call: Call) -> Outputs:
     along = [call.get_axes(place)[axis] for place in range(len(call.axes))]
     call.refuse_batch(along, "joins values along the samples")
     common = call.align(axis)
+    # The sum is a size of its own, called after the operand with the most free sizes.
     common[axis] = call.table.derive(max(along, key=lambda each: len(list_names(each))), call.shape()[axis])
     return [tuple(common)]
 
@@ -253,6 +261,7 @@ def _slice(call: Call) -> Outputs:
         if start or step != 1 or end < call.table.count(axis):
             call.refuse_batch([axis], "takes some of the samples")
         elif is_free(axis) and end < _LARGEST["int32"]:
+            # An end at the size in the file would cut off a larger axis; the largest number means its end.
             moved[number] = _LARGEST[call.dtypes[2]] if call.has(2) else end
             if not call.has(2):
                 raise SizeRefusal("states its sizes as an attribute")
@@ -263,13 +272,13 @@ def _slice(call: Call) -> Outputs:
 
 def _gather(call: Call) -> Outputs:
     axis = call.axis()
-    call.refuse_batch([call.data[axis]], "picks samples by number")
+    call.refuse_batch([call.data[axis]], "selects samples by index")
     return [(*call.data[:axis], *call.get_axes(1), *call.data[axis + 1 :])]
 
 
 def _gather_elements(call: Call) -> Outputs:
     axis = call.axis()
-    call.refuse_batch([call.get_axes(place)[axis] for place in range(len(call.axes))], "picks samples by number")
+    call.refuse_batch([call.get_axes(place)[axis] for place in range(len(call.axes))], "selects samples by index")
     common = call.align(axis)
     common[axis] = call.get_axes(1 if call.node.op == "GatherElements" else 0)[axis]
     return [tuple(common)]
@@ -283,6 +292,7 @@ def _resize(call: Call) -> Outputs:
     target = []
     for axis, size in zip(data, call.shape(), strict=True):
         times, rest = divmod(size, call.table.count(axis))
+        # Only a whole multiple of a free size can be computed from it.
         if is_free(axis) and rest:
             raise SizeRefusal(f"has a fixed size of {size} on an axis whose size is free")
         target.append(join(axis, fix(times)) if is_free(axis) else fix(size))
@@ -307,7 +317,7 @@ def _recur(call: Call) -> Outputs:
         axes = call.get_axes(place) if call.has(place) else ()
         if axes and axes[number] != batch:
             if axes[number] or call.table.has_batch(axes):
-                raise SizeRefusal("has other samples in its states than in its sequence")
+                raise SizeRefusal("has different samples in its states and its sequence")
             call.edits[place] = Edit(tuple([batch if each == number else () for each in range(rank)]), expands=True)
     state = (direction, batch, hidden) if at else (batch, direction, hidden)
     return [(sequence, *state) if at else (batch, sequence, direction, hidden), state, state][: len(call.shapes)]

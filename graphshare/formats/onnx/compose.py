@@ -1,4 +1,4 @@
-"""Make nodes of ONNX graphs that no file had: their messages are in memory, and all else is as if they had been read."""
+"""Make new nodes of ONNX graphs: their messages are in memory, and everything else is as if they had been read."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
 
     An empty output is one that nothing reads. Graphs in ``values`` are its subgraphs.
     """
+    # Without inputs, field 1: the writer puts names before the other fields of an operator.
     message = Message()
     message.add_texts(2, outputs)
     message.add_text(3, label)
@@ -69,6 +70,7 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
     message.add_encoded(encoded)
     message.add_text(7, domain)
     graphs = [value for value in values.values() if isinstance(value, Graph)]
+    # Equal short attributes become one object, as when a file is read.
     known = _read_attributes(encoded, graphs) if graphs or encoded.size > _CACHED else _read_again(encoded.read())
     stored = Stored(node=keep_message(message), outputs=tuple(outputs), label=label)
     details = NodeDetails(domain, tuple(outputs), known.values, (), label, stored=stored, bodies=known.bodies)
@@ -142,7 +144,7 @@ def declare_outputs(
 ) -> tuple[tuple[Node, ...], tuple[Entry, ...]]:
     """Return ``nodes`` and the heads of their graph, which ``outputs`` are, each with its dtype and shape.
 
-    ``facts`` are what counts of the variables of a subgraph.
+    ``facts`` are those of the variables of a subgraph (:func:`describe_variable`).
     """
     declared: dict[Node, dict[int, NamedMessage]] = {}
     for entry, dtype, shape in outputs:
@@ -186,9 +188,9 @@ class ValueScope:
         return node
 
     def connect(self, node: Node, inputs: Sequence[str], names: Mapping[str, str] = EMPTY) -> Node:
-        """Return an operator with its inputs and what its bodies capture, and add its outputs.
+        """Return an operator with its inputs and the values that its bodies capture, and add its outputs.
 
-        An empty input is left out. ``names`` are the new names of values that are known by others.
+        An empty input is left out. ``names`` are the new names of values by their old ones.
         """
         captured = [_name_outside(variable) for body in node.subgraphs for variable in body.captures]
         entries = [self.find(names.get(name, name)) for name in (*inputs, *captured) if name]
@@ -226,7 +228,7 @@ def make_source(
     version: str = "",
     metadata: Mapping[str, str] = EMPTY,
 ) -> OnnxSource:
-    """Return the source of a whole model: the versions of operator sets by domain, and what wrote it.
+    """Return the source of a whole model: the versions of operator sets by domain, and the producer.
 
     ``version`` is that of the producer, ``name`` that of the graph.
     """
@@ -331,7 +333,7 @@ def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
 
 
 def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
-    """Return what an If switches on, and its bodies; None for other operators."""
+    """Return the condition of an If, and its bodies; None for other operators."""
     bodies = list_bodies(node)
     if node.op != "If" or node.details.domain or bodies.keys() != {THEN, ELSE}:
         return None
@@ -339,10 +341,11 @@ def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
 
 
 def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
-    """Return the arguments of the first pass of a body, as :meth:`ModelFormat.start_body` says."""
+    """Return the arguments of the first pass of a body, see :meth:`ModelFormat.start_body`."""
     if node.op == "If":
         return []
     if node.op == "Loop":
+        # Loop's own first operands are the most passes and the first condition.
         return [*counters, *operands[2:]]
     if node.op != "Scan" or node.details.absent:
         return None

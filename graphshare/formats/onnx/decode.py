@@ -188,6 +188,7 @@ def read_function(span: Span) -> Function:
         elif field[0] in (7, 9, 11):
             expect(field, BYTES, "a part of a function")
             if field[0] == 9:
+                # Targets are assigned from left to right: the domain that was just read is the key.
                 domain, opsets[domain] = _read_opset(file, field[3], field[4])
             else:
                 (nodes if field[0] == 7 else defaults).append(field)
@@ -264,6 +265,7 @@ class _GraphReader:
             if home is None and len(self.lifted) > placed:  # before the operator whose bodies they are in
                 nodes += self.lifted[placed:]
                 placed = len(self.lifted)
+            # A Constant that was lifted to the main graph is not a node of its body.
             if node.op or not scope.lifted:
                 nodes.append(node)
         heads = []
@@ -301,6 +303,7 @@ class _GraphReader:
         sparse = {message.name for message in lists.named[SPARSE]}
         inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
         nodes = []
+        # Up to IR version 3 every initializer is an input as well: one node for both.
         for position, name in enumerate(dict.fromkeys((*inputs, *tensors))):
             tensor = tensors.get(name)
             if not name:
@@ -406,7 +409,7 @@ class _GraphReader:
             if name:
                 entry = scope.find(name)
                 if entry is None:
-                    hint = "nodes stand in an order in which every value is defined before it is read"
+                    hint = "ONNX needs nodes in an order in which every value is defined before it is read"
                     message = f"reads the value {name!r}, which nothing before it defines"
                     raise InputError(Fault(message, node=node, path=f"byte {field[2]}", hint=hint))
                 entries.append(entry)

@@ -1,4 +1,4 @@
-"""Where the data of initializers goes when a model is written: into it, into a file beside it, or it stays where it is."""
+"""Place the data of initializers when a model is written: in it, in a file beside it, or still where it is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RecordData(msgspec.Struct, frozen=True, eq=False):
 
 
 class Placement:
-    """The data of a model that is written to ``target``: what has a new place, and what goes into the file ``beside``.
+    """The data of a model that is written to ``target``: the parts with a new place, and those for the file ``beside``.
 
     ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records of
     which the file ``beside`` consists, with their offsets in it; without any it is empty. ``embedded`` are arrays that could
@@ -56,8 +56,8 @@ class Placement:
     ``embedded`` are those of external data that is embedded.
 
     Raises:
-        RefusedError: data would have to be copied and must not (``no_copy``); parameter files are where ONNX does not look for
-            them.
+        RefusedError: data would have to be copied and must not (``no_copy``); parameter files are in places that ONNX does not
+            allow.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Placement:
         copied = dict.fromkeys(os.path.basename(data.path) for data, _ in self.outside if isinstance(data, FileRange))
         if copied and no_copy:
             hint = "write the model into the directory of its data, or leave `no_copy` out"
-            message = f"{format_bytes(self.size)} of {format_names(copied)} would have to be copied, and `no_copy` refuses that"
+            message = f"{format_bytes(self.size)} of {format_names(copied)} would have to be copied, and `no_copy` forbids that"
             raise RefusedError(Fault(message, where=target, hint=hint))
 
     @property
@@ -118,7 +118,7 @@ class Placement:
 
     @contextmanager
     def open_records(self) -> Iterator[ArrayReader | None]:
-        """Open what reads the records; nothing where there are none."""
+        """Open a reader of the records; None where there are none."""
         if self._file is None or not self.records:
             yield None
             return
@@ -126,7 +126,7 @@ class Placement:
             yield reader
 
     def make_encoder(self, reader: ArrayReader | None, beside: str = "") -> TensorEncoder:
-        """Return what encodes initializers: those of records with their data as ``reader`` reads it, and those with new places.
+        """Return an encoder of initializers: those of records, whose data ``reader`` reads, and those with new places.
 
         ``beside`` is the name of the file beside the model while it is not in place.
         """
@@ -164,9 +164,11 @@ class Placement:
         """Return the new place of external data of an ONNX file: it stays where it can be reached, else it is copied."""
         where = FileRange(place.path, place.start, place.end)
         location = self._find_location(place.path)
+        # The first user of a range keeps it.
         is_copy = copies == "copy" and where in used
         used.add(where)
         if location is not None and not is_copy:
+            # None: the message stays as it was read, byte for byte.
             is_new = location != dict(place.external).get("location")
             return (location, place.start, place.end) if is_new else None
         if where not in placed or is_copy:
@@ -184,6 +186,7 @@ class Placement:
         """Return the location of a file as the model names it from its directory; None where it is not in that."""
         if path not in self._locations:
             real = os.path.realpath(path)
+            # URLs are compared as texts: realpath puts the same directory before both.
             inside = is_url(path) == self._is_remote and os.path.commonpath((real, self._root)) == self._root
             self._locations[path] = os.path.relpath(real, self._root).replace(os.sep, "/") if inside else None
         return self._locations[path]
@@ -212,7 +215,7 @@ def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
     records = parameters.by_key() if parameters is not None else {}
     arrays = {key: record for key, record in records.items() if record.origin is not None and record.origin.array is not None}
     exported = [node for node in list_initializers(graph) if find_stored(node.details).data_in_record]
-    faults = [Fault("is an initializer whose value is not there", node=n.name) for n in exported if n.name not in records]
+    faults = [Fault("is an initializer without a value", node=n.name) for n in exported if n.name not in records]
     if faults:
         raise RefusedError(faults)
     return arrays | {node.name: records[node.name] for node in exported}
@@ -243,7 +246,7 @@ def _locate(path: str, folder: str) -> str | Fault:
 class MissingData(msgspec.Struct, frozen=True, eq=False):
     """A tensor whose external data is not there, and why: an initializer, or one inside an operator.
 
-    ``owner`` says which. ``node`` is None outside of the graph: in a function or in training information.
+    ``owner`` names it. ``node`` is None outside of the graph: in a function or in training information.
     """
 
     owner: str

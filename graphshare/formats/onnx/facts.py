@@ -1,4 +1,4 @@
-"""What pictures show of ONNX's operators: telling attributes, names of inputs, and the numbers of small constants."""
+"""Describe ONNX's operators in pictures: telling attributes, names of inputs, and the numbers of small constants."""
 
 from __future__ import annotations
 
@@ -52,14 +52,18 @@ def _split(text: str) -> list[str]:
 
 def _count_filters(node: Node) -> list[str]:
     """Return how many channels a convolution or a product with a weight gives; nothing where that is not a weight."""
+    # Weights are (M, C/group, ...) in Conv and (C, M/group, ...) in ConvTranspose; M counts the filters.
+    groups = node.attrs.get("group", "1") if node.op == "ConvTranspose" else "1"
     axis = {"Conv": 0, "ConvInteger": 0, "ConvTranspose": 1, "MatMul": -1}.get(node.op)
     weight = node.inputs[1].node if axis is not None and len(node.inputs) > 1 else None
     place = find_stored(weight.details).place if weight is not None else None
-    return [str(place.shape[axis])] if place is not None and axis is not None and len(place.shape) > 1 else []
+    if place is None or axis is None or len(place.shape) < 2 or not groups.isdecimal():
+        return []
+    return [str(place.shape[axis] * int(groups))]
 
 
 def name_operand(node: Node, position: int) -> str:
-    """Return what a picture calls an input: ONNX's name where one is known, ``A`` and ``B`` of operators with two."""
+    """Return the name of an input in a picture: ONNX's where one is known, ``A`` and ``B`` of operators with two."""
     names = _FORMALS.get(node.op, ())
     if node.op.startswith("Reduce"):
         names = ("", "axes")

@@ -31,6 +31,7 @@ def is_free(axis: Axis) -> bool:
 
 def fix(size: int) -> Axis:
     """Return an axis of a fixed size."""
+    # The empty product: axes of size 1 are joined and broadcast without a case of their own.
     return () if size == 1 else (size,)
 
 
@@ -58,7 +59,7 @@ def join(*axes: Axis) -> Axis:
 class SizeTable:
     """The ``numbers`` of free sizes in the file, and which of them are batches; sizes that follow from others are added.
 
-    ``before`` are those that were free before: what the file does with them is right.
+    ``before`` are those that were free in the file already: its use of them is right.
     """
 
     def __init__(self, numbers: Mapping[str, int], batches: Collection[str], before: Collection[str]) -> None:
@@ -78,7 +79,7 @@ class SizeTable:
         return any(not self.batches.isdisjoint(axis) for axis in axes)
 
     def derive(self, axis: Axis, size: int) -> Axis:
-        """Return what an operator makes of an axis that has ``size`` in the file then."""
+        """Return the axis of an output that comes from ``axis`` and has ``size`` in the file."""
         if self.count(axis) == size or not is_free(axis):
             return axis if self.count(axis) == size else fix(size)
         if self.has_batch([axis]):
@@ -86,6 +87,7 @@ class SizeTable:
         name = self._derived.setdefault((axis, size), f"size {len(self.numbers)}")
         self.numbers[name] = size
         if not self.is_new(axis):
+            # A size derived from one that was free before was free before, too.
             self._before.add(name)
         return (name,)
 
@@ -102,6 +104,7 @@ class SizeTable:
         for axis in axes if any(map(self.is_new, free)) else ():
             if axis and not is_free(axis):
                 raise SizeRefusal(f"has a fixed size of {self.count(axis)} on an axis whose size is free")
+        # A size of 1 is broadcast to a larger one.
         return max(free or axes, key=self.count)
 
 
@@ -114,9 +117,9 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, eq=False):
-    """An operator with the axes of its operands, None of what is absent or not known, and the shapes of its outputs.
+    """An operator with the axes of its operands (None: absent or unknown) and the shapes of its outputs.
 
-    ``depends`` tells which operands depend on free sizes, ``rows`` has those that are rows of sizes. A rule adds ``edits`` by
+    ``depends`` marks operands that depend on free sizes, ``rows`` has those that are rows of sizes. A rule adds ``edits`` by
     the positions of operands, and the ``row`` of an output that is one.
     """
 
@@ -200,6 +203,7 @@ def find_row(call: Call) -> Axes | None:
         return first
     if op == "Concat":
         return None if None in rows else tuple(axis for row in rows for axis in row or ())
+    # No attribute has an empty name: the operand alone counts.
     if op == "Gather" and (numbers := call.integers("", 1)) is not None:
         return tuple(first[number] for number in numbers if -len(first) <= number < len(first))
     if op == "Slice" and len(call.axes) in (3, 4):
@@ -216,6 +220,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis before it, or to the one
     behind it if that is a part of an axis: heads that are split off belong to a sample.
     """
+    # Row by row, as a Reshape reads the elements: the factors stay in order and are only grouped anew.
     factors = deque(join(*data))
     target: list[Axis] = []
     for number, size in enumerate(shape):

@@ -82,6 +82,7 @@ class _NamedReader:
                 name = head[2:length].decode("utf-8", "surrogateescape")
                 return NamedMessage(Span(self._file, start, end), name, 1, start, start + length, rank)
             message = _read_named(self._file, field, 1, rank)
+            # Only behind a name that comes first can the rest of a message be compared as bytes.
             if message.name_start == start and message.name_end == start + length:
                 types.add(rest)
             return message
@@ -89,6 +90,7 @@ class _NamedReader:
 
     def _read_tensor(self, head: bytes, start: int, end: int, rank: int) -> NamedMessage | None:
         """Return an initializer that has a shape that was read before, a name and raw data; None for any other."""
+        # The byte may also be inside a number: then the bytes before it end within a field, and have no form.
         begin = head.find(_TENSOR_NAME_TAG)
         if begin < 0 or begin + 2 > len(head):
             return None

@@ -1,4 +1,4 @@
-"""The normal form of ONNX's operators: which unlike nodes compute the same value bit for bit, each read by its operator set.
+"""The normal form of ONNX's operators: unlike nodes that compute the same value bit for bit, each by its operator set.
 
 Nothing here rounds: an identity moves, drops or respells, and holds for every value. Types are those that follow from the
 inputs of a model; what a file states of other values is not believed.
@@ -59,7 +59,7 @@ _FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 
 
 def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-    """Return which outputs of operators on constants alone are read by others, and the sizes that operators return.
+    """Return the outputs of operators on constants alone that others read, and the sizes that operators return.
 
     Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
     """
@@ -86,7 +86,7 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
 
 
 def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
-    """Return what a Shape or a Size is, or a Gather of one size of a Shape, where that follows from the types."""
+    """Return the value of a Shape, a Size, or a Gather of one size of a Shape, where that follows from the types."""
     if node.op == "Gather":
         source, numbers, kind = node.inputs[0].node, read_numbers(node.inputs[1]), types.get((node, 0))
         shaped = types.get((source.inputs[0].node, source.inputs[0].index)) if source.op == "Shape" and source.inputs else None
@@ -140,9 +140,11 @@ class OnnxForm(NormalForm):
         while places and places[-1] is None:  # one that is absent at the end is one that is not there
             places.pop()
         if domain or key in self._functions:
+            # A function may call others: two calls are equal only in models that define all functions alike.
             own = tuple(sorted(self._functions.items())) if key in self._functions else ()
             stated = tuple(sorted(self._list_attributes(node).items()))
             call = (key, self._opsets.get(domain), own, _count_outputs(node), stated, tuple(places), bodies)
+            # Unknown operators may draw numbers: equal calls of them are different values. Those of ai.onnx.ml draw none.
             return self.number_outputs(node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call))
         if (node, 0) in self._computed and node.num_outputs == 1:
             self.used["constants computed"] += 1
@@ -247,7 +249,7 @@ class _Call:
         return self.operands[place] if place < len(self.operands) else None
 
     def key(self, bodies: Hashable) -> tuple[Hashable, ...]:
-        """Return what identifies the operator's value."""
+        """Return the key of the operator's value: operators with equal keys compute the same."""
         op = self.node.op
         attributes = dict(self.attributes)
         for name, value in self.defaults.items():
@@ -269,7 +271,7 @@ class _Call:
         return (*key, self.form.count_drawn(key)) if op in _DRAWS else key
 
     def _list_operands(self) -> tuple[int | None, ...]:
-        """Return the operands without those at the end that say what their absence says; axes count from the first."""
+        """Return the operands without those at the end that equal their defaults; axes count from the first."""
         operands = list(self.operands)
         rank = self._find_rank()
         if self.node.op.startswith("Reduce") and rank and len(operands) == 2 and (axes := self.form.read_integers(operands[1])):
@@ -403,6 +405,7 @@ def _join_reshapes(call: _Call) -> int | None:
             form._shapes.setdefault(base, before)
         return form.table.number("reshape", base, shape)
     wanted = form.read_integers(call.operand(1)) if call.node.op == "Reshape" else None
+    # A 0 copies a size of the input of this Reshape, which the value before it need not have.
     if wanted is not None and (0 not in wanted or call.read_integer("allowzero")):
         base = key[1] if key[0] in ("reshape", "reshape to") else term
         if base != term:
@@ -411,6 +414,7 @@ def _join_reshapes(call: _Call) -> int | None:
     axes = form.read_integers(call.operand(1)) if call.node.op in _OTHER else None
     if axes is None:
         return None
+    # Negative axes count from the end, which is not the same place before and after.
     if key[0] == "moved axes" and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1)) and min(axes, default=-1) >= 0:
         call.use("Squeeze of Unsqueeze")
         return int(key[2])
@@ -472,7 +476,7 @@ def _count_outputs(node: Node) -> int:
 
 
 def _drop_plain(attributes: dict[str, Content]) -> None:
-    """Leave out steps of 1 and padding of 0, which are what an operator on windows does anyway."""
+    """Leave out steps of 1 and padding of 0, the defaults of operators on windows."""
     for names, byte in ((_ONES, 1), (_ZEROS, 0)):
         for name in names:
             content = attributes.get(name)

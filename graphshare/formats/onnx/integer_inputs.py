@@ -1,4 +1,4 @@
-"""Which integers a graph wants of its inputs: what it compares them with, indices into what it gathers, lengths and masks."""
+"""Find the integers that the inputs of a graph need: numbers they are compared with, indices, lengths and masks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _SELECTED = _PASSED_ON | {"Gather", "GatherElements", "Slice"}
 _GATHERS = ("Gather", "GatherElements")
 _STARTS, _ENDS, _AXES = 1, 2, 3  # inputs of Slice
 _ORDERS = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
+# Counts and sizes are drawn below this, so that every run stays small.
 _MANY = 9
 _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _MANY),), "OneHot": ((1, _MANY),),
           "Range": ((1, _MANY), (2, 2)), "Reshape": ((1, 2),), "Tile": ((1, 3),), "TopK": ((1, 2),)}  # fmt: skip
 """Operands that are sizes, counts or steps: 1 and more, below a number; no other than 1 where that alone always fits."""
 _CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
-"""How many operands of an operator, from the first, are conditions."""
+"""The number of operands of an operator, from the first, that are conditions."""
 _BOOL, _FLOATS = "9", ("1", "10", "11", "16")  # what a Cast is to
 _LARGEST = 640  # bytes of a constant that is read
 
@@ -30,7 +31,7 @@ Key = tuple[Node, int]
 
 
 def find_integers(graph: Graph) -> dict[str, list[Integers]]:
-    """Return what the operators of a graph, and of its bodies, want of the inputs that reach them unchanged, by name."""
+    """Return the integers that operators, also in bodies, need from the inputs that reach them unchanged, by name."""
     integers: dict[str, list[Integers]] = {}
     origins: dict[Key, Sequence[str]] = {(node, 0): [node.name] for node in graph.variables() if not node.details.holds_value}
     for (name,) in origins.values():
@@ -56,6 +57,7 @@ def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapp
         for node in (node for node in each.nodes if not node.details.domain):
             yield node, [None if entry is None else _follow(entry, outer) for entry in list_operands(node)], outer
             captures = [variable for body in node.subgraphs for variable in body.captures]
+            # The captured values are the last inputs of the node that has the bodies.
             for variable, entry in zip(reversed(captures), reversed(node.inputs), strict=False):
                 outer[variable, 0] = _follow(entry, outer)
             graphs += node.subgraphs
@@ -66,12 +68,12 @@ def _find_origins(entry: Entry | None, origins: Mapping[Key, Sequence[str]]) -> 
 
 
 def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
-    """Return the value itself of what a body captures."""
+    """Return the value that a captured variable stands for."""
     return outer.get((entry.node, entry.index), entry)
 
 
 def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Key, Entry]) -> Iterator[tuple[int, Integers]]:
-    """Yield what an operator wants of which of its operands; ``outer`` are the values that bodies capture."""
+    """Yield the operands from which an operator needs certain integers; ``outer`` are the values that bodies capture."""
     start = f"{node.op} {node.name!r}"
     for place in range(min(len(operands), _CONDITIONS.get(node.op, 0))):
         yield place, Integers(f"{start} takes it as a condition", (0, 1), is_mask=True)
@@ -86,6 +88,7 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
         depth = max(read_numbers(operands[1], outer) or [0])
         yield 0, Integers(f"{start} takes it as an index below {depth or 1}", high=max(depth, 1))
     elif (node.op == "Equal" or node.op in _ORDERS) and len(operands) == 2:
+        # The bound itself and the numbers on both sides, so that a comparison is true and false in turn.
         near = (0,) if node.op == "Equal" else (-1, 0, 1)
         for place in (0, 1):
             values = read_numbers(operands[1 - place], outer)
@@ -106,7 +109,7 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
 
 
 def _find_size(entry: Entry | None, axis: int) -> int | None:
-    """Return the size of an axis: that of an initializer, else what the file states of a value; None where it is open."""
+    """Return the size of an axis, of an initializer or else as the file states it; None where it is open."""
     if entry is None:
         return None
     stored = find_stored(entry.node.details)

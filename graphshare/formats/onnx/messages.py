@@ -1,4 +1,4 @@
-"""Messages on values and attributes: under other names, where all else is copied byte by byte, and such that no file had.
+"""Encode messages on values and attributes: renamed ones, in which all else is copied byte by byte, and new ones.
 
 The field numbers are those of onnx.proto (IR versions 7 to 11).
 """
@@ -44,7 +44,7 @@ def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
 
 
 def rewrite_message(span: Span, changes: Mapping[int, Callable[[Span], Message | bytes]]) -> Message:
-    """Return a message whose fields of these numbers are what ``changes`` make of their values, and all else as it was read."""
+    """Return a message in which ``changes`` have replaced the values of fields by number, and all else as it was read."""
     message = Message()
     for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
         if number not in changes:
@@ -83,6 +83,7 @@ def name_tensor(span: Span, name: str) -> Message:
     """Return a TensorProto under a name, which that of a Constant needs not have."""
     message, is_named = Message(), False
     for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
+        # The name goes where protobuf writes it, before the fields of higher numbers.
         if not is_named and number >= TENSOR_NAME:
             message.add_bytes(TENSOR_NAME, encode_text(name))
             is_named = True

@@ -58,6 +58,7 @@ class NodeReader:
         """Return inputs, outputs and label of the NodeProto at ``start``, and what it says beside them. Raises WireError."""
         head = self._file.data[start:end] if end - start <= _SHORT else b""
         match, texts = _NAMES(head), self._texts
+        # Long nodes, more than three inputs, several outputs, and names with control characters or quotes.
         if match is None:
             return self._read_any(start, end)
         one, two, three, output, label, rest = match.groups()
@@ -73,6 +74,7 @@ class NodeReader:
         kind = self._kinds.get(rest)
         if kind is None:
             others, results, name, kind = self._read_any(end - len(rest), end)
+            # A name is among the rest: the fields are in another order than protobuf writes them.
             if others or results or name or not kind.op:
                 return self._read_any(start, end)
             kind = kind._replace(key=rest)

@@ -99,6 +99,7 @@ def _make_record(name: str, node: Node) -> Record | None:
     if place.data == EXTERNAL or known is None:
         return Record(name, shape, dtype, layout, place.start, size, place.start, size, stated=stated)
     start, end = tensor.span.start, tensor.span.end
+    # The file states a shape, and no data.
     if size and not place.pieces:
         return Record(name, None, None, _NAME, start, end - start, None, 0)
     in_place = not size or (place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype))
@@ -134,6 +135,7 @@ def _decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
         for field in scan(data, 0, len(data)):
             if field[0] in (_FLOATS, _DOUBLES):
                 piece = data[field[3] : field[4]]
+            # int32_data, int64_data and uint64_data: numbers of any width, one by one.
             elif field[0] in (5, 7, 11):
                 piece = pack_integers(data, field, width)
             elif field[0] == RAW and field[1] == BYTES:
@@ -155,6 +157,7 @@ class OnnxModel(ParameterFormat):
     name = "onnx"
 
     def sniff(self, start: bytes) -> bool:
+        # The tag of ir_version, with which models begin; may_hold_arrays looks further.
         return start[:1] == b"\x08"
 
     def may_hold_arrays(self, source: ByteSource) -> bool:

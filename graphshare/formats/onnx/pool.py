@@ -1,6 +1,6 @@
-"""Many models on one file of weights: an array of equal bytes is there once, and every model points into it.
+"""Put the weights of many models into one file: equal bytes are there once, and every model points into it.
 
-The file only grows: what is in it keeps its place, so that models which point into it from before never lose their bytes, also
+The file only grows: its arrays keep their places, so that models which point into it from before never lose their bytes, also
 where a run is killed between the file of the weights and a model. Arrays that it has already are pointed into.
 """
 
@@ -62,7 +62,7 @@ _WRITTEN, _METADATA = ".safetensors", "__metadata__"
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What two arrays of equal bytes have in common: the SHA-256 of these, and their number."""
+    """The SHA-256 and the number of the bytes of an array: equal for arrays of equal bytes."""
 
     digest: str
     size: int
@@ -127,7 +127,7 @@ def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile])
 class WeightPool:
     """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
 
-    ``location`` is what the models call it. ``old`` is the file that is there, which a raw one keeps and goes on behind;
+    ``location`` is its name in the models. ``old`` is the existing file, to which new arrays of a raw one are appended;
     a parameter file (``is_indexed``) is written as a whole, or left as it is. Models beside the file point into its first
     ``used`` bytes.
     """
@@ -165,7 +165,7 @@ class WeightPool:
             self.size = start + content.size
 
     def locate(self, content: Content, name: str) -> ExternalRange:
-        """Return where the models point, with another ``name`` for a file that is not in place."""
+        """Return the range that models point to; ``name`` is that of the file, which may not be in place yet."""
         start = self.places[content]
         return name, start, start + content.size
 
@@ -214,7 +214,9 @@ def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
     """
     left = sum(content.size for content in contents) // _PADDING
     places: dict[Content, int] = {}
+    # size & -size is the largest power of two that divides a size.
     for content in sorted(contents, key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED))):
+        # Only arrays from 1 MiB on are padded to a page: for others this is more than there is left.
         padding = -start % _MAPPED if content.size >= _LARGE else left + 1
         if padding > left:
             padding = -start % min(content.size & -content.size, _ALIGNMENT)
@@ -239,6 +241,7 @@ def hash_members(members: Sequence[PoolMember]) -> None:
             return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
 
     jobs = [(member, weight) for member in members for weight in member.pooled]
+    # hashlib lets other threads run while it works, so that hashes take all processors.
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
         with task("reading", sum(weight.record.dense_size for _, weight in jobs), "B") as advance:
@@ -265,18 +268,18 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
 
     Raises:
         InputError: it cannot be read.
-        RefusedError: it is a link, or not there although only what is there can be used of its format.
+        RefusedError: it is a link, or missing although files of its format are not written.
     """
     suffix = os.path.splitext(location)[1].lower()
     remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # that of a killed run may be a hard link of the file
     if not os.path.lexists(path):
         if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
-            hint = f"models point into such a file where it is there; name {location.removesuffix(suffix)}{_WRITTEN}, or .data"
-            raise RefusedError(Fault(f"does not exist, and no weights are written as {suffix}", where=path, hint=hint))
+            hint = f"models can point into an existing one; a new one is {location.removesuffix(suffix)}{_WRITTEN}, or .data"
+            raise RefusedError(Fault(f"does not exist, and new weights are not written as {suffix}", where=path, hint=hint))
         return WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS)
     if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
         raise RefusedError(
-            Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another with `data`")
+            Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another file with `data`")
         )
     if suffix in PARAMETER_ENDINGS:
         old = read_index(path)
@@ -352,7 +355,7 @@ def stage_pool(members: Sequence[PoolMember], pool: WeightPool | None, stage: Ou
             reader = stack.enter_context(ArrayReader(member.file))
             graph, content = _encode(member, pool, reader, "" if pool is None else pool.location)
             if content.size > LARGEST:
-                message = f"the model would take {format_bytes(content.size)}, and 2 GiB is the most"
+                message = f"the model would take {format_bytes(content.size)}, and the limit is 2 GiB"
                 raise RefusedError(Fault(message, where=member.target, hint="leave `embed` out"))
             out = stage.open(member.target, last=True)
             for piece in content.pieces():
@@ -391,7 +394,7 @@ def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, lo
 
 
 def _read_digests(number: int, span: Span) -> tuple[str, str]:
-    """Return a file of weights, and what a field of a model states of its ranges; empty texts where it is another field.
+    """Return a file of weights, and the ranges of it that a field of a model states; empty texts for another field.
 
     Each range is a line: its begin, its end and its SHA-256. A rewritten model may have some of them only.
     """
@@ -426,7 +429,7 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
 
 
 def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
-    """Compare where a written model has its arrays, and the bytes there, with what they came from. Raises SelfCheckError."""
+    """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
     faults = []
     nodes = set(member.graph.nodes)
     with open_source(path) as source:
@@ -443,7 +446,7 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
                 continue
             holder = source if place is None or data is None else data
             if not have_equal_bytes(reader.chunks(weight.record), _read_range(holder, start, end)):
-                message = f"has other bytes in {member.target if place is None else place[0]} than in its source"
+                message = f"differs from its source in {member.target if place is None else place[0]}"
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
     if faults:
         raise SelfCheckError(faults[:20])

@@ -166,6 +166,7 @@ def read_varint(data: Data, position: int, end: int) -> tuple[int, int]:
         byte = data[place]
         value |= (byte & 127) << shift
         if byte < 128:
+            # Ten bytes have 70 bits, of which protobuf keeps the lowest 64.
             return value & _MASK64, place + 1
         shift += 7
     if end - position < 10:
@@ -204,6 +205,7 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
             seen |= 1 << number
         value = position
         if kind == BYTES:
+            # 128 sends a message that ends here to read_varint, which raises the error.
             length = data[position] if position < end else 128
             if length < 128:  # as nearly always, and a call takes time
                 value = position + 1

@@ -124,6 +124,7 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, defined: set[st
             if label != details.label or (known.texts is not node.attrs and [*known.texts.items()] != [*node.attrs.items()]):
                 return False
             wanted = [(e.node.details.outputs if e.node.op else (e.node.name,))[e.index] for e in node.inputs]
+            # In rising order, so that each insertion is at its final place.
             for position in details.absent:
                 wanted.insert(position, "")
             if names != wanted or results != [*details.outputs]:

@@ -52,7 +52,7 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def has_external(self) -> bool:
-        """Whether data of the model is in other files."""
+        """Return whether data of the model is in other files."""
         return self.placement.has_external
 
     def read(self, graph: Graph | None = None) -> bytes:
@@ -73,7 +73,7 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
             wanted = self.graph if graph is None else self.placement.move_inner(graph)
             data = encode_graph_file(wanted, self.placement.make_encoder(reader, self.beside))
             if data.size > LARGEST:
-                raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and 2 GiB is the most"))
+                raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and the limit is 2 GiB"))
             yield from data.pieces()
 
 
@@ -98,7 +98,7 @@ def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes
 
 
 class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
-    """A model whose files are written beside their places, or what goes to stdout instead.
+    """A model whose files are written beside their places, or the bytes for stdout instead.
 
     ``size`` counts the bytes of the model's own file, ``embedded`` are parameters that could not stay in their file.
     """
@@ -125,20 +125,21 @@ def stage_onnx(
     graph = placement.move_inner(graph)
     if target == "-" and placement.outside:
         hint = "name a file with `out`; the data goes beside it"
-        raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
+        raise RefusedError(Fault("the model has external data, which cannot be written to stdout", hint=hint))
     if placement.files:
         hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placement.files}
         graph = msgspec.structs.replace(graph, source=add_metadata(get_source(graph), hashes))
     with placement.open_records() as reader:
         data = encode_graph_file(graph, placement.make_encoder(reader), find_head_types(graph))
         if data.size > LARGEST:
-            message = f"the model would take {format_bytes(data.size)}, and 2 GiB is the most"
+            message = f"the model would take {format_bytes(data.size)}, and the limit is 2 GiB"
             raise RefusedError(Fault(message, hint=_EXPORTED if placement.records else _REWRITTEN))
         if target == "-":
             pieces = [bytes(piece) for piece in data.pieces()]
             return StagedOnnx(ModelBytes(graph, placement), (), data.size, (), pieces)
         out = stage.open(target, last=True)
         folder = "." if out.direct else os.path.dirname(out.name) or "."
+        # With data beside it the written file names the final place of the data, where nothing is yet.
         staged = "" if out.direct or placement.outside else out.name
         replaced = {name for name, record in placement.records.items() if record.origin is None or record.origin.file is None}
         _write_model(data, graph, out, target, replaced)

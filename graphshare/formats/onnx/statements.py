@@ -1,4 +1,4 @@
-"""What ONNX models state beyond their nodes: operator sets, functions, types of inputs and outputs, annotations.
+"""Compare the statements of ONNX models beyond their nodes: operator sets, functions, types, annotations; list functions.
 
 Of two functions with one name and different bodies, in models that are joined, the later one gets another name.
 """
@@ -42,7 +42,7 @@ FunctionKey = tuple[str, str, str]
 
 
 def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = False) -> Iterator[Change]:
-    """Yield what differs between the statements of two models; see :meth:`ModelFormat.find_changes`."""
+    """Yield the differences between the statements of two models; see :meth:`ModelFormat.find_changes`."""
     source, other = left.source, right.source
     if not isinstance(source, OnnxSource) or not isinstance(other, OnnxSource):
         return
@@ -69,7 +69,7 @@ def _compare_opsets(what: str, left: Mapping[str, int], right: Mapping[str, int]
 
 
 class StoredFunction:
-    """A FunctionProto, decoded when it is first needed; ``field`` is it with its tag, ``fault`` why it cannot be decoded."""
+    """A FunctionProto, decoded when it is first needed; ``field`` includes its tag, ``fault`` is why it cannot be decoded."""
 
     def __init__(self, field: Span, span: Span) -> None:
         self.field, self.span = field, span
@@ -142,7 +142,7 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
 
 
 def _list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
-    """Return the domains of ``nodes`` and of what is in their subgraphs, and the functions that they call, also by others."""
+    """Return the domains of ``nodes`` and of nodes in their subgraphs, and the functions that they call, also indirectly."""
     domains: set[str] = set()
     called: set[FunctionKey] = set()
     for key in list_calls(nodes):
@@ -164,7 +164,7 @@ def key_of_call(node: Node) -> FunctionKey:
 
 
 def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
-    """Return what finds the function of a model that an operator calls; see :meth:`ModelFormat.find_calls`."""
+    """Return a function that finds the body that an operator calls; see :meth:`ModelFormat.find_calls`."""
     functions = list_functions(graph)
 
     def find(node: Node) -> Body | None:
@@ -189,7 +189,7 @@ def list_calls(nodes: Iterable[Node]) -> Iterator[FunctionKey]:
 
 
 def name_function(key: FunctionKey) -> str:
-    """Return the name of a function as messages have it."""
+    """Return the name of a function in messages."""
     return ".".join(filter(None, key))
 
 
@@ -203,8 +203,9 @@ def _compare_functions(
         return
     x, y = left.function, right.function
     if x is None or y is None:
+        # A function that cannot be decoded is compared by its bytes.
         if left.span.read() != right.span.read():
-            yield Change("function", name, left.describe(), f"{right.describe()} (other ones)")
+            yield Change("function", name, left.describe(), f"{right.describe()} (different ones)")
         return
     domains = {key[0] for function in (x, y) for key in list_calls(function.graph.nodes)} if computed else None
     yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
@@ -223,7 +224,7 @@ def _describe_default(attributes: Mapping[str, object], name: str) -> str | None
 
 
 def _find_other_body(x: Function, y: Function, computed: bool) -> str:
-    """Return what differs between the bodies of two functions, in words; empty where nothing does."""
+    """Return the difference between the bodies of two functions in words; empty where there is none."""
     counts = [sum(node.details.holds_value is False for node in function.graph.nodes) for function in (x, y)]
     if counts[0] != counts[1]:
         return f"{counts[0]} and {format_count(counts[1], 'input')}"
@@ -232,7 +233,7 @@ def _find_other_body(x: Function, y: Function, computed: bool) -> str:
     pairing = compare_structure(x.graph.heads, y.graph.heads)
     if not pairing:
         return pairing.differences[0].describe()
-    return "" if computed or _count_operators(x) == _count_operators(y) else "another number of unused nodes"
+    return "" if computed or _count_operators(x) == _count_operators(y) else "a different number of unused nodes"
 
 
 def _count_operators(function: Function) -> int:
@@ -346,6 +347,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
         pending = [key for key, content in contents.items() if taken.get(key, content) != content]
         while pending:
             for key in pending:
+                # There are more candidates than names in use, so that one is free.
                 names[key] = next(free for i in range(2, len(used) + 3) if (key[0], free := f"{key[1]}_{i}") not in used)
                 used.add((key[0], names[key]))
             # A function of the same bytes is another one where it calls one of another name.

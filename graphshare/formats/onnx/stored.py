@@ -1,4 +1,4 @@
-"""What a graph keeps of the ONNX file that it was read from: where each message is, so that its bytes can be written back."""
+"""The facts that a graph keeps of its ONNX file: the place of each message, so that its bytes can be written back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGE = 1 << 24  # bytes from which on a file is not read as a whole
 
 
 class OnnxFile:
-    """The bytes of an ONNX file. A small file is in memory; of a large one only what is looked at.
+    """The bytes of an ONNX file. A small file is in memory; of a large one only the parts that are read.
 
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. ``sizes``
@@ -48,6 +48,7 @@ class OnnxFile:
         return os.path.dirname(os.path.realpath(self.path))
 
     def __getstate__(self) -> dict[str, Any]:
+        # An open file cannot be pickled; the process that gets this object opens it again.
         return {**self.__dict__, "data": self.data if isinstance(self.data, bytes) else None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -110,9 +111,9 @@ class NamesSpan(Span, frozen=True, eq=False, gc=False):
 
 
 class TensorPlace(msgspec.Struct, frozen=True, gc=False):
-    """What a TensorProto says: ``data`` is the field number of its data, at ``start`` to ``end`` of the file ``path``.
+    """The facts of a TensorProto: ``data`` is the field number of its data, at ``start`` to ``end`` of the file ``path``.
 
-    ``path`` is empty for data in the model itself; ``external`` are the pairs that say where it is. ``pieces`` counts the
+    ``path`` is empty for data in the model itself; ``external`` are the pairs that locate it. ``pieces`` counts the
     fields that the data consists of; data of several is not contiguous.
     """
 
@@ -157,7 +158,7 @@ class FileRange(msgspec.Struct, frozen=True):
 
 
 class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What a file says of the outputs of a node, by index.
+    """The messages of a file on the outputs of a node, by index.
 
     ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization.
     """
@@ -171,12 +172,12 @@ NO_MESSAGES = ValueMessages()
 
 
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What the file holds of a node.
+    """The messages of a node in its file, and their places.
 
     An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``, and
     the places of tensors in its attributes whose data is in another file (``outer``), without those in its bodies. A
     variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
-    both. ``values`` is what the file says of the outputs of either.
+    both. ``values`` are the messages on the outputs of either.
 
     A weight in a Constant is a variable with its ``tensor`` and its ``node``; one in a body is a variable of the main graph
     whose ``home`` is the GraphProto of the body. ``outputs`` has the name of either as it was read: in the home, where
@@ -201,15 +202,15 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
+"""Field numbers of a ModelProto."""
 OWN_KEYS = "graphshare."
 """The start of the keys of metadata that state digests of files beside a model."""
-"""Field numbers of a ModelProto."""
 FIRST_CONSTANTS = 4
 """The IR version from which on an initializer need not be an input; without an input it is a constant."""
 
 
 class TakenNames:
-    """Names that are taken, and what is free beside them."""
+    """Names that are taken, and free ones derived from them."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = set(names)
@@ -242,12 +243,12 @@ def list_output_names(node: Node) -> tuple[str, ...]:
 
 
 class OnnxSource(Source, frozen=True, eq=False):
-    """What a graph keeps of its ONNX file.
+    """The facts that a graph keeps of its ONNX file.
 
     ``fields`` are the other fields of the model, without the graph's, and ``rest`` those of the graph itself (its name, its
     documentation, metadata), each with its number and from its tag on. ``orphans`` are messages on values that do not exist,
     by the number of their list. ``nodes`` and ``heads`` are the graph's as read: a graph that still has them is written as the
-    copy of ``span``. ``opsets`` are versions by domain. ``is_ordered`` tells that the fields
+    copy of ``span``. ``opsets`` are versions by domain. With ``is_ordered`` the fields
     of model and graph are in the order of their numbers, as protobuf writes them.
     """
 
@@ -281,6 +282,7 @@ class OnnxSource(Source, frozen=True, eq=False):
                 fields = [field for field in fields if field[0] != 1] + [field for field in other.fields if field[0] == 1]
             sets = [field for field in other.fields if field[0] == OPSET]
             missing = [domain not in opsets for domain in other.opsets]
+            # A damaged model may import a domain twice, and then fields and versions are no pairs.
             if len(sets) == len(missing):
                 fields += [field for field, is_missing in zip(sets, missing, strict=True) if is_missing]
             opsets = {**other.opsets, **opsets}
@@ -321,6 +323,7 @@ class OnnxSource(Source, frozen=True, eq=False):
         taken: set[str] = set()
         hint = "choose another prefix, or rename one of them first"
         names = [name for node in graph.nodes for name in list_output_names(node) if name]
+        # Without a repeated name there is nothing to look for.
         for node in graph.nodes if len(set(names)) < len(names) else ():
             for name in filter(None, list_output_names(node)):
                 if name in taken:
@@ -330,20 +333,20 @@ class OnnxSource(Source, frozen=True, eq=False):
         if not _list_repeated(self.heads):
             for node, index in _list_repeated(graph.heads):
                 yield (
-                    f"two outputs would be the value {list_output_names(node)[index]!r}, and names of outputs differ",
+                    f"two outputs would be the value {list_output_names(node)[index]!r}, and outputs need different names",
                     hint,
                     node,
                 )
 
     def list_notes(self) -> Iterator[str]:
-        """Yield what a written model has otherwise than its file, or does not follow."""
+        """Yield notes on parts of the file that a written model has in another form, or that rewrites do not follow."""
         if not self.is_ordered:
             yield f"{self.file.path}: its fields are not in protobuf's own order; a rewritten model has them in that order"
         if any(number == TRAINING for number, _ in self.fields):
             yield f"{self.file.path}: its training information is kept as it is, with the names that values had there"
 
     def describe(self) -> str:
-        """Return what a table says of the format."""
+        """Return the format with its versions, for tables."""
         sets = ", ".join(f"{domain or 'ai.onnx'} {number}" for domain, number in self.opsets.items())
         return f"ONNX (IR {self.ir_version}, opset {sets or 'missing'})"
 
@@ -364,7 +367,7 @@ def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
 
 
 def find_stored(details: NodeDetails) -> Stored:
-    """Return what a file holds of a node; nothing for a node that no file had."""
+    """Return the messages of a node in its file; empty for a node without a file."""
     return details.stored if isinstance(details.stored, Stored) else Stored()
 
 

@@ -213,6 +213,7 @@ def check_location(file: OnnxFile, location: str, at: int) -> str:
     Where the model is a link, as in the caches of model hubs, data may also be in the directory of the file behind the link.
     """
     folder = file.folder
+    # By the rules of Windows too: a file must not be inside on one system and outside on another.
     parts = location.replace("\\", "/").split("/")
     outside = not location or "\0" in location or os.path.isabs(location) or ".." in parts or ":" in parts[0]
     path = os.path.join(folder, location)

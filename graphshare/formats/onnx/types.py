@@ -101,7 +101,7 @@ def read_type(message: NamedMessage) -> TensorType | None:
 
 
 def is_complete(stated: TensorType | NestedType | None) -> bool:
-    """Return whether a type has all that ONNX wants of an input: a dtype and a rank, or what a sequence consists of."""
+    """Return whether a type is complete enough for an input of ONNX: a dtype and a rank, or the type in a sequence."""
     return stated is not None and (isinstance(stated, NestedType) or bool(stated.dtype and stated.shape is not None))
 
 

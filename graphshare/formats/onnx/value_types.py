@@ -1,6 +1,6 @@
-"""The types of values: what a file states, else what ONNX's own inference of shapes finds, where the package is installed.
+"""Find the types of values: those that a file states, else those that ONNX infers, where the package is installed.
 
-ONNX's checker wants the dtype and the rank of each input and output of a model; of inner values few files state them.
+ONNX's checker needs the dtype and the rank of each input and output of a model; of inner values few files state them.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def _list_untyped(graph: Graph) -> list[Entry]:
 def find_types(
     graph: Graph, entries: Sequence[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY, independent: bool = False
 ) -> dict[Key, ValueType]:
-    """Return the types of values by node and index: what the file states, else what ONNX infers; unknown ones are absent.
+    """Return the types of values by node and index: stated ones, else those that ONNX infers; unknown ones are absent.
 
-    With ``shapes`` of inputs by name, what ONNX infers from these comes first. With ``independent`` what it infers comes first,
-    and it does not see what the file states of the values of operators.
+    With ``shapes`` of inputs by name, types that ONNX infers from these come first. With ``independent`` inferred types come
+    first, and inference does not see the stated types of the values of operators.
 
     Raises:
         RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
@@ -133,9 +133,11 @@ def find_refusal(graph: Graph) -> str:
     model = b"".join(_encode_without_data(graph, _DATA).pieces())
     with TemporaryDirectory(prefix="graphshare-") as folder:
         path = os.path.join(folder, _MODEL)
+        # The checker wants the file of external data to be there, of whatever size.
         with open(path, "wb") as file, open(os.path.join(folder, _DATA), "wb"):
             file.write(model)
         try:
+            # The full check infers types as well, and would end the process at the operators that stay hidden.
             checker.check_model(path, full_check=not _has_fragile(model) or not _infer_proto(model)[1])
         except Exception as error:  # it raises errors of the checker, of inference and of protobuf
             return str(error)
@@ -143,7 +145,7 @@ def find_refusal(graph: Graph) -> str:
 
 
 def _find_statement(entry: Entry) -> NamedMessage | None:
-    """Return what the file states of a value, if that is complete."""
+    """Return the message that states the type of a value, if it is complete."""
     stored = find_stored(entry.node.details)
     messages = (stored.values.results.get(entry.index), stored.values.infos.get(entry.index), stored.input)
     return next((message for message in messages if message is not None and is_complete(read_any_type(message))), None)
@@ -186,7 +188,7 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
 
 
 def _infer_proto(model: bytes) -> tuple[Any, int]:
-    """Return the GraphProto with what ONNX infers, and how many nodes were hidden from its inference.
+    """Return the GraphProto with the types that ONNX infers, and the number of nodes that were hidden from its inference.
 
     It ends the process at some operators whose input has no type. These have other names until it has one, for good where they
     are in bodies and functions.
@@ -251,7 +253,7 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
 
 
 def _state_loops(graph: Graph) -> Graph:
-    """Return a graph that states the types of what Loops carry, where both ends of a body do: ONNX infers no rank of them."""
+    """Return a graph that states the types of values that Loops carry, where both ends of a body do; ONNX infers no rank."""
 
     def state(node: Node) -> Node:
         stored = find_stored(node.details)
@@ -259,6 +261,7 @@ def _state_loops(graph: Graph) -> Graph:
             return node
         body, infos = node.subgraphs[0], dict(stored.values.infos)
         inputs = [declared for each in body.variables() if (declared := find_stored(each.details).input) is not None]
+        # A body is given the number of the pass and the condition first, and returns the condition first.
         for index, (name, before, head) in enumerate(zip(list_output_names(node), inputs[2:], body.heads[1:], strict=False)):
             after = find_stored(head.node.details).values.results.get(head.index)
             common = _find_common_type([read_type(message) for message in (before, after) if message is not None])
@@ -348,7 +351,7 @@ def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> G
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
         if name not in types:
-            faults.append(Fault(f"`shapes` {name!r} names no input", hint=did_you_mean(name, types)))
+            faults.append(Fault(f"`shapes` {name!r} is not an input", hint=did_you_mean(name, types)))
         elif types[name].contradicts(TensorType("", tuple(shape))):
             faults.append(Fault(f"is given the shape {format_shape(shape)}, but the file states {types[name]}", node=name))
         else:

@@ -1,4 +1,4 @@
-"""Values that an ONNX file states, compared by what they are: however numbers are spelled, names and documentation aside."""
+"""Values that an ONNX file states, compared by content: the spelling of numbers, names and documentation do not count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHORT = 64  # bytes up to which a value is kept; of a longer one its length and
 
 
 class StoredValue:
-    """What a message states, compared by value and shown as ``text``; ``read`` returns it and is called when it is needed."""
+    """The content of a message, compared by value and shown as ``text``; ``read`` returns it, when it is first needed."""
 
     __slots__ = ("_content", "_read", "_text", "span")
 
@@ -42,6 +42,7 @@ class StoredValue:
         if not isinstance(other, StoredValue):
             return NotImplemented
         a, b = self.span, other.span
+        # The same bytes of one file are equal without being read.
         return (a.file is b.file and a.start == b.start and a.end == b.end) or self.content == other.content
 
     def __hash__(self) -> int:
@@ -82,7 +83,7 @@ class _TensorData:
 
 
 def describe_variable(stored: Stored, position: int) -> Mapping[str, object]:
-    """Return what counts of a variable of a subgraph: its ``position`` if it is an input, its ``value`` if it has one."""
+    """Return the facts about a variable of a subgraph: its ``position`` if it is an input, its ``value`` if it has one."""
     facts: dict[str, object] = {"position": position} if stored.input is not None else {}
     if stored.tensor is not None and stored.place is not None:
         text = f"{dtype_name(stored.place.code)} tensor {stored.place.shape}"
@@ -132,6 +133,7 @@ def read_attribute(span: Span) -> Content:
             kind = enum_at(data, field)
         elif which == _FLOAT:
             expect(field, FIXED32, "a float")
+            # As bytes, so that NaN equals NaN, and 0 differs from -0.
             single[which] = data[field[3] : field[4]]
         elif which == _INT:
             single[which] = integer_at(data, field)
@@ -151,6 +153,7 @@ def read_attribute(span: Span) -> Content:
     kind = kind or next((_KINDS[which] for which in (*single, *lists, *numbers) if which in _KINDS), 0)
     parts: dict[int, Hashable] = {which: value for which, value in single.items() if value not in _DEFAULTS}
     parts.update({which: tuple(values) for which, values in lists.items()})
+    # An empty list is the same as none.
     parts.update({which: shorten(values) for which, values in numbers.items() if any(values)})
     return kind, *sorted(parts.items(), key=lambda part: part[0])
 

@@ -54,6 +54,7 @@ def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, 
     source = graph.source
     if not isinstance(source, OnnxSource):
         raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`graphshare export` writes it as ONNX"))
+    # Nodes may be as they were read while their data gets another place, which the writer sees.
     if is_untouched(graph) and _GraphWriter(graph, encode_tensor).is_as_read():
         return source.span
     return _EncodedFile(encode_model(graph, encode_tensor, types))
@@ -64,6 +65,7 @@ def is_untouched(graph: Graph) -> bool:
     source = graph.source
     return (
         isinstance(source, OnnxSource)
+        # A body begins with its captures, which its file does not have.
         and graph.nodes[len(graph.captures) :] == source.nodes
         and [(e.node, e.index) for e in graph.heads] == [(e.node, e.index) for e in source.heads]
     )
@@ -286,6 +288,7 @@ class _GraphWriter:
             if (stored := find_stored(node.details)).node is not None and stored.tensor is not None
         ]
         for rank, node in sorted(constants, key=lambda pair: pair[0]):
+            # In rising order of their ranks, so that each insertion is at its final place.
             steps.insert(rank, node)
         return steps
 
@@ -336,6 +339,7 @@ class _GraphWriter:
             for name in names:
                 message.add_bytes(number, encode_text(name))
         encoded = map(_GraphWriter.encode, bodies)
+        # Bodies are taken in the order in which the attributes have them.
         graphs = dict.fromkeys((GRAPH, GRAPHS), lambda _: next(encoded))
         for number, _, begin, start, end in scan(stored.node.file.data, stored.node.start, stored.node.end):
             span = Span(stored.node.file, begin, end)
@@ -352,6 +356,7 @@ class _GraphWriter:
             return data[span.start : span.end]
         inputs, outputs, label = self._list_inputs(node), self._own_names(node), node.details.label
         fields = self._fields
+        # The tags of an input, an output and the label, in the order in which protobuf writes them.
         names = [b"\x0a" + fields[name] for name in inputs]
         names += [b"\x12" + fields[name] for name in outputs]
         if label:
@@ -416,6 +421,7 @@ class _GraphWriter:
             for index, message in values.annotations.items():
                 yield ANNOTATION, message.rank, rename_annotation(message, names[index], self._new_names())
         for number, message in get_source(self._graph).orphans:
+            # A message on a value that did not exist must not become one on a new value of that name.
             if not any(message.name in names for names in self._around):
                 yield number, message.rank, message.span
 

@@ -1,4 +1,4 @@
-"""Arrays as files: ``.npy`` and parameter files that hold values of variables, and files written from arrays.
+"""Read values of variables from ``.npy`` and parameter files, and write arrays as parameter files.
 
 Nothing is ever unpickled.
 """

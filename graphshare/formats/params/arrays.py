@@ -1,4 +1,4 @@
-"""The arrays of a parameter file: as numpy arrays, or as a stream of bytes. Only this module's functions import numpy.
+"""Read the arrays of a parameter file: as numpy arrays, or as a stream of bytes. The module imports numpy in functions only.
 
 Dense arrays that lie in the file as they are (``.params``, ``.safetensors``) are read into memory and are read-only; others
 (``.npz``) are decoded.
@@ -113,8 +113,10 @@ class ArrayReader:
         with ExitStack() as stack:
             for reader in self._others.values():
                 stack.push(reader)
+            # There is none where every record is in memory or in another file.
             if hasattr(self, "_source"):
                 stack.enter_context(self._source)
+                # After an error a change of the file is not the fault to report.
                 if kind is None:
                     self._source.check_unchanged()
 
@@ -132,6 +134,7 @@ class ArrayReader:
         """Return the array in dense form. bfloat16 becomes float32 with the same values; others keep their dtype."""
         reader, record = self._locate(record)
         array = widen_bfloat16(reader._raw(record), record.dtype)
+        # Other arrays take no more memory than their bytes in the file; decoded ones are limited together.
         self._taken += 0 if record.data_offset is not None and record.storage == "default" else array.nbytes
         return array
 
@@ -220,6 +223,7 @@ class ArrayReader:
         import numpy as np  # start-up: headers are read without numpy
 
         little = np.dtype(dtype).newbyteorder("<")
+        # Python integers, because the sizes of a hostile file would overflow int64.
         count = int(np.prod(shape, dtype=object)) if shape else 1
         if count == 0:
             try:
@@ -231,6 +235,7 @@ class ArrayReader:
         memory = self._blocks.take(count * little.itemsize)
         self._source.read_into(offset or 0, memory.data)
         array: Array = memory.view(little).reshape(shape)
+        # The result of frombuffer is read-only, too: sharing a block must make no difference.
         array.setflags(write=False)
         return array
 
@@ -245,6 +250,7 @@ class _Blocks:
     A parameter file then takes half as long to read: most of the time goes into the first touch of small pages.
     """
 
+    # A cache line, and the longest vector of a processor.
     _ALIGNMENT = 64
 
     def __init__(self, size: int) -> None:
@@ -265,7 +271,7 @@ class _Blocks:
 
 
 def have_equal_bytes(left: Iterable[bytes | memoryview], right: Iterable[bytes | memoryview]) -> bool:
-    """Whether two streams hold the same bytes, wherever their pieces end."""
+    """Return whether two streams hold the same bytes, wherever their pieces end."""
     others = (piece for piece in right if piece)
     other: bytes | memoryview = b""
     for piece in left:
@@ -279,7 +285,7 @@ def have_equal_bytes(left: Iterable[bytes | memoryview], right: Iterable[bytes |
 
 
 def have_equal_values(left: Any, right: Any) -> bool:
-    """Whether two values are equal, arrays in mappings and lists element by element; NaN equals itself, dtypes must agree."""
+    """Return whether values are equal, arrays in mappings and lists element by element; NaN equals NaN, dtypes must agree."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(have_equal_values(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):

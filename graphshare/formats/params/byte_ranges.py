@@ -40,6 +40,7 @@ def copy_ranges(source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, a
 
     Raises InputError when the source is shorter than a range, OSError when writing fails.
     """
+    # The system writes to the descriptor itself: bytes that are still in the buffer must come first.
     out.flush()
     descriptor = source.descriptor()
     target = _descriptor(out)
@@ -48,6 +49,7 @@ def copy_ranges(source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, a
         if descriptor is not None and target is not None:
             done = _copy_in_system(source.name, descriptor, offset, size, target, advance)
         if done < size:
+            # These two files cannot be copied by the system: the ranges that are left go through the buffer as well.
             target = None
             _copy_through_buffer(source, offset + done, size - done, out, advance)
     if target is not None and out.seekable():

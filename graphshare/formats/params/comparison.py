@@ -1,4 +1,4 @@
-"""The one comparison of arrays: how far numbers are from those of a reference, and which tolerance would have passed.
+"""Compare arrays: the distances of their numbers from a reference, and the tolerance that would have passed.
 
 A number passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's, as in numpy. NaN equals NaN, an
 infinity equals one of the same sign, and no tolerance makes another number of either. Differences of integers are exact.
@@ -23,9 +23,9 @@ Array = NDArray[Any]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How two arrays compare. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
+    """The result of a comparison. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
 
-    Both are infinite where NaN, infinities, shapes or dtypes differ; ``reason`` tells which. ``identical`` means bit for bit.
+    Both are infinite where NaN, infinities, shapes or dtypes differ; ``reason`` names these. ``identical`` means bit for bit.
     """
 
     equal: bool
@@ -59,8 +59,8 @@ class NumberComparer:
     """Compares numbers piece by piece.
 
     ``count`` numbers were compared, of which ``differing`` are beyond the tolerance. ``max_abs`` and (with ``relative``)
-    ``max_rel`` are the largest distances of finite numbers, also of those within it. ``apart`` tells that a NaN or infinity
-    met another number, ``identical`` that all bytes and dtypes were equal.
+    ``max_rel`` are the largest distances of finite numbers, also of those within it. ``apart`` is True if a NaN or
+    infinity met another number, ``identical`` if all bytes and dtypes were equal.
     """
 
     def __init__(self, atol: float, rtol: float, *, relative: bool = True) -> None:
@@ -72,6 +72,7 @@ class NumberComparer:
     def add(self, array: Array, reference: Array) -> None:
         """Compare some more numbers; both arrays have one shape."""
         self.count += array.size
+        # Equal bytes, the usual case, need no arithmetic.
         if array.dtype == reference.dtype and array.tobytes() == reference.tobytes():
             return
         self.identical = False
@@ -79,6 +80,7 @@ class NumberComparer:
         a, b = array.astype(wide), reference.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):
             distance = np.asarray(np.abs(a - b))  # that of one object is a number
+        # NaN or an infinity on one side makes the largest distance NaN or infinite: no other test is needed.
         if not np.isfinite(float(distance.max())):
             a, b, distance = self._set_apart(a, b, distance)
         if not distance.any():
@@ -105,12 +107,15 @@ def _widen(a: Array, b: Array) -> str:
     """Return a dtype in which differences of both are exact, or as exact as they can be."""
     if "f" in a.dtype.kind + b.dtype.kind:
         return "float64"
+    # Differences of 64-bit integers need more than 64 bits: Python integers.
     return "int64" if max(a.dtype.itemsize, b.dtype.itemsize) < 8 else "object"
 
 
 class Distance(msgspec.Struct, frozen=True):
-    """``differing`` of ``count`` numbers differ, by ``max_abs`` at most; that is None where a NaN or infinity meets another
-    value. ``densified`` says that sparse arrays were compared in dense form. True when nothing differs."""
+    """The distance of two arrays: ``differing`` of ``count`` numbers differ, by at most ``max_abs``. True when nothing differs.
+
+    ``max_abs`` is None where a NaN or infinity meets another value. ``densified``: sparse arrays were compared in dense form.
+    """
 
     count: int
     differing: int
@@ -134,7 +139,7 @@ def compare_records(
 ) -> Distance:
     """Compare an array with a reference of the same shape, a piece at a time (:mod:`graphshare.formats.params.comparison`).
 
-    With ``across`` numbers may be as far apart as those of that dtype are. Sparse arrays of one storage type stay sparse.
+    With ``across`` numbers may differ by one step of that dtype. Sparse arrays of one storage type stay sparse.
     ``advance`` receives the bytes of the reference.
     """
     stays_sparse = record.storage == reference.storage != "default"
@@ -157,7 +162,7 @@ def compare_records(
 
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:
-    """Yield the values of both at every place where one of them stores some; what is not stored is zero."""
+    """Yield the values of both at every place where one of them stores some; others are zero."""
     sides = [(np.sort(places), array, np.argsort(places, kind="stable")) for array in (a, b) for places in (_places(array),)]
     union = np.union1d(sides[0][0], sides[1][0])
     step = max(1, (1 << 17) // max(1, int(np.prod(a.values.shape[1:], dtype=np.int64))))
@@ -179,6 +184,7 @@ def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Arra
     """Return the values at ``targets`` places; ``places`` are those of the stored values, sorted by ``order``."""
     values = np.zeros((len(targets), *array.values.shape[1:]), array.values.dtype)
     if len(places):
+        # Of a place that is stored twice the last value counts, as when the array is made dense.
         positions = np.searchsorted(places, targets, side="right") - 1
         known = (positions >= 0) & (places[positions] == targets)
         values[known] = array.values[order[positions[known]]]

@@ -1,7 +1,7 @@
-"""Parameter files as a whole: convert one into another format, write one under new names.
+"""Convert parameter files into another format, and write them under new names.
 
 Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``, ``arr_1`` ... where the
-target needs names, as ``numpy.savez`` does: the position is all that a consumer of such a list knows, and it survives.
+target needs names, as ``numpy.savez`` does: a consumer of such a list has only the position, and it survives.
 Converting back gives a file with these names. Floating-point arrays may get another dtype, piece by piece while written.
 """
 
@@ -27,7 +27,7 @@ from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
 
 FLOATS = ("float16", "float32", "float64")
-"""What arrays can be converted to."""
+"""The dtypes that arrays can be converted to."""
 
 _CONVERTED = frozenset((*FLOATS, "bfloat16"))
 _STATISTICS = re.compile(r"(.*)(?:moving|running)_(?:mean|var)", re.DOTALL)
@@ -35,7 +35,7 @@ _SCALES = ("gamma", "beta", "weight", "bias")
 
 
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
-    """What a conversion did; ``arrays`` counts what was written.
+    """The result of a conversion; ``arrays`` counts those that were written.
 
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
     arrays of their own) hold keys as they are in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
@@ -57,7 +57,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def keeper(self) -> str:
-        """Return the targets that take arrays in float32 only, each with the reason."""
+        """Return the operators that need float32, and the reason, as the end of a sentence."""
         if self.source.format in MODELS:
             return "BatchNormalization and Resize keep their type: they stay float32 beside float16 data"
         return "BatchNorm keep their type: MXNet takes them in float32 only"
@@ -66,7 +66,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 def describe_conversion(
     file: ParameterFile, plan: Plan, target: str, format_: ParameterFormat, densify: bool, cast: Cast | None
 ) -> Conversion:
-    """Return what writing the records of ``plan`` to ``target`` did."""
+    """Return the result of writing the records of ``plan`` to ``target``."""
     copies = cast is None and _can_copy(file, plan, format_, densify)
     tied = tuple(key or "" for record, key in plan if record.tied_to is not None)
     return Conversion(
@@ -148,13 +148,13 @@ def refuse_record(
     if record.shape is None:
         return Fault("was never filled: there is no array to write")
     if record.storage != "default" and not densify:
-        return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with densify")
+        return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with `densify`")
     _, _, dtype = record.layout.partition("onnx ")
     if dtype and record.layout == f"onnx {dtype}":  # it is listed as the bytes that it takes
-        hint = "--select chooses the arrays to write; in graphs they stay as they are"
-        return Fault(f"is {dtype}, for which parameter files have no place", hint=hint)
+        hint = "`select` chooses the arrays to write; in graphs they stay as they are"
+        return Fault(f"is {dtype}, a dtype that parameter files do not have", hint=hint)
     if key is None and format_.unique_names:
-        return Fault(f"has no name, which {format_.name} needs")
+        return Fault(f"has no name, and {format_.name} needs one")
     return format_.refuse(record, key or "", options)
 
 
@@ -210,7 +210,7 @@ def choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequen
 
 
 def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conversion]:
-    """Return ``file`` with floating-point arrays in ``dtype``, which are in memory, and what was cast and kept.
+    """Return ``file`` with floating-point arrays in ``dtype``, which are in memory, and the result of the conversion.
 
     Raises:
         UsageError: arrays cannot be converted to ``dtype``.
@@ -234,7 +234,7 @@ def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conv
 def _find_batch_norms(file: ParameterFile) -> set[str]:
     """Return the keys of statistics and of gamma and beta (weight and bias) beside them: in float16 MXNet refuses them.
 
-    In a model that says what its arrays are for, they may have any names.
+    In a model whose operators show the use of its arrays, they may have any names.
     """
     keys = {split_key(record.key)[1]: record.key for record in file.records if record.key is not None}
     kept = find_format(file.format).find_float32(file)
@@ -280,6 +280,7 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bo
     plan = _cast_plan(stored, cast)
     options = WriteOptions(
         np_shape=np_shape,
+        # If several files have a text of one key, that of the first comes last and stays.
         metadata={key: value for source, _ in reversed(parts) for key, value in source.metadata.items()},
         ties={key: kept for _, plan in parts for key, kept in find_ties(plan).items()} if format_.has_ties else {},
     )
@@ -304,6 +305,7 @@ def _refuse_plan(
     file: ParameterFile, plan: Plan, format_: ParameterFormat, cast: Cast | None, *, densify: bool, np_shape: bool
 ) -> list[Fault]:
     """Return every reason why the format cannot hold a planned record; none when it can hold all."""
+    # Records that are copied were in a file of this format already.
     if cast is None and _can_copy(file, plan, format_, densify):
         return []
     options = WriteOptions(np_shape=np_shape)
@@ -364,6 +366,7 @@ class Cast:
                 values = (values.astype("<u4") << np.uint32(16)).view("<f4")
             with np.errstate(over="ignore", invalid="ignore"):  # an overflow is counted, and NaN may signal
                 new = values.astype(target.newbyteorder("<"))
+            # A wider dtype holds every finite number of a narrower one.
             if target.itemsize < values.itemsize:
                 count = int(np.count_nonzero(np.isinf(new) & ~np.isinf(values)))
                 if count:

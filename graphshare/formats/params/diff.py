@@ -1,4 +1,4 @@
-"""What differs between two parameter files: records by name, then by value."""
+"""Find the differences between two parameter files: of records by name, then by value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ParameterChange(msgspec.Struct, frozen=True):
     """One parameter in both files. ``old`` and ``new`` are its keys, None where a file does not have it.
 
     ``how``: ``values`` differ, its ``form`` does (shape, type, storage: see ``detail``), it was ``added`` or ``removed``, or it
-    is ``renamed`` only (``arg:`` became ``aux:``). ``distance`` tells how far values are apart.
+    is ``renamed`` only (``arg:`` became ``aux:``). ``distance`` measures how far values are apart.
     """
 
     how: How
@@ -93,6 +93,7 @@ def diff_parameters(
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
             coarser = ""
+            # Only floats of unlike precision are compared by value: rounding explains their differences.
             if across_dtypes and x and y and x.shape == y.shape and x.dtype != y.dtype and {x.dtype, y.dtype} <= {*PRECISIONS}:
                 coarser = find_coarsest((x.dtype, y.dtype))
                 across[coarser] += 1
@@ -127,6 +128,7 @@ def _pairs(
         has_twin = False
         for other in names.get(name, (name,)):
             key_there = join_key(kind, other)
+            # A parameter that became an auxiliary state has the same name under aux:.
             key_there = key_there if key_there in news else by_name.get(other, key_there)
             if key_there in news:
                 met.add(key_there)
@@ -142,7 +144,7 @@ def _pairs(
 def _change(
     x: Record | None, y: Record | None, coarser: str, measure: Callable[[Record, Record, str], Distance]
 ) -> ParameterChange | None:
-    """Return what differs, None where nothing does; where there is a ``coarser`` dtype that the dtypes differ is nothing."""
+    """Return the difference, None where there is none; with a ``coarser`` dtype a difference of dtypes does not count."""
     some = x if x is not None else y
     assert some is not None
     keys = x.key if x is not None else None, y.key if y is not None else None

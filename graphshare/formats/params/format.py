@@ -1,4 +1,4 @@
-"""What a parameter format is, which one a file has (by content, never by its name), and the index of a file.
+"""The interface of parameter formats, the format of a file (by content, never by its name), and the index of a file.
 
 A new format is one module with a subclass of :class:`ParameterFormat`, its object ``FORMAT``, and one line in
 :data:`graphshare.formats.model_names.PARAMETER_FORMATS`. A format reads ranges of a
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # start-up: only a file that is refused needs it
 CHUNK = 1 << 20  # bytes of an array that are in memory at a time
 
 Plan = Sequence[tuple[Record, str | None]]
-"""Which records to write, in order, and under what key; None for a record without a name."""
+"""The records to write, in order, each with its new key; None for a record without a name."""
 
 Parts = Sequence[tuple[ParameterFile, Plan]]
 """The planned records of several files, which become one file."""
@@ -43,7 +43,7 @@ _START = 16  # bytes that tell a format
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """What a file is written with, besides its arrays; a format ignores what it cannot express.
+    """The options of a file to be written; a format ignores those that it cannot express.
 
     ``np_shape`` allows scalars and arrays of size 0 (V3 records of ``.params``). ``metadata`` are texts beside the arrays.
     ``ties`` maps each key that is a second name to the key that has the bytes.
@@ -57,10 +57,10 @@ class WriteOptions(msgspec.Struct, frozen=True):
 class ParameterFormat(ABC):
     """One parameter format. Instances have no state.
 
-    ``name`` is what ``--to`` takes and, after a dot, what file names end in; ``description`` is what messages call the format.
+    ``name`` is the value for ``--to`` and, after a dot, the suffix of files; ``description`` is the name in messages.
     ``starts`` are the first bytes of every such file. ``unique_names`` is False where records may share a name or have none.
-    ``has_ties`` tells whether one array can have several names. ``copies_records`` tells whether records are copied
-    within the format without decoding (:meth:`copy`).
+    With ``has_ties`` one array can have several names; with ``copies_records`` records are copied within the format without
+    decoding (:meth:`copy`).
     """
 
     name: ClassVar[str]
@@ -131,7 +131,7 @@ class ParameterFormat(ABC):
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
     """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes, places. No array is read.
 
-    ``wanted`` is what messages call the file.
+    ``wanted`` is the kind of file that messages ask for.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
@@ -204,7 +204,7 @@ def choose_format(path: str) -> ParameterFormat:
         return find_format(suffix[1:])
     endings = [f".{name}" for name in PARAMETER_FORMATS]
     hint = did_you_mean(suffix, endings) or f"end it in {', '.join(endings)} or give the format"
-    raise RefusedError(Fault(f"the suffix {suffix!r} names no format", where=path, hint=hint))
+    raise RefusedError(Fault(f"the suffix {suffix!r} is not that of a parameter format", where=path, hint=hint))
 
 
 def _explain_cut(start: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Which parameters are equal: each pair is one node (tied), byte-equal in the file (copied), or named as different.
+"""Find equal parameters: each pair is one node (tied), byte-equal in the file (copied), or named as different.
 
 The arrays of one file that are equal are found by a hash of each, read piece by piece.
 """
@@ -20,9 +20,9 @@ How = Literal["tied", "equal", "different", "missing", "fed"]
 
 
 class ParameterPair(msgspec.Struct, frozen=True, eq=False):
-    """A parameter of the reference and its twin; ``detail`` says in words what differs or is missing.
+    """A parameter of the reference and its twin; ``detail`` names a difference, or the missing ones.
 
-    ``fed`` is a parameter that the files do not hold, and whose value the user gave.
+    ``fed`` is a parameter that the files do not hold, with a value from the user.
     """
 
     left: Node
@@ -66,6 +66,7 @@ def compare_parameters(
     results = []
     with ArrayReader(left.file) as left_arrays, ArrayReader(right.file) as right_arrays:
         for a, b in pairs:
+            # One node has one value only within one file.
             if a is b and left is right:
                 results.append(ParameterPair(a, b, "tied"))
                 continue
@@ -81,7 +82,7 @@ def compare_parameters(
 
 
 def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
-    """Return what differs between two records' arrays; empty when they are equal byte for byte."""
+    """Return the difference between two records' arrays in words; empty when they are equal byte for byte."""
     if x.shape != y.shape:
         return f"shapes {x.shape} and {y.shape}"
     if x.element_type != y.element_type:
@@ -96,6 +97,7 @@ def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterato
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
+        # Arrays without elements are equal whatever they are for, and a tie would save nothing.
         if record.key is not None and record.shape is not None and record.tied_to is None and 0 not in record.shape:
             alike.setdefault((record.shape, record.element_type, record.storage), {})[record.key] = record
     candidates = [by_key for by_key in alike.values() if len(by_key) > 1]
@@ -123,5 +125,6 @@ def hash_array(reader: ArrayReader, record: Record) -> bytes:
     stored = reader.read_sparse(record)  # sparse arrays stay sparse
     for part in (stored.values, stored.indices, stored.indptr):
         if part is not None:
+            # The size in front separates the parts: bytes cannot move from one to the next.
             digest.update(part.size.to_bytes(8, "little") + part.tobytes())
     return digest.digest()

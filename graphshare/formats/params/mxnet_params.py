@@ -109,6 +109,7 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
     if magic != MAGIC:
         cursor.fail(f"is not a .params file: it starts with {magic:#x}, not {MAGIC:#x}", at=0)
     left = cursor.size - cursor.position - _U64.size
+    # Before anything is allocated: the count of a hostile file can be any number of 64 bits.
     if count * SMALLEST_RECORD > left:
         cursor.fail(
             f"claims {format_count(count, 'array')}, but has room for {max(left, 0) // SMALLEST_RECORD:,} at most",
@@ -306,7 +307,7 @@ class MxnetParams(ParameterFormat):
         if record.dtype in UNLOADABLE_DTYPES:
             return Fault(f"is {record.dtype}, which MXNet neither saves nor loads", hint="cast it first, for instance to int32")
         if record.shape == () and not options.np_shape:
-            hint = "write V3 records (np_shape), or make it (1,)"
+            hint = "write V3 records with `np_shape`, or make it (1,)"
             return Fault("is a scalar, which only np-shape (V3) files hold", hint=hint)
         return None
 
@@ -323,6 +324,7 @@ class MxnetParams(ParameterFormat):
             write_all(out, _encode_header(len(plan), parts[0][0].reserved))
             with task("copying parameters", sum(record.size for record, _ in plan), "B") as advance:
                 for file, items in parts:
+                    # Neighbours become one range, often the whole file.
                     ranges = ((record.offset, record.size) for record, _ in items)
                     with reopen_source(file.path, file.identity, file.held) as source:
                         copy_ranges(source, ranges, out, advance=advance)
@@ -392,13 +394,14 @@ def _encode_names(names: Sequence[bytes]) -> bytes:
 def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -> bytes:
     """Return the header of a dense record as MXNet 1.9.1 writes it on a CPU: V3 when ``np_shape``, V2 otherwise.
 
-    Raises RefusedError for what the form cannot hold: a scalar in V2, a rank above 255.
+    Raises RefusedError for a scalar in V2, and for a rank above 255.
     """
     if not shape and not np_shape:
-        raise RefusedError("a V2 record cannot hold a scalar", hint="write V3 records (np_shape)")
+        raise RefusedError("a V2 record cannot hold a scalar", hint="write V3 records with `np_shape`")
     if len(shape) > MAX_RANK:
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
     magic = MAGIC_V3 if np_shape else MAGIC_V2
+    # Device 1, number 0: cpu(0), which every build loads.
     return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, DTYPES[dtype].mxnet)
 
 
@@ -417,7 +420,7 @@ def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
 
 
 def _content(record: Record) -> tuple[object, ...]:
-    """Return what a copied record must have in common with its source: everything but the name and the place."""
+    """Return the facts that a copied record shares with its source: everything but the name and the place."""
     parts: tuple[object, ...] = ()
     if record.parts:
         parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)
@@ -432,6 +435,7 @@ def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -
         advance = stack.enter_context(task("comparing bytes", total, "B"))
         for file, plan in parts:
             source = stack.enter_context(reopen_source(file.path, file.identity, file.held))
+            # The plan comes first: at its end zip has not yet taken a record, and the next file goes on with it.
             for (planned, key), (number, record) in zip(plan, records, strict=False):
                 at = first_difference(source, planned.offset, written, record.offset, planned.size)
                 if at is not None:

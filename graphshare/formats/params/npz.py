@@ -126,8 +126,10 @@ class Npz(ParameterFormat):
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
             for record, key in plan:
                 header = encode_npy_header(*record.shape_and_dtype())
+                # The first date that an archive can have: equal arrays give equal bytes on any day.
                 member = zipfile.ZipInfo(f"{key}.npy", date_time=(1980, 1, 1, 0, 0, 0))
                 member.create_system = 3  # the same bytes on every system
+                # zipfile decides by it whether the member needs the 64-bit fields.
                 member.file_size = len(header) + record.dense_size
                 with archive.open(member, "w") as stream:
                     stream.write(header)
@@ -161,7 +163,7 @@ def _open_archive(source: ByteSource) -> zipfile.ZipFile:
 
 
 def _read_errors() -> tuple[type[Exception], ...]:
-    """Return what zipfile raises for a damaged archive."""
+    """Return the exceptions that zipfile raises for a damaged archive."""
     import zipfile  # start-up: only npz files need it
 
     return (
@@ -222,7 +224,7 @@ def _read_record(archive: zipfile.ZipFile, source: ByteSource, member: zipfile.Z
 def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | None:
     """Return the ``.npy`` header of a member from its first bytes alone: zipfile reads 4 KiB and more of a file far away.
 
-    It is None where the header is not there as a whole, or something is unusual; zipfile says then what.
+    It is None where the header is incomplete or unusual: zipfile then reads the member, or reports the fault.
     """
     start = source.read_at(member.header_offset, min(_HEAD, source.size - member.header_offset))
     if len(start) < _LOCAL.size or member.flag_bits & ~_USUAL:
@@ -235,6 +237,7 @@ def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | Non
             return None
         if member.compress_type == _DEFLATED:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _HEAD)
+        # A member that is here as a whole can be checked; others are when their elements are read.
         is_damaged = len(data) == member.file_size and zlib.crc32(data) != member.CRC
         return None if is_damaged else read_npy_header(io.BytesIO(data))
     except (zlib.error, UnicodeEncodeError, InputError):
@@ -248,17 +251,18 @@ def _find_misplaced_members(members: list[zipfile.ZipInfo], size: int) -> Iterat
     for number, member in ordered:
         if member.header_offset < end:
             yield Fault("overlaps the member before it", path=format_record(_key(member), number))
-        end = member.header_offset + 30 + member.compress_size
+        end = member.header_offset + _LOCAL.size + member.compress_size
         if end > size:
             yield Fault("lies beyond the end of the file", path=format_record(_key(member), number))
 
 
 def _key(member: zipfile.ZipInfo) -> str:
+    # Not filename, which ends at a NUL and has slashes in place of the separators of Windows.
     return member.orig_filename.removesuffix(".npy")
 
 
 class NpyHeader(msgspec.Struct, frozen=True):
-    """What an ``.npy`` header says; ``size`` is its length in bytes, the magic included."""
+    """The header of an ``.npy`` array; ``size`` is its length in bytes, the magic included."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -278,7 +282,7 @@ def read_npy_header(stream: IO[bytes]) -> NpyHeader:
     length_field = stream.read(width)
     length = int.from_bytes(length_field, "little")
     if len(length_field) < width or length > MAX_HEADER_SIZE:
-        raise InputError(f"has an .npy header of {format_count(length, 'byte')}; more than {MAX_HEADER_SIZE:,} are not read")
+        raise InputError(f"has an .npy header of {format_count(length, 'byte')}; graphshare reads up to {MAX_HEADER_SIZE:,}")
     raw = stream.read(length)
     if len(raw) < length:
         raise InputError("ends inside its .npy header")
@@ -326,6 +330,7 @@ def encode_npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
     dims = "".join(f"{size}, " for size in shape)
     dims = dims.rstrip() if len(shape) == 1 else dims.removesuffix(", ")
     text = f"{{'descr': '{DTYPES[dtype].npy}', 'fortran_order': False, 'shape': ({dims}), }}"
+    # The magic, the version and the length have ten bytes, and a line break ends the header.
     padding = -(len(text) + 11) % 64
     length = len(text) + padding + 1
     return MAGIC + b"\x01\x00" + length.to_bytes(2, "little") + text.encode("ascii") + b" " * padding + b"\n"

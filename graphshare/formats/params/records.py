@@ -1,4 +1,4 @@
-"""What is known of an array in a parameter file without reading it.
+"""The facts about an array in a parameter file that are known without reading it.
 
 A parameter file is read as an index: names, shapes, dtypes and where the bytes are.
 """
@@ -29,7 +29,7 @@ MAX_RECORDS = 1 << 20
 
 
 class DtypeCodes(NamedTuple):
-    """How files write a dtype: ``size`` bytes an element, and what the formats call it."""
+    """The codes of a dtype in files: ``size`` bytes an element, and its name or number in each format."""
 
     size: int
     npy: str
@@ -55,7 +55,7 @@ DTYPES = {
 }
 ITEM_SIZES = {dtype: codes.size for dtype, codes in DTYPES.items()}
 STEPS = {"bfloat16": (2.0**-133, 2.0**-7), "float16": (2.0**-24, 2.0**-10), "float32": (2.0**-149, 2.0**-23)}
-"""How far apart the numbers of a dtype are, near zero and relative to themselves; the least precise dtype comes first."""
+"""The distance between numbers of a dtype, near zero and relative to themselves; the least precise dtype comes first."""
 PRECISIONS = (*STEPS, "float64")
 
 
@@ -75,7 +75,7 @@ class SparsePart(msgspec.Struct, frozen=True, gc=False):
 
 
 class Origin(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """Where the bytes of a record are that a rewrite put into a list of its own: in ``file``, or in memory as ``array``.
+    """The place of the bytes of a record that a rewrite lists: in ``file``, or in memory as ``array``.
 
     ``key`` is the name that the record has there.
     """
@@ -120,7 +120,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def element_type(self) -> str | None:
-        """The dtype; of elements that are listed as bytes what their file states of them. Arrays that differ in it differ."""
+        """The dtype; of elements that are listed as bytes the one that their file states. Arrays that differ in it differ."""
         return self.stated or self.dtype
 
     @property
@@ -143,9 +143,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
-    """The index of one parameter file. ``size`` is in bytes; ``identity`` tells whether the file is still the one indexed.
+    """The index of one parameter file. ``size`` is in bytes; ``identity`` changes when the file does.
 
-    ``named`` is False for a list without names (and for an empty file, where nothing tells). ``trailing`` counts bytes after
+    ``named`` is False for a list without names (and for an empty file, which does not show it). ``trailing`` counts bytes after
     the last name, which MXNet ignores and a rewrite drops; ``reserved`` is the header's unused word, kept by a rewrite.
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     """
@@ -206,7 +206,7 @@ def encode_key(key: str) -> bytes:
 
 
 def format_record(key: str | None, number: int | None) -> str:
-    """Return how messages call record ``number`` (from 0): ``record 12 "arg:w"``, with lone surrogates escaped."""
+    """Return the name of record ``number`` (from 0) in messages: ``record 12 "arg:w"``, with lone surrogates escaped."""
     place = "record" if number is None else f"record {number}"
     if key is None:
         return place

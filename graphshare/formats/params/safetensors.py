@@ -1,4 +1,4 @@
-"""``.safetensors``, read as an index by seeking and written as a stream.
+"""Read ``.safetensors`` files as an index by seeking, and write them as a stream.
 
 The format::
 
@@ -10,8 +10,8 @@ The format::
 The header's order of keys is free. graphshare writes the keys in the order of the plan and the data by falling element size, so
 that every array is aligned to its elements (readers that view the data in place need that) and the order still survives.
 
-Why the format is read here and not by the ``safetensors`` package: that one's reader maps the file into memory and its writer
-wants all arrays at once; an index needs a few kilobytes, and a conversion streams.
+The ``safetensors`` package is not used: its reader maps the file into memory and its writer needs all arrays at once, while an
+index takes a few kilobytes, and a conversion streams.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Safetensors(ParameterFormat):
     has_ties = True
 
     def sniff(self, start: bytes) -> bool:
+        # Far more than the limit on headers, so that one above it is refused by its size, not as an unknown file.
         return len(start) > 8 and start[8:9] == b"{" and 0 < int.from_bytes(start[:8], "little") < 1 << 40
 
     def index(self, source: ByteSource) -> ParameterFile:
@@ -92,6 +93,7 @@ class Safetensors(ParameterFormat):
             shape, dtype = record.shape_and_dtype()
             header[key] = _Entry(DTYPES[dtype].safetensors, shape, offsets[key])
         encoded = msgspec.json.encode(header)
+        # The data begins at a multiple of 8 bytes, as in files of the safetensors package.
         encoded += b" " * (-len(encoded) % 8)
         write_all(out, len(encoded).to_bytes(8, "little") + encoded)
         for record, _ in placed:

@@ -14,9 +14,9 @@ from graphshare.progress import Advance, noop_progress
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """Of the finite numbers: extremes, mean, standard deviation, Euclidean norm; None where there are none.
+    """Extremes, mean, standard deviation and Euclidean norm of the finite numbers; None where there are none.
 
-    ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts what a sparse array stores, None for a dense one.
+    ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts the values of a sparse array, None for a dense one.
     """
 
     count: int
@@ -32,7 +32,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Statistics:
-    """Return the statistics of one array, read piece by piece; a sparse one stays sparse, what it does not store is zero."""
+    """Return the statistics of one array, read piece by piece; a sparse one stays sparse, and its other values are zero."""
     shape, _ = record.shape_and_dtype()
     total = element_count(shape)
     if record.storage == "default":
@@ -62,6 +62,7 @@ def count_in_bins(reader: ArrayReader, record: Record, statistics: Statistics, b
         for row in read_rows(reader, record, noop_progress):
             places = (row.astype(np.float64) - low) * (bins / (high - low))
             places = places[np.isfinite(places)].astype(np.int64)
+            # The largest number lies on the right edge of the last bin.
             counts += np.bincount(np.clip(places, 0, bins - 1), minlength=bins)
     return [int(count) for count in counts]
 
@@ -96,6 +97,7 @@ class _Moments:
         self._join(count, 0.0, 0.0)
 
     def _join(self, count: int, mean: float, squares: float) -> None:
+        # The update of Chan, Golub and LeVeque for mean and squared deviations of two parts.
         both = self.count + count
         away = mean - self.mean
         self.squares += squares + away * away * self.count * count / both

@@ -95,6 +95,7 @@ def test_tied_weights_are_still_a_box_of_their_own(tmp_path: Path) -> None:
     [
         (helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 5], strides=[2, 2], pads=[1, 2, 1, 2]), "Conv 3×5 8 /2"),
         (helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 5], strides=[2, 1], group=2), "Conv 3×5 8 /2×1 group 2"),
+        (helper.make_node("ConvTranspose", ["x", "w"], ["y"], kernel_shape=[3, 5], group=2), "ConvTranspose 3×5 6 group 2"),
         (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2]), "MaxPool 2×2"),
         (helper.make_node("Transpose", ["x"], ["y"], perm=[0, 2, 3, 1]), "Transpose perm [0, 2, 3, 1]"),
         (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT16), "Cast float16"),

@@ -359,7 +359,7 @@ def test_a_file_size_limit_is_an_output_error_that_names_the_target(tmp_path: Pa
     (tmp_path / "a").write_bytes(b"old")
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
     done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"{paths[1]}: cannot be written: the file would become larger than is allowed")
+    assert done.stdout.startswith(f"{paths[1]}: cannot be written: the file would exceed the size limit")
     assert names(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"
 

@@ -78,7 +78,7 @@ EDITS: dict[str, tuple[Edit, tuple[str | None, ...], bool]] = {
     ),
     "an unused node of the function": (
         add_unused_node,
-        ("function", "own.Composed", "1 node", "2 nodes (another number of unused nodes)"),
+        ("function", "own.Composed", "1 node", "2 nodes (a different number of unused nodes)"),
         False,
     ),
     "a formal attribute": (
@@ -125,7 +125,7 @@ def test_a_damaged_function_is_compared_by_its_bytes(tmp_path: Path) -> None:
     (wrong,) = find_statement_changes(graphs[0], graphs[1], pairs, computed=True)
     assert (wrong.what, wrong.key) == ("function", "own.Composed")
     assert wrong.new is not None
-    assert wrong.new.endswith("(other ones)")
+    assert wrong.new.endswith("(different ones)")
     assert not list(find_statement_changes(graphs[0], graphs[2], pairs))
 
 

@@ -213,7 +213,7 @@ def test_a_list_is_named_by_position_where_names_are_needed(tmp_path: Path) -> N
 
 
 def test_the_format_comes_from_the_suffix_or_is_asked_for(plain: Path, tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match=r"'\.bin' names no format"):
+    with pytest.raises(RefusedError, match=r"'\.bin' is not that of a parameter format"):
         convert_params(plain, tmp_path / "x.bin")
     convert_params(plain, tmp_path / "x.bin", to="safetensors")
     assert read_index(tmp_path / "x.bin").format == "safetensors"
