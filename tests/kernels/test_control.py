@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.ops.kernel import Context, KernelError
+from graphshare.ops.kernel import Context, KernelError, KernelResult
 from graphshare.ops.registry import find_kernel, lookup
 from tests.kernels.control_attrs import FOREACH, WHILE
 
@@ -25,7 +25,8 @@ def run(operator: str, attrs: dict[str, str], bodies: Sequence[Body], *inputs: A
     values, faults = signature.parse(attrs)
     assert not faults
     context = Context(run_subgraph=lambda number, arrays: bodies[number](*arrays))
-    return kernel.forward(context, values, *inputs)
+    result = kernel.forward(context, values, *inputs)
+    return result.outputs if isinstance(result, KernelResult) else result
 
 
 COND = {

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes, Types
 from graphshare.ops.limits import require
 from graphshare.ops.unification import infer_nothing, same_dtypes, unify
 from graphshare.text.format import format_count
@@ -256,11 +256,11 @@ def _order_inputs(places: Sequence[int], arrays: Sequence[Array]) -> list[Array 
     return placed
 
 
-def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
+def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
     """Run subgraph 1 while subgraph 0 is true, at most ``max_iterations`` times.
 
     Return the first ``num_out_data`` heads of the body, stacked to ``max_iterations`` (zeros after the last step, where MXNet
-    leaves memory uninitialised), then the loop variables.
+    leaves memory uninitialised), then the loop variables. The residual is the number of steps.
     """
     values = list(inputs)  # loop variables replace the inputs that they start from
     variables = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
@@ -280,7 +280,8 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, .
         steps += 1
     if count and not steps:  # only the body itself gives the shapes
         collected = [[head] for head in _run(context, 1, [values[place] for place in attrs["func_input_locs"]])[:count]]
-    return (*(_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected), *(values[place] for place in variables))
+    stacked = (_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected)
+    return KernelResult((*stacked, *(values[place] for place in variables)), residuals=steps)
 
 
 def _pad_steps(heads: Sequence[Array], steps: int, length: int) -> Array:
@@ -392,7 +393,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     count = attrs["num_out_data"]
     variables = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
     runs = [backward for number, backward in entry.subruns if number == 1]
-    if len(runs) == 1 and all(out is inputs[place] for out, place in zip(entry.outputs[count:], variables, strict=True)):
+    if not entry.residuals:
         runs = []  # the body ran only to give the shapes
     totals: list[Array | None] = [None] * len(inputs)
     current = [*dys[count:], *[None] * len(variables)][: len(variables)]
