@@ -46,7 +46,9 @@ _STOF = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_LARGEST = {"float": (38, 3.402823466, 1.175494351), "double": (308, 1.79769313486231570, 2.22507385850720138)}
+_GREATEST = {"float": float.fromhex("0x1.fffffep+127"), "double": float.fromhex("0x1.fffffffffffffp+1023")}
+# The largest power of ten, and the largest and smallest digits that dmlc takes with it, as its reader compares them.
+_LIMITS = {"float": (38, 3.402823466, 1.175494351), "double": (308, 1.79769313486231570, 2.22507385850720138)}
 _BITS = {"int": (-(2**31), 2**31 - 1), "uint": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
 
 
@@ -80,7 +82,7 @@ def _integer(kind: str) -> Member:
 
 def _real(kind: str) -> Member:
     """Return the reader of a number from a C++ stream: no ``inf``, ``nan`` or suffix; too large fails, too small is 0."""
-    largest = float.fromhex("0x1.fffffep+127") if kind == "float" else float.fromhex("0x1.fffffffffffffp+1023")
+    largest = _GREATEST[kind]
 
     def read(text: str, position: int) -> Reading:
         match = _STREAM_REAL.match(text, position)
@@ -173,7 +175,7 @@ def _round_to_kind(value: float, kind: str) -> float:
 
 def _stof(kind: str) -> Callable[[str], float]:
     """Return the reader ``dmlc::stof`` or ``stod``: lenient about missing digits, strict about range and trailing text."""
-    highest, largest, smallest = _LARGEST[kind]
+    highest, largest, smallest = _LIMITS[kind]
 
     def read(text: str) -> float:
         match = _STOF.fullmatch(text)
@@ -192,8 +194,11 @@ def _stof(kind: str) -> Callable[[str], float]:
         if power > highest or (power == highest and (value < smallest if negative else value > largest)):
             raise ValueError(text)
         value = float(f"{digits or 0}e{-power if negative else power}")
-        if kind == "float" and abs(value) > float.fromhex("0x1.fffffep+127"):
-            return sign * float("inf")
+        if value > _GREATEST[kind]:
+            # dmlc looks for an overflow to +inf alone: 35e37 is refused, and -35e37 is -inf.
+            if sign > 0:
+                raise ValueError(text)
+            return -float("inf")
         return _round_to_kind(sign * value, kind)
 
     return read
