@@ -15,6 +15,7 @@ import msgspec
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.attributes import read_value
 from graphshare.ops.bodies import NodeBodies, What, inner_variables
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import impossible_shape
@@ -109,17 +110,15 @@ def _start(
 
 
 def _read_declared_shape(node: Node, np_shape: bool) -> Shape:
-    """Return ``__shape__`` of a variable; 0 (with np-shape: -1) is an unknown dimension."""
-    text = node.attrs.get("__shape__")
-    if text is None:
-        return None
-    numbers = [part for part in text.strip("()[] ").replace("L", "").split(",") if part.strip()]
+    """Return ``__shape__`` of a variable; 0 and ``()`` are unknown, under NumPy shapes only -1 and ``None``."""
     try:
-        values = [int(part) for part in numbers]
+        values = read_value("shape", node.attrs.get("__shape__", "None"))
     except ValueError:
         return None
+    if not values and not np_shape:
+        return None
     unknown = (-1,) if np_shape else (0, -1)
-    return tuple(None if value in unknown else value for value in values) if values else None
+    return None if values is None else tuple(None if value in unknown else value for value in values)
 
 
 def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None) -> Shape:

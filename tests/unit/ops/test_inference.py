@@ -74,6 +74,13 @@ def test_declared_shapes_and_types() -> None:
     assert "(?,3)" in fault.message
 
 
+@pytest.mark.parametrize(("np_shape", "expected"), [(False, None), (True, ())])
+def test_an_empty_declared_shape_is_known_under_numpy_shapes(np_shape: bool, expected: tuple[int, ...] | None) -> None:
+    graph = graph_of(document([variable("a", attrs={"__shape__": "()"}), operator("_npi_exp", "e", [0])], [1]))
+    inference = infer(graph, {}, None, np_shape=np_shape)
+    assert [inference.shapes[node] for node in inference.nodes] == [[expected], [expected]]
+
+
 def test_types_contradict_each_other() -> None:
     graph = graph_of(document([variable("a"), variable("b"), operator("elemwise_add", "sum", [0, 1])], [2]))
     a, b = graph.variables()
