@@ -86,6 +86,7 @@ def _real(kind: str) -> Member:
 
     def read(text: str, position: int) -> Reading:
         match = _STREAM_REAL.match(text, position)
+        # A stream takes the e of "1e" before it misses the exponent, and fails: this must not be read as 1.
         if match is None or _REAL.fullmatch(match[1]) is None:
             raise ValueError(text)
         value = float(match[1])
@@ -129,6 +130,7 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
             value, position = member(text, position)
             values.append(value)
             position = _after_blanks(text, position)
+            # Python 2 wrote long integers as 3L, and old files have shapes such as (3L, 3L).
             position += long_suffix and text.startswith("L", position)
             closing = text[position : position + 1]
             position += 1
@@ -186,6 +188,7 @@ def _stof(kind: str) -> Callable[[str], float]:
             return sign * float("inf")
         if match["nan"]:
             return float("nan")
+        # dmlc reads a number without digits, even a lone dot, as 0.
         digits = match["digits"].strip(".") and match["digits"]
         value = float(digits) if digits else 0.0
         exponent = match["exponent"] or "0"
@@ -245,16 +248,16 @@ KINDS = (*_READERS, "enum", "enum?")
 
 _SPELLINGS = {
     "bool": "True, False, 1 or 0",
-    "int": "a whole number as 3 or -1",
-    "uint": "a whole number as 3",
-    "float": "a number as 0.5 or 1e-05",
-    "shape": "a tuple as (3, 3), (3,) or ()",
-    "slice": "a tuple as (0, None)",
-    "floats": "a tuple of numbers as (0.5, 1)",
-    "shapes": "a tuple of tuples as ((0, 0), (1, 1))",
+    "int": "a whole number such as 3 or -1",
+    "uint": "a whole number such as 3",
+    "float": "a number such as 0.5 or 1e-05",
+    "shape": "a tuple such as (3, 3), (3,) or ()",
+    "slice": "a tuple such as (0, None)",
+    "floats": "a tuple of numbers such as (0.5, 1)",
+    "shapes": "a tuple of tuples such as ((0, 0), (1, 1))",
     "string": "any text",
     "char": "one character",
-    "ptr": "nothing that a file can hold",
+    "ptr": "a pointer, which no file can contain",
 }
 _LIKE = {
     "int64": "int",
@@ -273,6 +276,7 @@ def read_value(kind: str, text: str) -> Any:
     try:
         return _READERS[kind](text)
     except KeyError:
+        # _BOOLEANS raises KeyError for a text that is not a boolean; an unknown kind is a bug.
         if kind not in _READERS:
             raise
         raise ValueError(text) from None

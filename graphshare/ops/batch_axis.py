@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from graphshare.ir.graph import Node
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 
-UNKNOWN = "nothing is known of what it does with a batch"
+UNKNOWN = "has an unknown effect on the batch axis"
 
 
 class At(NamedTuple):
@@ -91,7 +91,7 @@ def default_rule(use: Use) -> Outcome:
     if wrong:
         return f"has a {wrong[0]} that depends on the batch"
     if use.first.axis and kind != "elementwise":
-        return f"takes axis 0 for the samples, which are on axis {use.first.axis}"
+        return f"expects the samples on axis 0, but they are on axis {use.first.axis}"
     return use.first if kind == "elementwise" else At(use.first.axis)
 
 
@@ -99,6 +99,7 @@ def _broadcast_apart(use: Use) -> bool:
     """Whether inputs of different ranks are stretched to each other: they are lined up at their last axes."""
     ranks = {(at.rank, at.more) for at in use.inputs if at is not None}
     known = {rank for rank, _ in ranks if rank is not None}
+    # An unknown rank is taken to fit a known one, except beside a vector, which is hardly its equal in rank.
     return len(known) > 1 or (len(ranks) > 1 and (1 in known or not known))
 
 
@@ -125,7 +126,7 @@ def require_axes(*wanted: int, out: At) -> Rule:
         for slot, axis in enumerate(wanted):
             at = use.input(slot)
             if at is not None and at.axis != axis:
-                return f"takes axis {axis} of input {slot} for the samples, which are on axis {at.axis}"
+                return f"expects the samples on axis {axis} of input {slot}, but they are on axis {at.axis}"
         return out if use.input(0) is not None else UNKNOWN
 
     return rule

@@ -75,6 +75,7 @@ def fold_scaling(
     if len({array.shape for array in statistics}) > 1 or statistics[0].ndim != 1:
         shapes = ", ".join(format_shape(array.shape) for array in statistics)
         raise KernelError(f"has parameters of different shapes: {shapes}")
+    # The layer multiplies its new bias by this again, so the folded term is divided by it below.
     share = linear.bias_factor(attrs[0])
     if not share:
         raise KernelError("is after a layer that multiplies its bias by 0")

@@ -50,9 +50,11 @@ class OperatorForm(NormalForm):
         attributes = self._find_attributes(op, signature, node, values)
         key = (op, attributes, tuple(operands), bodies, self._np_shape)
         draws = draws_numbers(node) or (op == "Dropout" and not is_dropout)
+        # Two nodes that draw are two values even if they are written alike, so each has a number of its own.
         outputs = self._number_all(node, "operator", *key, self.count_drawn(key) if draws else 0)
         if (is_dropout or op in _PASSED_ON) and operands:
             self.used["Dropout in inference" if is_dropout else "operators that pass their input on"] += 1
+            # Only the first: the second output of Dropout is its mask.
             outputs[0] = operands[0]
         return outputs
 

@@ -25,6 +25,7 @@ from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_count, format_shape
 
+# The numbers of dtypes in MXNet; ``__dtype__`` of a variable is one of them, as text.
 TYPE_FLAGS = {
     "0": "float32",
     "1": "float64",
@@ -87,6 +88,7 @@ def infer(
         return inference
     propagation.run("types")
     for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
+        # A dtype from the first source may determine other variables, which the default must not reach then.
         untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
         inference.types.update((node, [fallback.get(node)]) for node in untyped)
         if untyped:
@@ -131,7 +133,7 @@ def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | N
     try:
         return unify(declared, shape)
     except KernelError as error:
-        message = f"is given the shape {format_shape(shape)}, but its __shape__ says {format_shape(declared)}: {error}"
+        message = f"is given the shape {format_shape(shape)}, but its __shape__ is {format_shape(declared)}: {error}"
         raise RefusedError(Fault(message, node=node.name, hint="give the shape that the graph declares")) from None
 
 
@@ -252,7 +254,7 @@ def _infer_body(
     try:
         if len(inner) != len(variables):
             raise KernelError(
-                f"{format_count(len(variables), 'input')} for the {format_count(len(inner), 'variable')} of a subgraph"
+                f"a subgraph with {format_count(len(inner), 'variable')} gets {format_count(len(variables), 'input')}"
             )
         inference = _start(order, {}, {}, np_shape=np_shape)
         table: Mapping[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types

@@ -166,6 +166,7 @@ def reuse_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array |
     """Return the buffer of the first reusable input that has the shape and dtype of an elementwise result, or None."""
     shape, result_dtype = _shape_and_dtype(inputs, dtype)
     for x, reusable in zip(inputs, context.reusable, strict=False):
+        # Parameters from a file and views that repeat one number are not writeable.
         if reusable and x.shape == shape and x.dtype == result_dtype and x.flags.writeable:
             return x
     return None

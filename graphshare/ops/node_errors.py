@@ -43,6 +43,7 @@ def explain_failure(
         return RefusedError(faults)
     reason = negative_size(results) or _contradiction(kernel, attrs, shapes, dtypes)
     reason = reason or _unusable_attribute(node, attrs)
+    # numpy raises it for a Python integer that its dtype cannot hold.
     if reason is None and isinstance(error, OverflowError):
         reason = f"a number is out of range ({error})"
     if reason is None and kernel.limits is not None:

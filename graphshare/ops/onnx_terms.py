@@ -55,6 +55,7 @@ class Term:
     def convert(self, dtype: str) -> Term:
         """Return it as ``dtype`` as :func:`graphshare.ops.conversion.convert` does: truncated, narrow integers wrap."""
         if self.is_float and dtype in _NARROW_INTEGERS:
+            # ONNX leaves a Cast from floats undefined beyond the range, so the low bits are cut off from int32.
             return self.cast("int32").cast(dtype)
         return self.cast(dtype)
 
@@ -81,6 +82,7 @@ class Term:
 
     def is_infinite(self, *, positive: bool = True, negative: bool = True) -> Term:
         """Return where it is infinite, of floats."""
+        # IsInf takes float16 only from opset 20 on.
         return self.widen().apply("IsInf", dtype="bool", detect_positive=int(positive), detect_negative=int(negative))
 
     def choose(self, yes: Operand, no: Operand) -> Term:
@@ -89,6 +91,7 @@ class Term:
         assert isinstance(example, Term)
         first, second = (x if isinstance(x, Term) else example.number(x) for x in (yes, no))
         if example.dtype == "bool":
+            # onnxruntime has no Where of booleans.
             return self.choose(first.cast("uint8"), second.cast("uint8")).cast("bool")
         return Term(self.t, self.t.emit("Where", self.name, first.name, second.name), example.dtype)
 
@@ -133,6 +136,7 @@ class Term:
         return self.apply("Reciprocal") if other == 1 and self.is_float else self.number(other) / self
 
     def __neg__(self) -> Term:
+        # Neg takes no unsigned integers.
         return 0 - self if self.dtype == "uint8" else self.apply("Neg")
 
     def __lt__(self, other: Operand) -> Term:

@@ -50,6 +50,7 @@ def fold_columns(
     for i, axis in enumerate(range(2, 2 + rank)):
         end = [0] * (2 + rank)
         end[axis] = 1
+        # Cells under fewer windows than others gather this zero in place of a missing column.
         data = t.pad(data, (0,) * (2 + rank), end, 0, dtype)
         meeting = _list_meeting(places[i].reshape(-1) - window.pad[i], size[i])
         data = t.reduce("ReduceSum", t.emit("Gather", data, t.constant(meeting, "int64"), axis=axis), [axis])

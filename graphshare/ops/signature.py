@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_COUNT", "AttributeFault", "OutputList", "Parameter", "Signature"]
 
 
-# An attribute is text, and a file of a hundred bytes can say a thousand million inputs; no list is made of more than these.
+# An attribute is text, and a file of a hundred bytes can demand a thousand million inputs: no list is longer than this.
 MAX_COUNT = 1 << 16
 
 
@@ -89,6 +89,7 @@ def _parameter(text: str) -> Parameter:
     members = tuple(choices.split("/")) if choices is not None else ()
     if members:
         kind = "enum?" if members[0] == "None" else "enum"
+        # MXNet quotes the member None of an enumeration that is not optional, as in dtype of _random_uniform.
         members = members[1:] if kind == "enum?" else tuple(member.strip("'") for member in members)
     required = default == "!"
     bounds = (float(low) if low else None, float(high) if high else None)
@@ -251,6 +252,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         labels = self._names(self.results, attrs)
         visible = self.visible or len(labels)
         if self.all_visible_if and self.value(attrs, self.all_visible_if):
+            # BatchNormWithReLU has a fourth output, its workspace, which is never visible.
             visible = min(3, len(labels))
         return OutputList(len(labels), visible, labels)
 
@@ -268,6 +270,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         for parameter in self.parameters:
             _fill(values, faults, parameter, attrs)
         if not self.checks_attributes:
+            # Nothing is known of what a foreign operator accepts: a text that cannot be read stays as it is.
             return {**attrs, **values}, [fault for fault in faults if fault.kind == "missing"]
         known = {parameter.name for parameter in self.parameters}
         for key in attrs:

@@ -114,6 +114,7 @@ class Translation:
     ) -> list[str]:
         """Emit an ONNX node with ``count`` outputs and return their names."""
         names = [x.name if isinstance(x, Value) else x for x in inputs]
+        # An absent input keeps its place only in front of others.
         while names and not names[-1]:
             names.pop()
         return self._writer.add_node(op_type, names, count, attributes, domain)
@@ -158,6 +159,7 @@ class Translation:
         if isinstance(x, Value) and x.shape == tuple(shape):
             return x.name
         target = self.integers(shape)
+        # Without allowzero a 0 copies the size of the input.
         return self.emit("Reshape", x, target, allowzero=1) if 0 in shape else self.emit("Reshape", x, target)
 
     def transpose(self, x: Value | str, axes: Sequence[int]) -> str:
@@ -179,6 +181,7 @@ class Translation:
             if op_type == "ReduceSumSquare":
                 return self.emit("Mul", x, x)
             return self.emit("Abs" if op_type in ("ReduceL1", "ReduceL2") else "Identity", x)
+        # ReduceSum takes its axes as an input since opset 13, the other reductions since opset 18.
         if op_type == "ReduceSum" or self.opset >= 18:
             return self.emit(op_type, x, self.integers(axes), keepdims=int(keepdims))
         return self.emit(op_type, x, axes=list(axes), keepdims=int(keepdims))

@@ -114,6 +114,7 @@ def to_compute_dtype(x: Array) -> Array:
 
 def tap_range(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:
     """Return the first and last window with a cell inside the image at ``shift`` from its start, and those cells."""
+    # -(shift // stride) is -shift / stride, rounded up.
     first = max(0, -(shift // stride))
     last = max(first, min(count, (size - 1 - shift) // stride + 1))
     begin = first * stride + shift
@@ -126,4 +127,5 @@ def tap_cells(size: int, window: Window, i: int, count: int, include_padding: bo
     end = np.minimum(begin + window.kernel[i], size + window.pad[i])
     if not include_padding:
         begin, end = np.maximum(begin, 0), np.minimum(end, size)
+    # A window wholly in the padding has no cells, and its sum is 0: no division by 0.
     return np.maximum(end - begin, 1)

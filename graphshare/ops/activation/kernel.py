@@ -57,6 +57,7 @@ def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``x`` times its normal distribution function."""
     data = to_floating(x)
     values = np.ascontiguousarray(data).reshape(-1)
+    # Of any other array reshape(-1) makes a copy, and the result would be lost.
     over = reuse_buffer(context, x) if data is x and x.flags.c_contiguous else None
     out = context.empty(data.shape, data.dtype) if over is None else over
     result = out.reshape(-1)
@@ -327,6 +328,7 @@ def relu_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return the gradient where the output is positive, otherwise 0; NaN stays NaN."""
     y = entry.outputs[0]
     result: Array = np.multiply(dy, y > 0)
+    # A NaN anywhere makes the sum NaN: one pass without an array, where isnan() of all elements makes one.
     return np.where(np.isnan(y), y, result) if np.isnan(y.sum()) else result
 
 

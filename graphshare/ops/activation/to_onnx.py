@@ -26,7 +26,8 @@ def activate(x: Term, name: str) -> Term:
     """Return the function ``name``; for integers it is computed in float64 and truncated."""
     if name == "relu":
         return x.apply("Relu") if x.is_float else x.apply("Max", 0)
-    if name == "softrelu" and x.dtype == "float16":  # a function of Exp from opset 18 on, which is infinite in float16
+    # From opset 18 on Softplus is a function of Exp, which overflows in float16.
+    if name == "softrelu" and x.dtype == "float16":
         return activate(x.cast("float32"), name).cast(x.dtype)
     wide = x if x.is_float else x.cast("float64")
     if not x.is_float and x.dtype != "bool" and name in _FIRST_ONE:
@@ -139,6 +140,7 @@ def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
         return data
     if temperature < 0:
         t.refuse(f"its temperature is {temperature}")
+    # The quotient of the data could overflow; that of a distance, which is 0 or less, only becomes -inf.
     distance = t.emit("Sub", data, t.reduce("ReduceMax", data, [axis], keepdims=True))
     return t.emit("Div", distance, t.number(temperature, dtype))
 

@@ -79,6 +79,7 @@ def divide(context: Context, x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
         return _in_place(np.divide)(context, x, y)
     with np.errstate(all="ignore"):
+        # numpy rounds quotients of integers down, C truncates them: without the remainder both agree.
         rest = np.fmod(x, y)
         result: Array = np.floor_divide(x - rest, y)
     return result
@@ -222,6 +223,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
     """Infer the dtype of the result from that of the array, or the other way round."""
     if inputs[0] is None:
         known = outputs[0]
+        # A fractional number makes floats of integers, so a result of floats does not determine the array then.
         return [known if known is not None and known.startswith("float") and attrs["is_int"] else None], outputs
     return inputs, [result_type(attrs, inputs[0])]
 

@@ -134,6 +134,7 @@ def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
 
 def _by_number(x: Term, value: float, name: str) -> Term:
     """Return a quotient, or a remainder, of which the divisor is known: a safe one needs no choice."""
+    # MXNet divides integers by 0 to 0; ONNX leaves that open, and the least integer by -1 as well.
     if name == "div":
         if x.is_float or value not in (0, -1):
             return x / value

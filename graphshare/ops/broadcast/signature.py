@@ -42,6 +42,7 @@ def _broadcast_like(use: Use) -> Outcome:
 
 def _broadcast_to(use: Use) -> Outcome:
     shape, at = tuple(use.value("shape") or ()), use.first
+    # 0 keeps the size of the axis; a number would fix that of the batch.
     if at.axis < len(shape) and shape[at.axis] == 0:
         return At(at.axis, len(shape))
     return "has an attribute for the size of the batch axis"

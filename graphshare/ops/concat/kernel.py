@@ -119,6 +119,7 @@ def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
         if size % count:
             raise KernelError(f"an axis of size {size} cannot be split into {count} equal parts")
         return [(i * size // count, (i + 1) * size // count) for i in range(count)]
+    # MXNet does not look at the indices of an empty axis.
     if size == 0:
         return [(0, 0)] * len(attrs["indices"])
     bounds = [*attrs["indices"], size]
@@ -141,6 +142,7 @@ def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool, sing
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return parts along ``axis``: equal ones, or beginning at ``indices`` (the first is 0)."""
     axis = normalize_axis(attrs["axis"], x.ndim)
+    # Without NumPy shapes an array has at least one axis, so a lone number has shape (1).
     options = {"squeeze": attrs["squeeze_axis"], "single": () if context.shapes and context.shapes[0] == () else (1,)}
     return tuple(_take_part(x, axis, *span, **options) for span in part_spans(attrs, x.shape[axis]))
 

@@ -67,6 +67,7 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
         known = [shape for shape in lifted if shape is not None and is_known(shape)]
         if not known:
             return inputs, outputs
+        # hstack takes axis 1, of arrays with one axis 0.
         along = axis if axis is not None else 0 if len(known[0]) == 1 else 1
         if len(known) < len(lifted):  # the size along the axis is open, the others are known
             return inputs, [unify(with_dim(known[0], along, None), outputs[0])]
@@ -175,6 +176,7 @@ def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Arr
     require(not places or places[0].dtype == np.int64, "positions must be int64")
     at: Any = places[0] if places else positions(attrs)
     with refuse_invalid_call():
+        # As in MXNet the result keeps the dtype of the array.
         return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
 
 

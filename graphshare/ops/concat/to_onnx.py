@@ -176,6 +176,7 @@ def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
     if prod(places.shape) != count:
         new = t.emit("Expand", new, t.integers((count,)))
     keys = t.emit("Concat", old, new, axis=0)
+    # Of equal keys TopK takes the one with the lower index first, so new elements keep their order.
     return t.emit_several("TopK", 2, keys, t.integers([size + count]), axis=0, largest=0, sorted=1)[1]
 
 

@@ -98,6 +98,7 @@ def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: B
     for i, place in enumerate(places):
         if i >= data:
             operands[i] = unify(operands[i], variables[place])
+        # A step of data with a single axis is one number, from whose shape nothing follows.
         elif operands[i] is not None and len(operands[i] or ()) > 1:
             step = variables[place]
             operands[i] = unify(operands[i], None if step is None else ((operands[i] or (None,))[0], *step))
@@ -241,6 +242,7 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     current = list(inputs)
     collected: list[list[Array]] = [[] for _ in range(count)]
     for step in range(lengths.pop()):
+        # Without NumPy shapes an array has at least one axis, so a step of a single axis keeps it.
         current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
         heads = _run(context, 0, _order_inputs(places, current))
         for kept, head in zip(collected, heads[:count], strict=True):
@@ -278,7 +280,8 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
                 raise KernelError(f"the shape of a loop variable changed from {values[place].shape} to {head.shape}")
             values[place] = head
         steps += 1
-    if count and not steps:  # only the body itself gives the shapes
+    # Without a step only a run of the body gives the shapes of its outputs.
+    if count and not steps:
         collected = [[head] for head in _run(context, 1, [values[place] for place in attrs["func_input_locs"]])[:count]]
     stacked = (_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected)
     return KernelResult((*stacked, *(values[place] for place in variables)), residuals=steps)
@@ -412,6 +415,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
 
 def cond_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     """Return the gradients of the branch that ran."""
+    # The condition ran first; the branch is the last run.
     number, backward = entry.subruns[-1]
     places = entry.attrs["then_input_locs" if number == 1 else "else_input_locs"]
     totals: list[Array | None] = [None] * len(entry.requested)

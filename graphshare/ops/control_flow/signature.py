@@ -32,7 +32,7 @@ def body_inputs(*bodies: str) -> InputRule:
 
 
 _opaque = partial(define, results=not_knowable, registers_inputs=False, no_kernel=NO_KERNEL)
-_foreign_code = partial(define, results=not_knowable, no_kernel="it is code of the user's own, which the graph only names")
+_foreign_code = partial(define, results=not_knowable, no_kernel="it is the user's own code, which the graph only names")
 
 OPERATORS = (
     *_opaque(

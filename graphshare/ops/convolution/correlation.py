@@ -47,6 +47,7 @@ def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, group
     grid = make_grid(lifted.shape[2:], window)
     filters = weight.shape[0]
     result = empty((len(x), filters, *grid.out), x.dtype)
+    # One filter for each channel; several for one channel are groups as any others.
     is_depthwise = weight.shape[1] == 1 and filters == groups
     matrix = np.ascontiguousarray(weight).reshape(filters, -1) if is_depthwise else _group_filters(weight, groups)
     together = 1 if is_depthwise else _count_together(len(x), prod(grid.out))
@@ -97,6 +98,7 @@ def _pointwise(x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, .
     flat = np.ascontiguousarray(x).reshape(count, groups, channels // groups, size)
     matrix = _group_filters(weight, groups)
     out = empty((count, filters, size), x.dtype)
+    # A product with few columns is slow: the cells of several images become the columns of one.
     if groups == 1 and (together := _count_together(count, size)) > 1:
         _pointwise_together(flat[:, 0], matrix[0], out, epilogue, together, empty)
         return out.reshape(count, filters, *spatial)

@@ -72,6 +72,7 @@ def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
     surplus = [n - t for n, t in zip(largest, target, strict=True)]
     if min(surplus) < 0:
         raise KernelError(f"target_shape {target} is too large for kernel and stride, expected at most {largest}")
+    # MXNet's rule: half of the surplus, rounded up, is padding, and the odd cell is given back at the end.
     return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
 
 
@@ -108,6 +109,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     positions: list[Dim] = []
     for i, (n, o) in enumerate(zip(data[2:], out[2:], strict=True)):
         surplus = window.extent[i] + extra[i] - 2 * window.pad[i]
+        # A target_shape fits several sizes of the data.
         if n is None and o is not None and not has_target and (o - surplus) % window.stride[i] == 0:
             n = (o - surplus) // window.stride[i] + 1
         size.append(n)
@@ -139,6 +141,7 @@ def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradie
 
     def of_data(x: Array, weight: Array, dy: Array) -> Array:
         window, _ = fit_window(attrs, x.shape[2:])
+        # With a target_shape and stride 1 one more window may fit than the data has cells.
         whole = tuple(slice(0, n) for n in x.shape)
         return correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
 

@@ -152,6 +152,7 @@ def _shift(t: Translation, axis: int, dtype: str) -> str:
     chosen = 2 * (np.arange(count) // (count // classes)) + axis
     parts = np.arange(size) * part // size
     offsets = t.emit("Gather", t.cast(trans, dtype), t.integers(chosen.tolist()), axis=1)
+    # Rows, then columns of the offsets: each bin takes those of the part that it lies in.
     for where in (2, 3):
         offsets = t.emit("Gather", offsets, t.integers(parts.tolist()), axis=where)
     return t.emit("Mul", offsets, t.number(t.attrs["trans_std"], dtype))

@@ -111,6 +111,7 @@ def suppress_overlaps(
     With ``classes`` only boxes of one class suppress each other. At most ``most`` remain. With ``pixels`` the last pixel is
     part of a box.
     """
+    # NaN equals no class, and np.unique would make one of all NaN.
     if classes is not None and not np.isnan(classes).any():
         return _suppress_by_class(boxes, limit, most, classes, pixels)
     if classes is None and len(boxes) <= _FEW:
@@ -148,6 +149,7 @@ def _suppress_by_class(boxes: Array, limit: float, most: int | None, classes: Ar
     for kind in np.unique(classes):
         places = np.flatnonzero(classes == kind)
         chosen += places[suppress_overlaps(boxes[places], limit, pixels=pixels)].tolist()
+    # Places are ranks by score, so the best come first.
     return sorted(chosen)[:most]
 
 
@@ -174,6 +176,7 @@ def find_neighbours(left: Array, widths: Array, areas: Array, limit: float) -> t
     """
     count, kind = len(left), np.finfo(left.dtype)
     positive = areas[areas > 0]
+    # Near denormal numbers rounding errors are not relative, and a negative limit is exceeded without an overlap.
     if limit < 0 or not np.isfinite(widths).all() or (positive.size and positive.min() < kind.tiny / kind.eps):
         return [0] * count, [count] * count
     edges, spans, largest = left.astype(np.float64), np.maximum(widths, 0).astype(np.float64), float(widths.max(initial=0))
@@ -247,7 +250,7 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         first, score, number = attrs["coord_start"], attrs["score_index"], attrs["id_index"]
         if min(first, score) < 0 or first <= score <= first + 3 or first <= number <= first + 3 or score == number:
             raise KernelError(
-                f"coord_start {first}, score_index {score} and id_index {number} must name other numbers of a row"
+                f"coord_start {first}, score_index {score} and id_index {number} must name different numbers of a row"
             )
         last = max(first + 3, score, number, 5 if number >= 0 else 4)
         if width is not None and last >= width:

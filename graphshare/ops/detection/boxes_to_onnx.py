@@ -76,10 +76,12 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, left, kept = inputs
+        # ArgMax takes no booleans, and of equal numbers the first, which is the best box.
         best = t.emit("ArgMax", t.cast(left, "int32"), axis=1, keepdims=1)
         here = t.emit("And", t.emit("Equal", t.integers(range(count)), best), left)
         gone = t.emit("Or", here, _emit_hits(t, candidates, boxes, rule, best))
         rest = t.emit("And", left, t.emit("Not", gone))
+        # ReduceMax takes booleans only from opset 20 on.
         most = t.reduce("ReduceMax", t.cast(rest, "int32", "bool"), (0, 1))
         names = t.cast(most, "bool", "int32"), rest, t.emit("Or", kept, here)
         return [msgspec.structs.replace(x, name=name) for x, name in zip((going, left, kept), names, strict=True)]

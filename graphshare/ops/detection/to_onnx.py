@@ -130,6 +130,7 @@ def _emit_shared(t: Translation) -> tuple[str, str]:
     anchors, labels, _ = t.inputs
     batch, rows, _ = labels.shape
     ends = t.cast(t.emit("Equal", emit_column(t, labels, 0), t.number(-1, labels.dtype)), "int32", "bool")
+    # The first label of class -1 ends the labels: before it the sum of the ends is 0.
     real = t.emit("Equal", t.emit("CumSum", ends, t.number(1, "int64")), t.number(0, "int32"))
     boxes = t.reshape(emit_columns(t, labels, 1, 5), (batch, 1, rows, 4))
     each = t.reshape(anchors, (1, anchors.shape[1], 1, 4))
@@ -171,8 +172,9 @@ def translate_proposals(t: Translation) -> str | list[str]:
     scores, attrs = t.inputs[0], t.attrs
     batch, twice, height, width = scores.shape
     total, dtype = twice // 2 * height * width, scores.dtype
-    if twice // 2 != len(attrs["ratios"]) * len(attrs["scales"]):
-        t.refuse(f"it has {twice} scores, but ratios and scales give another number of anchors")
+    expected = len(attrs["ratios"]) * len(attrs["scales"])
+    if twice // 2 != expected:
+        t.refuse(f"it has scores for {twice // 2} anchors, but ratios and scales give {expected}")
     if batch > 1 and t.op == "_contrib_Proposal":
         t.refuse(f"it has {batch} images; _contrib_MultiProposal takes several")
     boxes, score = _emit_boxes(t, total)
@@ -187,6 +189,7 @@ def translate_proposals(t: Translation) -> str | list[str]:
     numbers = t.reduce("ReduceSum", t.cast(is_left, "int64", "bool"), (1,), keepdims=True)
     chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)
     ones = t.emit("Expand", t.number(1, dtype), t.integers((batch, count, 1)))
+    # Numbers 0, 1, 2... of as many images as the batch has, which the caller may choose.
     images = t.emit("CumSum", ones, t.number(0, "int64"), exclusive=1)
     rows = t.emit("Concat", images, emit_rows(t, boxes, chosen, (batch, count)), axis=-1)
     result = t.reshape(rows, (batch * count, 5))

@@ -11,7 +11,7 @@ from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Ke
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, format_shape
 
 
 def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
@@ -51,6 +51,7 @@ def potri(context: Context, attrs: Attrs, a: Array) -> Array:
     """Return the inverse of the matrix with the Cholesky factor ``a``."""
     factor = np.tril(a) if attrs["lower"] else np.triu(a)
     whole = factor @ factor.swapaxes(-1, -2) if attrs["lower"] else factor.swapaxes(-1, -2) @ factor
+    # The product has the square of the factor's condition: float32 would lose twice as many digits.
     return np.asarray(_call_lapack(np.linalg.inv, whole.astype(np.float64)).astype(a.dtype))
 
 
@@ -211,7 +212,7 @@ def _infer_triangular_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> t
     a, b = inputs
     b = unify(b, outputs[0])
     if b is not None and len(b) < 2:
-        raise KernelError(f"{format_count(len(b), 'axis')}, expected matrices")
+        raise KernelError(f"{format_shape(b)} has {format_count(len(b), 'axis')}, expected matrices")
     if b is not None:
         side = b[-1] if attrs["rightside"] else b[-2]
         a = unify(a, (*b[:-2], side, side))

@@ -80,6 +80,7 @@ def cholesky(t: Translation, a: Matrices) -> Term:
 
     def step(inputs: Sequence[Value]) -> list[Value]:
         factor, k = Term(t, inputs[0].name, "float64"), Term(t, inputs[1].name, "int64")
+        # Columns from k on are still zeros, so this is the sum over the finished ones.
         done = factor.apply("MatMul", factor.apply("Gather", k, axis=1).reshape((batch, n, 1))).reshape((batch, n))
         column = a.term.apply("Gather", k, axis=2) - done
         corner = column.apply("Gather", k, axis=1).apply("Sqrt").reshape((batch, 1))
@@ -109,6 +110,7 @@ def _eliminate(t: Translation, state: Value, number: Value, *, stop_at_zero: boo
         return x.apply("Gather", k, axis=axis)
 
     column = take(Term(t, state.name, "float64"), 2)
+    # Rows above the pivot are done; -1 is below every absolute value.
     best = (rows < k).choose(-1.0, column.apply("Abs")).apply("ArgMax", dtype="int64", axis=1, keepdims=1)
     order = rows.equals(k).choose(best, rows.equals(best).choose(k, rows))
     places = t.emit("Unsqueeze", order.name, t.integers([2]))
@@ -246,7 +248,7 @@ def translate_log_determinant(t: Translation) -> list[str]:
 
 def _check_outputs(t: Translation, count: int) -> None:
     if max(t.used, default=0) >= count:
-        t.refuse("its factors are read, which MXNet keeps for the gradient only")
+        t.refuse("its factors are read, but MXNet keeps them only for the gradient")
 
 
 def _finish(t: Translation, x: Term) -> str:
@@ -259,14 +261,14 @@ def _of_floats(translate: Translate) -> Translate:
 
     def translate_floats(t: Translation) -> Outputs:
         if any(x.dtype not in LAPACK for x in t.inputs):
-            t.refuse(f"it is of {t.inputs[0].dtype}, and MXNet computes it in {' and '.join(LAPACK)} only")
+            t.refuse(f"its data is {t.inputs[0].dtype}, and MXNet computes it only in {' and '.join(LAPACK)}")
         return translate(t)
 
     return translate_floats
 
 
 _NO_OPERATOR = "ONNX has no decomposition into orthogonal matrices"
-_FLOATS = "other dtypes than float32 and float64 are refused"
+_FLOATS = "dtypes other than float32 and float64 are refused"
 _FACTORS = f"{_FLOATS}, and factors that MXNet keeps for the gradient where something reads them"
 
 

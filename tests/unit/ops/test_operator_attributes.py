@@ -140,7 +140,7 @@ def test_every_fault_is_named_at_once() -> None:
     assert [fault.value for fault in faults] == [None, "x", "nchw", "1"]
     assert len(faults) == 4
     assert any("missing attribute 'kernel'" in message for message in messages)
-    assert any("'num_filter' is 'x'; it takes a whole number as 3, at least 1" in message for message in messages)
+    assert any("'num_filter' is 'x'; it takes a whole number such as 3, at least 1" in message for message in messages)
     assert any("'layout' is 'nchw'; it takes one of NCDHW, NCHW" in message and "or None" in message for message in messages)
     assert any("unknown attribute 'foo'; Convolution takes kernel, stride" in message for message in messages)
 
