@@ -98,7 +98,10 @@ def _real(kind: str) -> Member:
 
 
 def _optional(member: Member, *, long_suffix: bool = False) -> Member:
-    """Return the reader of a ``dmlc::optional``: None, or what ``member`` reads, perhaps followed by an ``L``."""
+    """Return the reader of a ``dmlc::optional``: None, or the value that ``member`` reads.
+
+    With ``long_suffix`` an ``L`` may follow.
+    """
 
     def read(text: str, position: int) -> Reading:
         if text.startswith("None", position):

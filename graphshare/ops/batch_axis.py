@@ -1,4 +1,4 @@
-"""What an operator does with the batch axis: keeps it, moves it, or mixes samples. Families state it in their ``RULES``.
+"""Rules for the batch axis: an operator keeps it, moves it, or mixes samples. Families state theirs in ``RULES``.
 
 Operators without a rule of their own follow from ``couples_batch`` of their signature.
 """
@@ -15,24 +15,26 @@ UNKNOWN = "has an unknown effect on the batch axis"
 
 
 class At(NamedTuple):
-    """The samples lie on ``axis``; ``rank`` is the number of axes, where it is known, else ``more`` counts those that were
-    added to an input's."""
+    """The samples lie on ``axis``; ``rank`` is the number of axes if it is known.
+
+    Otherwise ``more`` counts the axes that were added to those of an input.
+    """
 
     axis: int
     rank: int | None = None
     more: int = 0
 
     def is_axis(self, axis: int) -> bool:
-        """Whether an attribute's ``axis`` is, or may be, the samples'. Without a rank, -1 is taken for another than axis 0: a
-        batch of single numbers is rare."""
+        """Whether an attribute's ``axis`` is, or may be, the batch axis."""
         if axis >= 0:
             return axis == self.axis
+        # -1 is taken to be no batch axis 0: a batch of single numbers is rare.
         if self.rank is None:
             return axis < -1 or self.axis > 0
         return axis + self.rank == self.axis
 
     def with_axis(self, axis: int, ranks: int = 0) -> At:
-        """Samples on ``axis`` of an array with ``ranks`` more axes."""
+        """Return samples on ``axis`` of an array with ``ranks`` more axes."""
         return At(axis, None, self.more + ranks) if self.rank is None else At(axis, self.rank + ranks)
 
 

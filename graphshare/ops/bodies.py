@@ -1,4 +1,4 @@
-"""Subgraph bodies of a node as kernels see them: their operators, and the inference inside of them."""
+"""Subgraph bodies of a node as kernels see them: their operators, and inference within them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What folding asks of operators: which are linear in a weight, and which only scale and shift channels."""
+"""Operators that can be folded: layers that are linear in a weight, and scalings of channels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GEMM = LinearLayer(lambda attrs: (1, -1), _scale_matrix, lambda attrs: attrs["be
 
 
 def misfit(weight: Array, factor: Array) -> str:
-    """Return the words for a factor that has not one number for each output channel."""
+    """Return the message for a factor without one number for each output channel, as the end of a sentence."""
     return f"has {format_count(len(factor), 'channel')}, which a weight of shape {format_shape(weight.shape)} does not have"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Functions(NamedTuple):
-    """What formulas need besides arithmetic.
+    """The functions that formulas need besides arithmetic.
 
     ``column(x, i)`` and ``columns(x, first, last)`` are parts of the last axis, along which ``join(*parts)`` concatenates.
     ``constant(numbers, like)`` is an operand with the numbers of an array. ``at_least_0`` is never -0, ``round`` rounds half to

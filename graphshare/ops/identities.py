@@ -65,7 +65,7 @@ class OperatorForm(NormalForm):
         return [first, *(self.table.number("output", first, index) for index in range(1, count))]
 
     def _find_attributes(self, op: str, signature: Signature, node: Node, values: Mapping[str, Any]) -> str:
-        """Return what is stated of an operator as one text, defaults included, without what changes no value."""
+        """Return the attributes of an operator as one text, with defaults and without those that change no value."""
         left_out = {*_IDLE.get(op, ()), *_DEVICE} & values.keys()
         if left_out & node.attrs.keys():
             self.used["attributes that change no value"] += 1

@@ -99,7 +99,7 @@ def infer(
 def _start(
     order: list[Node], shapes: Mapping[Node, Sequence[int | None]], types: Mapping[Node, str], *, np_shape: bool
 ) -> Inference:
-    """Return what is known before any rule is applied."""
+    """Return the shapes and dtypes that are known before any rule is applied."""
     inference = Inference(order, ShapeTable(np_shape), {})
     for node in order:
         count = max(1, len(list(visible_outputs(node))))
@@ -147,7 +147,7 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
     excess: str
 
     def infer_shapes(self, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        """Return the shapes of inputs and outputs with what follows from them."""
+        """Return the shapes of inputs and outputs, completed by the rule."""
         if self.excess:
             raise KernelError(self.excess)
         if self.kernel.body_shapes is None or self.bodies is None:
@@ -159,7 +159,7 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
         return merged_in, [*merged_out, *outputs[len(merged_out) :]]
 
     def infer_types(self, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        """Return the dtypes of inputs and outputs with what follows from them."""
+        """Return the dtypes of inputs and outputs, completed by the rule."""
         if self.kernel.body_types is None or self.bodies is None:
             new_inputs, new_outputs = self.kernel.types(self.attrs, inputs, outputs)
         else:
@@ -183,7 +183,7 @@ def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
 
 
 class _Propagation:
-    """Rules applied to what is known of a graph's nodes, until nothing more follows."""
+    """The application of rules to the known shapes and dtypes of a graph, until nothing more follows."""
 
     def __init__(self, inference: Inference, rules: Sequence[_Rule]) -> None:
         self._inference, self._rules = inference, rules
@@ -216,7 +216,7 @@ class _Propagation:
         return changed
 
     def _explain(self, rule: _Rule, what: What, error: Exception) -> Exception:
-        """Return what to raise when a rule raised ``error``: a refusal for a contradiction or a malformed node, else a bug."""
+        """Return the error for ``error`` of a rule: a refusal for a contradiction or a malformed node, else a bug."""
         node = rule.node
         shapes = [_slot(self._inference.shapes, entry.node, entry.index) for entry in node.inputs]
         dtypes = [_slot(self._inference.types, entry.node, entry.index) for entry in node.inputs]
@@ -228,7 +228,7 @@ class _Propagation:
 
 
 def _find_excess(attrs: Mapping[str, Any]) -> str:
-    """Return what is wrong with a count of inputs or outputs for which rules would make a list; an empty text if nothing is."""
+    """Return a message about a count of inputs or outputs that is too large for the lists of rules; otherwise an empty text."""
     for key in _COUNTS:
         value = attrs.get(key)
         if isinstance(value, int) and value > MAX_COUNT:
@@ -289,7 +289,7 @@ def _store(table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outp
 
 
 def choose_sizes(inference: Inference) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
-    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; none of them when none fits.
+    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; no shapes if no sizes fit.
 
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay.
     """

@@ -1,4 +1,4 @@
-"""What a kernel is. Kernels know no graph: attributes, shapes and arrays go in and out, and a small context.
+"""The definition of a kernel. Kernels are independent of graphs: they take attributes, shapes, arrays and a small context.
 
 A kernel's three functions take the typed attributes of :meth:`graphshare.ops.signature.Signature.parse`, defaults filled in.
 """
@@ -33,7 +33,7 @@ def compute_now(positions: Sequence[int], key: Any, compute: Callable[[], Any]) 
 
 
 class Context(msgspec.Struct):
-    """What a run provides to a kernel.
+    """The context that a run provides to a kernel.
 
     ``reusable[i]`` says that input ``i`` has its last use here, so that the result may overwrite its buffer. ``num_outputs`` is
     the number of requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` of the node on arrays for its variables, in
@@ -57,7 +57,7 @@ class Context(msgspec.Struct):
 
 
 class Bodies(Protocol):
-    """The subgraphs of a node: their operators, and what follows inside of them, in both directions.
+    """The subgraphs of a node: their operators, and inference within them, in both directions.
 
     ``variables`` are in the order in which ``run_subgraph`` takes arrays.
     """
@@ -68,7 +68,7 @@ class Bodies(Protocol):
 
 
 class KernelResult(NamedTuple):
-    """What a forward pass gives that has more to say than its outputs.
+    """The result of a forward pass that has more than outputs.
 
     ``updates`` are new values of inputs that the operator mutates, by position; ``residuals`` serve a backward pass.
     """
@@ -121,8 +121,8 @@ class Kernel(msgspec.Struct, frozen=True):
     ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`KernelResult`. ``shapes(attrs, inputs, outputs)``
     and ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
     they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
-    ``body_shapes`` and ``body_types`` are asked in their place where the node has subgraphs. ``refuses(attrs, bodies)`` says
-    why a node cannot be run that has a kernel, before anything runs; None where it can.
+    ``body_shapes`` and ``body_types`` replace them where the node has subgraphs. ``refuses(attrs, bodies)`` returns, before
+    anything runs, the reason why a node cannot be run although it has a kernel; None where it can.
 
     ``cost(attrs, inputs, outputs)`` counts multiply-adds from shapes that are all known: a multiply-add is one product added
     to a sum, so only operators that multiply matrices or windows have a cost. ``body_cost(attrs, inputs, cost_of)`` counts

@@ -46,7 +46,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     above: Sequence[str] = ()
 
     def violation(self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()) -> str | None:
-        """Return a sentence about what is outside of the limits, or None. Unknown shapes and dtypes pass."""
+        """Return a sentence about the first violation of the limits, or None. Unknown shapes and dtypes pass."""
         return (
             self._attribute_violation(attrs)
             or self._dtype_violation(dtypes)
@@ -148,7 +148,7 @@ def refuse_invalid_call() -> Iterator[None]:
 
 
 def require_memory(count: int) -> None:
-    """Refuse scratch of ``count`` bytes that the inferred shapes do not tell, where the memory limit is below it.
+    """Refuse ``count`` bytes of scratch memory, which inferred shapes do not include, if the memory limit is lower.
 
     Raises:
         KernelError: with the bytes, the limit and the option that sets it.

@@ -31,7 +31,7 @@ class Term:
 
     @property
     def is_float(self) -> bool:
-        """Whether it holds floating point."""
+        """Whether the term is floating point."""
         return self.dtype.startswith(("float", "bfloat"))
 
     def number(self, value: float, dtype: str = "") -> Term:
@@ -49,22 +49,22 @@ class Term:
         return Term(self.t, out, dtype or self.dtype)
 
     def cast(self, dtype: str) -> Term:
-        """Return it as ``dtype`` by ``Cast``, for numbers that fit."""
+        """Return the term as ``dtype`` by ``Cast``; its numbers must fit."""
         return Term(self.t, self.t.cast(self.name, dtype, self.dtype), dtype)
 
     def convert(self, dtype: str) -> Term:
-        """Return it as ``dtype`` as :func:`graphshare.ops.conversion.convert` does: truncated, narrow integers wrap."""
+        """Return the term as ``dtype``, truncated and wrapped as by :func:`graphshare.ops.conversion.convert`."""
         if self.is_float and dtype in _NARROW_INTEGERS:
             # ONNX leaves a Cast from floats undefined beyond the range, so the low bits are cut off from int32.
             return self.cast("int32").cast(dtype)
         return self.cast(dtype)
 
     def widen(self) -> Term:
-        """Return it for floating-point arithmetic: float64 as it is, all else as float32."""
+        """Return the term for floating-point arithmetic: float64 unchanged, everything else as float32."""
         return self if self.dtype in _WIDE else self.cast("float32")
 
     def is_true(self) -> Term:
-        """Return where it is not 0."""
+        """Return where the term is not 0."""
         return self.cast("bool")
 
     def round_half_away(self) -> Term:
@@ -73,15 +73,15 @@ class Term:
         return self.apply("Sign") * (size + 0.5).apply("Floor")
 
     def equals(self, other: Operand) -> Term:
-        """Return where it equals ``other``."""
+        """Return where the term equals ``other``."""
         return self.apply("Equal", other, dtype="bool")
 
     def is_nan(self) -> Term:
-        """Return where it is NaN, of floats."""
+        """Return where the term, of floats, is NaN."""
         return self.apply("IsNaN", dtype="bool")
 
     def is_infinite(self, *, positive: bool = True, negative: bool = True) -> Term:
-        """Return where it is infinite, of floats."""
+        """Return where the term, of floats, is infinite."""
         # IsInf takes float16 only from opset 20 on.
         return self.widen().apply("IsInf", dtype="bool", detect_positive=int(positive), detect_negative=int(negative))
 
@@ -100,15 +100,15 @@ class Term:
         return Term(self.t, self.t.reduce(op_type, self.name, axes, keepdims=keepdims), self.dtype)
 
     def reshape(self, shape: Sequence[int]) -> Term:
-        """Return it with a shape in which every size is known."""
+        """Return the term with a shape in which every size is known."""
         return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
 
     def unsqueeze(self, axis: int) -> Term:
-        """Return it with a new axis of size 1."""
+        """Return the term with a new axis of size 1."""
         return Term(self.t, self.t.emit("Unsqueeze", self.name, self.t.integers([axis])), self.dtype)
 
     def expand(self, shape: Sequence[int]) -> Term:
-        """Return it broadcast to ``shape``."""
+        """Return the term broadcast to ``shape``."""
         return Term(self.t, self.t.emit("Expand", self.name, self.t.integers(shape)), self.dtype)
 
     def __add__(self, other: Operand) -> Term:

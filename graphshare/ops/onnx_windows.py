@@ -1,4 +1,4 @@
-"""Windows in ONNX from gathered cells: exact for every number, and in every dtype, where Conv and pooling are only of some."""
+"""Windows in ONNX from gathered cells: exact for every number and in every dtype; Conv and pooling support only some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator is: its inputs, outputs, attributes, auxiliary slots and initializers, as MXNet 1.9.1 registers them.
+"""Signatures of operators: inputs, outputs, attributes, auxiliary slots and initializers, as MXNet 1.9.1 registers them.
 
 The tables state them in a notation, which is read when an operator is first looked up.
 
@@ -127,7 +127,7 @@ class OutputList(NamedTuple):
     labels: tuple[str, ...]
 
     def label(self, index: int) -> str:
-        """Return what output ``index`` is called."""
+        """Return the label of output ``index``."""
         return self.labels[index] if index < len(self.labels) else f"output{index}"
 
 
@@ -204,11 +204,11 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return None if self.attributes is None else read_parameters(self.attributes)
 
     def parameter(self, key: str) -> Parameter | None:
-        """The parameter called ``key``, if there is one."""
+        """Return the parameter called ``key``, or None."""
         return next((p for p in self.parameters or () if p.name == key), None)
 
     def value(self, attrs: Attributes, key: str) -> Any:
-        """The typed value of one attribute; its default where the text is absent or not readable (None if it has none)."""
+        """Return the typed value of one attribute; its default, or None, where the text is absent or cannot be read."""
         parameter = self.parameter(key)
         if parameter is None:
             return attrs.get(key)
@@ -281,7 +281,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return values, faults
 
     def current_attributes(self, attrs: Attributes) -> Attributes:
-        """``attrs`` with the keys of earlier releases under their present names; the old key wins where both are given."""
+        """Return ``attrs`` with present names for the keys of earlier releases; the old key wins where both are given."""
         old = [key for key in attrs if key in self.renamed_attributes]
         if not old:
             return attrs

@@ -136,7 +136,7 @@ def same_floating_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[T
 
 
 def demand_dtypes(rule: TypeRule) -> TypeRule:
-    """Return ``rule``, which then refuses inputs of other dtypes than it infers for them.
+    """Return a rule as ``rule`` that refuses inputs whose dtypes differ from those that it infers for them.
 
     Raises:
         KernelError: the rule does, for the first such input.

@@ -1,4 +1,4 @@
-"""Windows that slide over spatial axes, and channel layouts: what convolution and pooling have in common."""
+"""Windows that slide over spatial axes, and channel layouts, for convolution and pooling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Window(NamedTuple):
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """Cells that the window spans, dilation included."""
+        """Return the number of cells that the window spans, dilation included, by axis."""
         return _extent(self.kernel, self.dilate)
 
 

@@ -75,7 +75,7 @@ def _extremum(op_type: str) -> Function:
 
 
 def _comparable(x: Term) -> Term:
-    """Return it for comparisons of order, which ONNX has not for booleans."""
+    """Return the term for comparisons of order, which ONNX does not have for booleans."""
     return x.cast("int32") if x.dtype == "bool" else x
 
 

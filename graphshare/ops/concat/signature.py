@@ -17,7 +17,7 @@ SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
 def slice_outputs(signature: Signature, attrs: Attributes) -> OutputList:
-    """SliceChannel numbers its outputs even when there is only one."""
+    """Return the outputs of SliceChannel, which are numbered even if there is only one."""
     count = read_count(signature, attrs, "num_outputs")
     return OutputList(count, count, ())
 

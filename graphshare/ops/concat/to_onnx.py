@@ -92,7 +92,7 @@ def translate_pad(t: Translation) -> str:
 
 
 def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
-    """Emit ``Slice`` for what negative widths take away, then ``Pad``."""
+    """Emit ``Slice`` for negative widths, which take elements away, then ``Pad``."""
     kept = find_kept_part(widths, x.shape)
     cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
     rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])

@@ -1,4 +1,4 @@
-"""What all ways of correlating images share: the cells under each tap of a window, and operations on the result.
+"""The cells under each tap of a window, and operations on the result: the parts that all ways of correlating images share.
 
 An image is first copied into rows that are padded on one side only: the padding of the next row follows the end of a row, so
 the cells under a tap over all positions are contiguous. For a stride, the image is split into its phases first. There are three

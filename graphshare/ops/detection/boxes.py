@@ -144,7 +144,7 @@ def suppress_overlaps(
 
 
 def _suppress_by_class(boxes: Array, limit: float, most: int | None, classes: Array, pixels: bool) -> list[int]:
-    """Return what remains where only boxes of one class suppress each other."""
+    """Return the boxes that remain where only boxes of one class suppress each other."""
     chosen: list[int] = []
     for kind in np.unique(classes):
         places = np.flatnonzero(classes == kind)
@@ -154,7 +154,7 @@ def _suppress_by_class(boxes: Array, limit: float, most: int | None, classes: Ar
 
 
 def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) -> list[int]:
-    """Return what remains of few boxes: the better ones are compared with all, ``_TOGETHER`` at a time."""
+    """Return the boxes that remain of few: the better ones are compared with all, ``_TOGETHER`` at a time."""
     alive, bound = np.ones(len(boxes), bool), boxes.dtype.type(limit)
     for start in range(0, len(boxes), _TOGETHER):
         candidates = start + np.flatnonzero(alive[start : start + _TOGETHER])

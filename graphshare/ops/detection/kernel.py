@@ -184,7 +184,7 @@ def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
 
 
 def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -> Array:
-    """Return the anchors least probably background, ``negative_mining_ratio`` times as many as have a label."""
+    """Return the anchors that are least likely background, ``negative_mining_ratio`` times as many as have a label."""
     count = min(int(positive.sum() * attrs["negative_mining_ratio"]), int((~positive).sum()))
     chosen: Array = np.zeros(len(best), bool)
     if count <= 0:

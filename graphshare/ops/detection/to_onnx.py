@@ -140,7 +140,7 @@ def _emit_shared(t: Translation) -> tuple[str, str]:
 
 
 def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
-    """Return the anchors least probably background, ``negative_mining_ratio`` times as many as have a label."""
+    """Return the anchors that are least likely background, ``negative_mining_ratio`` times as many as have a label."""
     scores, dtype = t.inputs[2], t.inputs[2].dtype
     count = scores.shape[2]
     numbers = t.reduce("ReduceSum", t.cast(positive, "int64", "bool"), (1,), keepdims=True)

@@ -116,17 +116,17 @@ def _crop_shape(attrs: Attrs, shape: Dims) -> Shape:
 
 
 def compute_shift(attrs: Attrs) -> Array:
-    """Return what ``alpha`` adds to red, green and blue.
+    """Return the numbers that ``alpha`` adds to red, green and blue.
 
     Raises:
-        KernelError: it has not three numbers.
+        KernelError: ``alpha`` does not have three numbers.
     """
     require(len(attrs["alpha"]) == 3, f"alpha is {attrs['alpha']}, expected three numbers")
     return np.asarray((_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32))
 
 
 def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the colours bright by ``alpha`` along the principal components; a single channel is unchanged."""
+    """Return the colours brightened by ``alpha`` along the principal components; a single channel is unchanged."""
     if x.shape[-1] == 1:
         return x
     bright: Array = x.astype(np.float32) + compute_shift(attrs)

@@ -92,7 +92,7 @@ def cholesky(t: Translation, a: Matrices) -> Term:
 
 
 def _scan(t: Translation, count: int, states: Sequence[Value], step: Callable[[Sequence[Value]], Sequence[Value]]) -> list[str]:
-    """Return the last states of a loop over the numbers below ``count``, and what its steps give beside them."""
+    """Return the last states of a loop over the numbers below ``count``, and the further outputs of its steps."""
     body = t.body([*(Value("state", x.shape, x.dtype) for x in states), Value("number", (), "int64")], step)
     return t.emit_several("Scan", len(body.heads), *states, t.integers(range(count)), body=body, num_scan_inputs=1)
 

@@ -1,4 +1,4 @@
-"""Losses in ONNX: what they compute at inference, which most do without the label.
+"""Losses in ONNX: their outputs at inference, which most compute without the label.
 
 Connectionist temporal classification is the forward recursion of all samples at once as ``Scan`` over the steps, the log
 likelihood of marked events a ``Scan`` over the events of all sequences at once.

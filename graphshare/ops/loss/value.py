@@ -1,4 +1,4 @@
-"""The values of losses. An output layer returns predictions; what its training lowers is computed from them and the label."""
+"""The values of losses. An output layer returns predictions; its loss is computed from them and the label."""
 
 from __future__ import annotations
 
