@@ -36,6 +36,7 @@ TYPE_FLAGS = {
     "6": "int64",
     "7": "bool",
 }
+# Each round adds facts, so inference ends by itself; this bounds its time.
 _MAX_ROUNDS = 64
 _COUNTS = ("num_outputs", "sections", "num_args", "num_weights", "num_tensors", "num_arrays", "num_layers")
 # Sizes that trained models were made for, then every small one.
@@ -263,7 +264,8 @@ def _infer_body(
             *zip(graph.heads, heads, strict=False),
         ]:
             row = table[entry.node]
-            row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
+            if entry.index < len(row):
+                row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
         _Propagation(inference, _bind_rules(order, np_shape=np_shape)).run(what)
     except RefusedError as error:
         raise KernelError("in its subgraph, " + "; ".join(fault.message for fault in error.faults)) from None
@@ -271,6 +273,7 @@ def _infer_body(
 
 
 def _slot(table: Mapping[Node, list[Any]], node: Node, index: int) -> Any:
+    # A file may name an output that its operator does not have.
     row = table[node]
     return row[index] if index < len(row) else None
 
