@@ -104,6 +104,7 @@ def _optional(member: Member, *, long_suffix: bool = False) -> Member:
     """
 
     def read(text: str, position: int) -> Reading:
+        # dmlc::optional looks at the next characters as they are: no white space is skipped.
         if text.startswith("None", position):
             return None, position + 4
         value, position = member(text, position)
@@ -118,6 +119,7 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
     def read(text: str, position: int) -> Reading:
         position = _after_blanks(text, position)
         first = text[position : position + 1]
+        # A bare number has no plus: mxnet::Tuple looks for these characters only.
         if first and first in "-0123456789":
             value, position = member(text, position)
             return (value,), position

@@ -89,6 +89,7 @@ def default_rule(use: Use) -> Outcome:
         return "mixes the samples of a batch"
     if kind not in ("never", "elementwise"):
         return UNKNOWN
+    # A weight with a row for each sample would be another layer for each.
     wrong = [name for name in use.formals_with_samples() if name in PARAMETER_FORMALS]
     if wrong:
         return f"has a {wrong[0]} that depends on the batch"

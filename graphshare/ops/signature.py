@@ -277,6 +277,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             if key not in known and not is_free_key(key):
                 faults.append(AttributeFault("unknown", key, attrs[key], f"{self.name} takes {self._listing()}"))
         if not faults:
+            # The checks read the values of all parameters, and one with a fault has none.
             faults.extend(fault for check in self.load_checks if (fault := check(values)) is not None)
         return values, faults
 

@@ -107,6 +107,7 @@ def _broadcast_dim(column: Sequence[Dim]) -> Dim:
         raise KernelError(f"sizes {' and '.join(map(str, sorted(wide)))} cannot be broadcast together")
     if wide:
         return wide.pop()
+    # Beside 1 an unknown size may still be any.
     return None if None in column else 1
 
 

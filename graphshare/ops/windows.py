@@ -40,6 +40,7 @@ def read_window(attrs: Attrs) -> Window:
     if kernel is None:
         raise KernelError("kernel is None, expected sizes")
     rank = len(kernel)
+    # An empty tuple, MXNet's default, stands for the usual number.
     values = [attrs.get(key) or (default,) * rank for key, default in (("stride", 1), ("dilate", 1), ("pad", 0))]
     for key, value in zip(("stride", "dilate", "pad"), values, strict=True):
         if len(value) != rank:

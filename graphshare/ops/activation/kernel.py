@@ -42,6 +42,7 @@ def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
 def elu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``slope * (exp(x) - 1)`` below 0, otherwise ``x``."""
     below = x < 0
+    # The mask is made before, because the result may overwrite x.
     out: Array = np.expm1(x, out=_copy(context, x), where=below)
     return _scale_where(out, attrs["slope"], out, below)
 
@@ -152,6 +153,7 @@ def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
 def elu_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``slope exp(x) dy`` at 0 and below, otherwise ``dy``."""
     x = entry.inputs[0]
+    # exp() of a large x would overflow, although its branch is not taken.
     return np.where(x > 0, dy, dy * np.exp(np.minimum(x, 0)) * dy.dtype.type(entry.attrs["slope"]))
 
 
@@ -254,6 +256,7 @@ def accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forwar
     """Return a kernel that also takes integers: it computes in float64 and truncates the fraction."""
 
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
+        # relu and tanh compute integers themselves, without a fraction to truncate.
         if x.dtype.kind == "f" or forward is relu or (forward is tanh and x.dtype.kind in "iu"):
             return forward(context, attrs, x)
         return convert(forward(Context(), attrs, x.astype(np.float64)), x.dtype)
@@ -272,6 +275,7 @@ def _relu_directly(dtype: str) -> Callable[..., Array]:
 
 
 def _sigmoid_directly(dtype: str) -> Callable[..., Array]:
+    # The steps of sigmoid(), so that both give the same bits.
     minus, one = np.full((), -1, dtype), np.ones((), dtype)
 
     def compute(x: Array) -> Array:

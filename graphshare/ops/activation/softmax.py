@@ -140,6 +140,7 @@ KERNELS = (
 def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, y, axis = entry.inputs[0], entry.outputs[0], entry.attrs["axis"]
+        # The softmax of a single number is 1 whatever the number.
         if not y.ndim:
             return np.zeros_like(x)
         if logarithm:

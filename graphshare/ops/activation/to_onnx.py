@@ -19,6 +19,7 @@ _BY_TYPE = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softrelu": "S
 _FIRST_ONE = {"sigmoid": 37.0, "tanh": 20.0}
 """The first integer for which the function, in float64, is 1; for smaller ones it is truncated to 0. Runtimes differ by one."""
 
+# onnxruntime has neither Softplus nor Softsign of float64, and below neither Elu nor Selu.
 _OF_DOUBLE = {"softrelu": softplus, "softsign": softsign}
 
 

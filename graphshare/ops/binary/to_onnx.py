@@ -41,6 +41,7 @@ def mod(x: Term, y: Term) -> Term:
     if not x.is_float:
         return x.apply("Mod", _safe_divisor(y))
     rest = x.apply("Mod", y, fmod=1)
+    # fmod has the sign of x, MXNet's remainder that of y.
     other_side = ~rest.equals(0) & ((rest < 0) ^ (y < 0))
     return y.equals(0).choose(0.0, other_side.choose(rest + y, rest))
 
@@ -60,6 +61,7 @@ def hypot(x: Term, y: Term) -> Term:
     root = (a * a + b * b).apply("Sqrt")
     if not x.is_float:
         return root.cast("float32").convert(x.dtype)
+    # Of infinity and NaN the root is NaN, but hypot is infinite.
     return (x.is_infinite() | y.is_infinite()).choose(math.inf, root).cast(x.dtype)
 
 

@@ -155,6 +155,7 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     parts = [*outputs, *[None] * (count - len(outputs))][:count]
     squeeze = attrs["squeeze_axis"]
     if x is None:
+        # A squeezed part of shape (1) may stand for a number, which has an axis less.
         rank = next((len(part) + squeeze for part in parts if part is not None and part != (1,)), None)
         if rank is None:
             return inputs, parts

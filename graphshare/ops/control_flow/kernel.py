@@ -187,6 +187,7 @@ def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], inf
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
         arguments = [operands[i] for i in _inputs(attrs, key, operands)]
+        # The head of the condition is no output of the node.
         variables, heads = infer(number, arguments, results if number else [])
         for place, value in zip(attrs[key], variables, strict=True):
             operands[place] = merge(operands[place], value)
@@ -404,6 +405,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
         gradients = runs[step]([*_slice_step(dys[:count], step), *current])
         here: dict[int, Array | None] = {}
         for place, gradient in zip(attrs["func_input_locs"], gradients, strict=True):
+            # One input may feed several variables of the body.
             here[place] = _add(here.get(place), gradient)
         current = [here.pop(place, None) for place in variables]
         for place, gradient in here.items():

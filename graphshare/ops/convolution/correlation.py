@@ -134,6 +134,7 @@ def _images_together(
         planes = images[first : first + together].swapaxes(0, 1)
         grid = make_grid(planes.shape[1:], window)
         for plane, top, rows in _by_columns(planes, matrix, grid, empty):
+            # Parts of an image are collected first, because an epilogue passes over a complete one.
             whole = rows.shape[2] == result.shape[2]
             for i in range(rows.shape[1]):
                 number = first + plane + i
@@ -163,6 +164,7 @@ def _by_columns(image: Array, matrix: Array, grid: Grid, empty: Empty) -> Iterat
     padded = np.pad(image, [(0, 0), *((p, p) for p in grid.window.pad)]) if by_window else image
     channels, groups = len(image), len(matrix)
     depth, height, width = grid.out
+    # Surplus columns are copied along unless they would be most of a row.
     pitch = width if is_sparse else grid.pitch
     most = max(1, _BLOCK // (channels * len(grid.taps) * pitch))
     planes = min(max(1, most // max(1, height)), _count_together(depth, height * width))

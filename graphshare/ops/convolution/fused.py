@@ -40,6 +40,7 @@ def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     factor, term = None, bias
     if chain.normalization is not None:
         factor, term = plain_scaling(chain.normalization, *rest)
+        # Factor and term lose digits where a moving mean is far larger than its deviation.
         if factor is None or term is None:
             return _run_separately(context, chain, x, weight, bias, rest, addend)
         if bias is not None:

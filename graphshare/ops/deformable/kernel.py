@@ -158,6 +158,7 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
                 first = first + trans[0][place] * number(attrs["trans_std"]) * extent
             columns, rows = (first[axis] + steps * (each[axis] / number(points)) for axis in (0, 1))
             yy, xx = np.meshgrid(rows, columns, indexing="ij")
+            # A point counts up to half a pixel beyond the centre of the outermost one.
             inside = (xx >= -0.5) & (xx <= width - 0.5) & (yy >= -0.5) & (yy <= height - 0.5)
             plane = int((channel * group + cells[i]) * group + cells[j])
             rows, columns = yy[inside].clip(0, height - 1), xx[inside].clip(0, width - 1)

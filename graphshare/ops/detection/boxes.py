@@ -203,6 +203,7 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
 
     Candidates are the ``topk`` best rows with a score above ``valid_thresh`` that are not of the background class.
     """
+    # As in MXNet a topk of 0 returns the rows as they are.
     if attrs["topk"] == 0:
         return x
     out: Array = np.full_like(x, -1)

@@ -156,6 +156,7 @@ def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[
     if attrs["id_index"] >= 0:
         background = t.emit("Equal", emit_column(t, data, attrs["id_index"]), t.number(attrs["background_id"], dtype))
         valid = t.emit("And", valid, t.emit("Not", background))
+    # -inf puts all other rows behind the candidates.
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
     _, order = t.emit_several("TopK", 2, key, t.integers([shape[1]]), axis=1, largest=1, sorted=1)
     return emit_rows(t, data, order, shape), t.emit("GatherElements", valid, order, axis=1)

@@ -44,6 +44,7 @@ def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
     sizes, ratios = attrs["sizes"], attrs["ratios"]
     step_y, step_x = (step if step > 0 else 1 / count for step, count in zip(attrs["steps"], (height, width), strict=True))
     pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
+    # Sizes are shares of the height; a relative width is scaled by the aspect of the image.
     half = np.array([[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs])
     y = (np.arange(height) + attrs["offsets"][0]) * step_y
     c = (np.arange(width) + attrs["offsets"][1]) * step_x

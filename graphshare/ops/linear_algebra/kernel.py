@@ -146,6 +146,7 @@ def triangle_cells(attrs: Attrs, size: int) -> tuple[Array, Array]:
     """Return rows and columns of the packed triangle: a lower one row by row, an upper one column by column."""
     offset = attrs["offset"]
     rows, columns = np.tril_indices(size, -abs(offset))
+    # Beside the main diagonal the sign of the offset chooses the triangle, whatever ``lower`` is.
     return (rows, columns) if (attrs["lower"] if offset == 0 else offset < 0) else (columns, rows)
 
 
