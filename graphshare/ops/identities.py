@@ -70,6 +70,7 @@ class OperatorForm(NormalForm):
         if left_out & node.attrs.keys():
             self.used["attributes that change no value"] += 1
         if op in _WINDOWS:
+            # An absent stride, () and (1, 1) are one.
             left_out |= {name for name, size in _PLAIN.items() if set(values.get(name) or ()) <= {size}}
         known = {name: value for name, value in values.items() if name not in left_out and not is_free_key(name)}
         stated = left_out & _PLAIN.keys() & node.attrs.keys()

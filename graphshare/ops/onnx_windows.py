@@ -22,6 +22,7 @@ def place_taps(window: Window, counts: Sequence[int]) -> list[Array]:
 def gather_columns(t: Translation, x: str, places: Sequence[Array]) -> str:
     """Return the cells of a padded image (N, C, spatial) under all taps: (N, C, taps by axis, positions by axis)."""
     rank = len(places)
+    # Each Gather puts an axis of taps before its positions, so the next axis is two further.
     for i, cells in enumerate(places):
         x = t.emit("Gather", x, t.constant(cells, "int64"), axis=2 + 2 * i)
     return t.transpose(x, (0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2)))

@@ -189,6 +189,7 @@ def _read_table(family: str, file: str, table: str) -> dict[str, Any]:
 
     module = f"graphshare.ops.{family}.{file}"
     items: dict[str, Any] = {}
+    # find_spec and not an ImportError, which could also come from within the module.
     for item in getattr(import_module(module), table, ()) if find_spec(module) is not None else ():
         assert item.operator not in items, f"{family}/{file}.py has {item.operator} twice"
         assert FAMILY_OF.get(item.operator) == family, f"{family}/{file}.py has {item.operator}, which is not of this family"

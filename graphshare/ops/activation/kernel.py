@@ -128,6 +128,7 @@ def leaky_relu(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[
 
 def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (shape,), results = same_shapes(attrs, inputs[:1], outputs)
+    # Only prelu has slopes as an input.
     if len(inputs) == 1:
         return [shape], results
     return [shape, _gamma_shape(shape, inputs[1])], results

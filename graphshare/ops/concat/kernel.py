@@ -61,6 +61,7 @@ def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     whole = output[at]
     if whole is None or sizes.count(None) != 2:
         return shapes, [output]
+    # The weights of both directions are equally large.
     share = (whole - sum(size for size in sizes if size is not None)) // 2
     return [shape if shape is None or shape[at] is not None else with_dim(shape, at, share) for shape in shapes], [output]
 

@@ -37,6 +37,7 @@ _WIDE = 1024
 
 def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, groups: int, empty: Empty = np.empty) -> Array:
     """Return the convolution (N, C, spatial) in the dtype of ``x``, with ``epilogue`` applied."""
+    # The usual 1 x 1 convolution needs no windows.
     if max(window.extent) == 1 and not any(window.pad):
         return _pointwise(x, weight, epilogue, window.stride, groups, empty)
     lift = 3 - len(window.kernel)

@@ -157,6 +157,7 @@ def weight_gradient(x: Array, dy: Array, shape: tuple[int, ...], window: Window,
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     out = dy.shape[2:]
     taps = tap_slices(window, out)
+    # For one tap the products of the images need no copied windows.
     if len(taps) == 1 and groups == 1:
         return _pointwise_weight_gradient(x[taps[0]], dy, shape)
     total = np.zeros((groups, filters // groups, share * len(taps)), x.dtype)

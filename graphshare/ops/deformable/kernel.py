@@ -153,6 +153,7 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
             place = None
             if shifted:
                 require(count >= classes, f"{format_count(classes, 'class')} of offsets for {format_count(count, 'channel')}")
+                # The channels are shared out evenly among the classes of offsets.
                 begin = 2 * (channel // (count // classes))
                 place = (r, slice(begin, begin + 2), int(parts[i]), int(parts[j]))
                 first = first + trans[0][place] * number(attrs["trans_std"]) * extent

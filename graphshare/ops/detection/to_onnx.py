@@ -144,6 +144,7 @@ def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
     scores, dtype = t.inputs[2], t.inputs[2].dtype
     count = scores.shape[2]
     numbers = t.reduce("ReduceSum", t.cast(positive, "int64", "bool"), (1,), keepdims=True)
+    # float64 as in the kernel: the product is truncated to a number of anchors.
     ratio = t.number(t.attrs["negative_mining_ratio"], "float64")
     wanted = t.cast(t.emit("Mul", t.cast(numbers, "float64", "int64"), ratio), "int64", "float64")
     wanted = t.emit("Min", wanted, t.emit("Sub", t.number(count, "int64"), numbers))

@@ -56,6 +56,7 @@ def multiplies_by_scalar(attrs: Attrs, a: int, b: int) -> bool:
 def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, b = inputs
     if a is not None and b is not None and multiplies_by_scalar(attrs, len(a), len(b)):
+        # One of the shapes is ().
         return inputs, [unify((*a, *b), outputs[0])]
     if a is not None and "axes" in attrs:
         require(attrs["axes"] <= len(a), f"axes is {attrs['axes']}, of an array with {format_count(len(a), 'axis')}")
