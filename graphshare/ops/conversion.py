@@ -19,7 +19,8 @@ def convert(x: Array, dtype: Any) -> Array:
     A number outside the integer range (NaN, infinite, too large) becomes the least integer, as on x86: the least int64 for
     int64, and the low bits of the least int32 for all narrower dtypes.
     """
-    if isinstance(dtype, str):  # to compare a dtype with a name that numpy does not know takes as long as a small kernel
+    # Names only: to compare a dtype with a name that numpy does not know takes as long as a small kernel.
+    if isinstance(dtype, str):
         require(dtype != "bfloat16", NO_BFLOAT16)
     wanted = np.dtype(dtype)
     if x.dtype == wanted:

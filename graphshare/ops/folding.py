@@ -15,8 +15,9 @@ class LinearLayer(msgspec.Struct, frozen=True):
     """An operator on data, a weight and a bias (unless ``no_bias``), linear in the weight.
 
     ``channel_axes(attrs)`` are the numbers of the output's channel axis that hold for every rank it can have, as counted from
-    either end. ``scale(attrs, weight, factor)`` multiplies what computes an output channel by its factor (channels,); it raises
-    :class:`KernelError` where the shapes do not fit. ``bias_factor(attrs)`` is what the operator multiplies its bias by.
+    either end. ``scale(attrs, weight, factor)`` multiplies the weights of each output channel by its factor (channels,); it
+    raises :class:`KernelError` where the shapes do not fit. ``bias_factor(attrs)`` is the factor that the operator applies to
+    its bias.
     """
 
     channel_axes: Callable[[Attrs], tuple[int, ...]]
@@ -79,7 +80,7 @@ def fold_scaling(
     share = linear.bias_factor(attrs[0])
     if not share:
         raise KernelError("is after a layer that multiplies its bias by 0")
-    with np.errstate(all="ignore"):  # what is not finite is refused below
+    with np.errstate(all="ignore"):  # results that are not finite are refused below
         factor, term = scaling.terms(attrs[1], *(array.astype(np.float64) for array in statistics))
         if bias is not None:
             if bias.shape != term.shape:

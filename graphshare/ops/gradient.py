@@ -25,7 +25,7 @@ class GradientError(Exception):
 class TapeEntry(msgspec.Struct, eq=False):
     """The data of one node that a forward pass keeps for the backward pass.
 
-    ``requested[i]`` says whether the gradient of input ``i`` is needed. ``subruns`` are the backward passes of the subgraphs in
+    ``requested[i]`` is whether the gradient of input ``i`` is needed. ``subruns`` are the backward passes of the subgraphs in
     execution order: from the gradients of a subgraph's heads to those of its variables. ``stream`` restarts the random numbers
     of the forward pass. Inputs and outputs that a gradient does not read are not kept.
     """

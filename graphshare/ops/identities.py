@@ -21,7 +21,7 @@ _PASSED_ON = frozenset(
 _IDLE: Mapping[str, tuple[str, ...]] = {"BatchNorm": ("momentum",)}
 """Attributes that only training reads, by operator."""
 _DEVICE = frozenset(("cudnn_off", "cudnn_tune", "workspace"))
-"""Attributes that choose how a device computes, not what."""
+"""Attributes that choose how a device computes, and do not change the result."""
 _WINDOWS = frozenset(("Convolution", "Deconvolution", "Pooling"))
 _PLAIN = {"stride": 1, "dilate": 1, "pad": 0, "adj": 0}
 """The size of a window's attributes that is meant where they are absent."""
@@ -41,7 +41,7 @@ class OperatorForm(NormalForm):
         signature = find_signature(node)
         op = canonical(node.op)
         values, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
-        if signature is None or faults or op == "Custom":  # what is not known may draw numbers
+        if signature is None or faults or op == "Custom":  # an unknown operator may draw numbers
             unknown = (op, tuple(sorted(node.attrs.items())), tuple(operands), bodies)
             return self._number_all(node, "unknown", *unknown, self.count_drawn(unknown))
         if op != node.op:

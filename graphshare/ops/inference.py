@@ -45,7 +45,7 @@ _SMALL = range(1, 65)
 
 
 class ShapeTable(dict[Node, list[Shape]]):
-    """The known shapes of each node's outputs; ``np_shape`` says whether 0 and () are sizes in it, subgraphs included."""
+    """The known shapes of each node's outputs; ``np_shape`` is whether 0 and () are sizes in it, subgraphs included."""
 
     def __init__(self, np_shape: bool = False) -> None:
         super().__init__()
@@ -74,10 +74,10 @@ def infer(
 
     Nothing is inferred across operators without a kernel. Variables whose dtype is not determined otherwise get the one in
     ``yielding``, then ``default_type``. With ``types`` None only shapes are inferred. ``np_shape`` states that a subgraph's
-    outer graph has NumPy shapes; of other graphs their attributes say so.
+    outer graph has NumPy shapes; other graphs state it in their attributes.
 
     Raises:
-        RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and what would fit.
+        RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and those that would fit.
         BugError: a rule failed.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
@@ -203,7 +203,7 @@ class _Propagation:
         node = rule.node
         table: dict[Node, list[Any]] = self._inference.shapes if what == "shapes" else self._inference.types
         inputs = [_slot(table, entry.node, entry.index) for entry in node.inputs]
-        facts = (inputs, list(table[node]))  # a row of outputs is changed in place by what is inferred from its consumers
+        facts = (inputs, list(table[node]))  # inference from consumers changes a row of outputs in place
         if self._settled.get((node, what)) == facts:
             return False
         self._settled[node, what] = facts
@@ -238,7 +238,7 @@ def _find_excess(attrs: Mapping[str, Any]) -> str:
 
 
 def bind_bodies(node: Node, *, np_shape: bool = False) -> NodeBodies:
-    """Return the subgraphs of ``node`` as kernels see them; ``np_shape`` says whether the graph has NumPy shapes."""
+    """Return the subgraphs of ``node`` as kernels see them; ``np_shape`` is whether the graph has NumPy shapes."""
     return NodeBodies(node, partial(_infer_body, np_shape))
 
 

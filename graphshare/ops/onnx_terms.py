@@ -69,7 +69,7 @@ class Term:
 
     def round_half_away(self) -> Term:
         """Return floor(abs + 0.5) with its sign: the nearest whole numbers, half away from 0."""
-        size = self.apply("Max", -self)  # OpenVINO leaves Abs out behind a Cast of int8 weights
+        size = self.apply("Max", -self)  # OpenVINO drops Abs after a Cast of int8 weights
         return self.apply("Sign") * (size + 0.5).apply("Floor")
 
     def equals(self, other: Operand) -> Term:

@@ -40,7 +40,7 @@ def fold_columns(
 ) -> str:
     """Return an image of ``size``: each cell is the sum of the columns of windows at ``counts`` positions that contain it.
 
-    ``x`` has the elements of (taps by axis, positions by axis) behind ``shape``, the samples and the channels. For each axis
+    ``x`` has the elements of (taps by axis, positions by axis) after ``shape``, the samples and the channels. For each axis
     the columns that meet at each cell are gathered, of which a missing one is 0, and added.
     """
     rank = len(window.kernel)
@@ -51,7 +51,7 @@ def fold_columns(
     for i, axis in enumerate(range(2, 2 + rank)):
         end = [0] * (2 + rank)
         end[axis] = 1
-        # Cells under fewer windows than others gather this zero in place of a missing column.
+        # A cell under fewer windows gathers this zero in place of each missing column.
         data = t.pad(data, (0,) * (2 + rank), end, 0, dtype)
         meeting = _list_meeting(places[i].reshape(-1) - window.pad[i], size[i])
         data = t.reduce("ReduceSum", t.emit("Gather", data, t.constant(meeting, "int64"), axis=axis), [axis])
@@ -59,7 +59,7 @@ def fold_columns(
 
 
 def _list_meeting(cells: Array, size: int) -> Array:
-    """Return the indices of ``cells`` that name each cell of an axis (most, size), filled up with the index behind the last."""
+    """Return the indices of ``cells`` that name each cell of an axis (most, size), filled up with the index after the last."""
     at = [np.flatnonzero(cells == cell) for cell in range(size)]
     table = np.full((max(1, *map(len, at)), size), len(cells))
     for cell, indices in enumerate(at):

@@ -51,7 +51,7 @@ def read_window(attrs: Attrs) -> Window:
 
 
 def check_layout(layout: str | None, rank: int) -> None:
-    """Raise :class:`KernelError` where a layout has another number of axes than the data."""
+    """Raise :class:`KernelError` if a layout and the data differ in the number of axes."""
     if layout is not None and len(layout) != rank:
         raise KernelError(f"layout {layout} does not fit data with {format_count(rank, 'axis')}")
 

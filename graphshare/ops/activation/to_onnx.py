@@ -102,7 +102,7 @@ _BYTES = {"float16": 2, "float32": 4, "float64": 8}
 
 
 def translate_softmax(t: Translation) -> str:
-    """Emit ``Softmax``; with ``use_length`` the elements behind the length are minus infinity before and 0 after it."""
+    """Emit ``Softmax``; with ``use_length`` the elements after the length are -infinity in its input and 0 in its result."""
     x = t.inputs[0]
     if len(t.inputs) == 1:
         return _emit(t, "Softmax", _data(t))

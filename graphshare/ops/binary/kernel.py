@@ -144,7 +144,7 @@ def _kernel(operator: str, word: str) -> Kernel:
     """Return the kernel of an operator on two arrays, which only a broadcast takes in different shapes."""
     function = ARITHMETIC[word]
     shapes = broadcast_shapes if operator.startswith("broadcast_") else same_shapes
-    # An Add of an epilogue has the shape of the result, so a sum that may broadcast is none.
+    # The Add of an epilogue has the shape of the result, which a sum that may broadcast does not ensure.
     epilogue = (lambda attrs: Add()) if word == "add" and shapes is same_shapes else None
 
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:

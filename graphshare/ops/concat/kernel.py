@@ -108,7 +108,7 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def number_of_sections(attrs: Attrs) -> int:
-    """Return the number of equal parts of SliceChannel or _split_v2; 0 or less where indices say where parts begin."""
+    """Return the number of equal parts of SliceChannel or _split_v2; 0 or less where indices state where parts begin."""
     count: int = attrs["num_outputs"] if "num_outputs" in attrs else attrs["sections"]
     return count
 

@@ -1,6 +1,7 @@
 """Concatenation, splitting, cropping, padding and editing in ONNX.
 
-Deletions and insertions of the numpy interface are a ``Gather`` of what stays, of old and new elements side by side.
+Deletions and insertions of the numpy interface are a ``Gather`` of the elements that stay, or of old and new elements side by
+side.
 """
 
 from __future__ import annotations

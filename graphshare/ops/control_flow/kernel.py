@@ -1,6 +1,6 @@
 """Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are subgraphs of the node, and their gradients.
 
-The attributes say which input of the node feeds which variable of a subgraph.
+The attributes map inputs of the node to variables of a subgraph.
 
 Gradients are backward passes through the runs of the subgraphs, the last one first.
 
@@ -187,7 +187,7 @@ def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], inf
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
         arguments = [operands[i] for i in _inputs(attrs, key, operands)]
-        # The head of the condition is no output of the node.
+        # The head of the condition is not an output of the node.
         variables, heads = infer(number, arguments, results if number else [])
         for place, value in zip(attrs[key], variables, strict=True):
             operands[place] = merge(operands[place], value)

@@ -87,7 +87,7 @@ def _condition(t: Translation, heads: Sequence[Value]) -> Value:
 
 
 def _fill_up(t: Translation, x: str, like: Value) -> str:
-    """Return steps, and zeros behind them up to the length of the output."""
+    """Return steps, followed by zeros up to the length of the output."""
     done = t.emit("Gather", t.emit("Shape", x), t.integers([0]))
     missing = t.emit("Sub", t.integers(like.shape[:1]), done)
     shape = t.emit("Concat", missing, t.integers(like.shape[1:]), axis=0)

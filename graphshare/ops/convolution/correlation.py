@@ -48,7 +48,7 @@ def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, group
     grid = make_grid(lifted.shape[2:], window)
     filters = weight.shape[0]
     result = empty((len(x), filters, *grid.out), x.dtype)
-    # One filter for each channel; several for one channel are groups as any others.
+    # One filter for each channel; with several for one channel the groups are ordinary ones.
     is_depthwise = weight.shape[1] == 1 and filters == groups
     matrix = np.ascontiguousarray(weight).reshape(filters, -1) if is_depthwise else _group_filters(weight, groups)
     together = 1 if is_depthwise else _count_together(len(x), prod(grid.out))

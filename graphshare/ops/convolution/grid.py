@@ -62,7 +62,7 @@ def split_phases(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tupl
     channels, *size = image.shape
     span = grid.rows * grid.pitch
     margin = grid.window.extent[2]
-    # Taps that never leave their row need no cells behind the last one, so the image itself serves.
+    # Taps that never leave their row need no cells after the last one, so the image itself serves.
     if not any(pad) and max(stride) == 1 and grid.window.extent[2] == 1 and image.flags.c_contiguous:
         return {(0, 0, 0): image.reshape(channels, size[0], -1)}
     phases = {}

@@ -1,7 +1,7 @@
 """The operators Convolution, Deconvolution, ``im2col`` and ``col2im``: rules for shapes, costs, and kernels.
 
 A transposed convolution multiplies each cell of the image by all taps of the filters in one matrix product and adds the results
-of a tap to the output at distances of ``stride``: what gives a convolution the gradient of its data. The columns of ``im2col``
+of a tap to the output at distances of ``stride``, as the gradient of a convolution's data does. The columns of ``im2col``
 are the windows of an image; ``col2im`` adds columns at their windows, for one to three spatial axes.
 """
 
@@ -77,7 +77,7 @@ def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
 
 
 def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[Dims]:
-    """Return data, weight and output of a layer, each with channels first and as many axes as the kernel asks for."""
+    """Return data, weight and output of a layer, each with channels first and the number of axes that the kernel requires."""
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"]) + 2
     check_layout(attrs["layout"], rank)
     named = ((inputs[0], "data"), (inputs[1], "weight"), (outputs[0], "the output"))

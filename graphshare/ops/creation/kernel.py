@@ -188,7 +188,7 @@ def _identity(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
 def _window_shape(attrs: Attrs) -> Shape:
     if attrs["M"] is None:
         raise KernelError("M is required: the number of points of the window")
-    # As in numpy a negative number of points is none.
+    # As in numpy a negative number of points gives an empty window.
     return (max(attrs["M"], 0),)
 
 

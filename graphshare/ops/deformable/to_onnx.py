@@ -16,7 +16,7 @@ from graphshare.ops.translation import Translation, Translator, Value, wide_dtyp
 
 
 def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -> str:
-    """Emit the convolution of samples, which a mask scales; without one a tap behind the last pixel gives that pixel."""
+    """Emit the convolution of samples, which a mask scales; without one a tap beyond the last pixel gives that pixel."""
     x, offset = t.inputs[:2]
     if 0 in x.shape or x.dtype == "bool":
         t.refuse("its data is bool" if x.dtype == "bool" else "its data has no elements")

@@ -1,6 +1,6 @@
 """Boxes in ONNX: overlaps, non-maximum suppression, decoding, matching.
 
-``NonMaxSuppression`` knows neither the classes of boxes with one score each nor MXNet's pixels and limits. A ``Loop`` takes the
+``NonMaxSuppression`` supports neither classes of boxes with one score each nor MXNet's pixels and limits. A ``Loop`` takes the
 best box that is left in each sample, as often as boxes remain. onnxruntime computes float16 in float32, where an overlap may be
 above a limit that it equals when rounded. Greedy matching of rows and columns is a ``Loop`` too.
 """
@@ -108,7 +108,7 @@ def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: S
 
 
 def emit_compact_order(t: Translation, chosen: str, count: int) -> tuple[str, str]:
-    """Return the places of ``chosen`` ``(B, K)`` in their order, the others behind, and which of the result are chosen."""
+    """Return the places of ``chosen`` ``(B, K)`` in their order, then the others, and which of the result are chosen."""
     flags, order = t.emit_several("TopK", 2, t.cast(chosen, "int32", "bool"), t.integers([count]), axis=1, largest=1, sorted=1)
     return order, t.emit("Greater", flags, t.number(0, "int32"))  # OpenVINO does not take TopK before a Cast to bool
 
@@ -149,14 +149,14 @@ def translate_box_nms(t: Translation) -> str:
 
 
 def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[str, str]:
-    """Return the candidates' rows by falling score, others behind, and which are candidates."""
+    """Return the candidates' rows by falling score, then the others, and which are candidates."""
     dtype, attrs = t.inputs[0].dtype, t.attrs
     score = emit_column(t, data, attrs["score_index"])
     valid = t.emit("Greater", score, t.number(attrs["valid_thresh"], dtype))
     if attrs["id_index"] >= 0:
         background = t.emit("Equal", emit_column(t, data, attrs["id_index"]), t.number(attrs["background_id"], dtype))
         valid = t.emit("And", valid, t.emit("Not", background))
-    # -inf puts all other rows behind the candidates.
+    # -inf puts all other rows after the candidates.
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
     _, order = t.emit_several("TopK", 2, key, t.integers([shape[1]]), axis=1, largest=1, sorted=1)
     return emit_rows(t, data, order, shape), t.emit("GatherElements", valid, order, axis=1)

@@ -85,7 +85,7 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
     for result, each, box in zip(out, scores, boxes, strict=True):
         best = each[1:].argmax(axis=0)
         score = each[1:].max(axis=0)
-        chosen = np.flatnonzero((score >= score.dtype.type(attrs["threshold"])) & (score > -1))  # -1 says that there is none
+        chosen = np.flatnonzero((score >= score.dtype.type(attrs["threshold"])) & (score > -1))  # -1 stands for no class
         rows = np.concatenate([best[chosen, None].astype(score.dtype), score[chosen, None], box[chosen]], axis=1)
         result[: len(rows)] = _suppress(attrs, rows)
     return out

@@ -71,7 +71,7 @@ def _top(t: Translation) -> int:
 
 
 def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> str:
-    """Return the order by falling score of the best ``nms_topk`` rows; behind them, as in MXNet, rows stay in ``order``."""
+    """Return the order by falling score of the best ``nms_topk`` rows; after them, as in MXNet, rows stay in ``order``."""
     top, dtype = _top(t), t.inputs[0].dtype
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
     _, falling = t.emit_several("TopK", 2, key, t.integers([top]), axis=1, largest=1, sorted=1)
@@ -80,7 +80,7 @@ def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> s
 
 
 def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> str:
-    """Return the classes, -1 for rows that a better one suppresses and for those behind the best ``nms_topk``."""
+    """Return the classes, -1 for rows that a better one suppresses and for those after the best ``nms_topk``."""
     dtype, (batch, _, count), top = t.inputs[0].dtype, t.inputs[0].shape, _top(t)
     alive, own, mine = is_row, "" if t.attrs["force_suppress"] else classes, boxes
     if top < count:
@@ -125,7 +125,7 @@ def translate_multi_box_target(t: Translation) -> list[str]:
 def _emit_shared(t: Translation) -> tuple[str, str]:
     """Return the overlaps of anchors and labels ``(B, N, L)``, -1 for labels from the first of class -1 on.
 
-    The second result ``(B, 1)`` says which samples have labels.
+    The second result ``(B, 1)`` is whether a sample has labels.
     """
     anchors, labels, _ = t.inputs
     batch, rows, _ = labels.shape

@@ -177,7 +177,7 @@ def contraction(entry: TapeEntry, dy: Array) -> Gradients:
     count = len(rows)
     da = np.tensordot(gradient, to_compute_dtype(b), (range(count, gradient.ndim), columns))
     db = np.tensordot(to_compute_dtype(a), gradient, (rows, range(count)))
-    # What is left of b stands for the axes of a that it was summed with, in the order of b.
+    # The remaining axes of b stand for those of a that they were summed with, in the order of b.
     order_a = rows + [first[second.index(i)] for i in sorted(second)]
     order_b = [second[first.index(i)] for i in sorted(first)] + columns
     return [

@@ -26,7 +26,7 @@ def slogdet(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
 
 
 def _numbers(context: Context, x: Any, a: Array) -> Array:
-    """Return one number for each matrix; for a single matrix shape (1), or () where inference says so."""
+    """Return one number for each matrix; for a single matrix shape (1), or () if that was inferred."""
     single = () if context.shapes and context.shapes[0] == () else (1,)
     return np.asarray(x, a.dtype).reshape(a.shape[:-2] or single)
 
@@ -101,7 +101,7 @@ def syrk(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def triangular_factor(attrs: Attrs, a: Array) -> Array:
-    """Return op(A): the triangle of ``a``, transposed if the attributes say so."""
+    """Return op(A): the triangle of ``a``, transposed if ``transpose`` is set."""
     triangle = np.tril(a) if attrs["lower"] else np.triu(a)
     return triangle.swapaxes(-1, -2) if attrs["transpose"] else triangle
 

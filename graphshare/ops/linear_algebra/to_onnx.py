@@ -169,7 +169,7 @@ def translate_extract(t: Translation) -> str:
 
 
 def translate_make(t: Translation) -> str:
-    """Emit ``Gather`` of each cell of the matrices: one of the numbers, or a zero behind them."""
+    """Emit ``Gather`` of each cell of the matrices: one of the numbers, or a zero after them."""
     a, size = t.inputs[0], t.outputs[0].shape[-1]
     rows, columns = _list_cells(t, size)
     places = np.full((size, size), a.shape[-1])

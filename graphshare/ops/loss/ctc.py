@@ -75,7 +75,7 @@ def _loss(logs: Array, word: Array, blank: int) -> float:
     ahead[:2] = logs[0, path[:2]]
     for step in logs[1:]:
         ahead = advance_paths(ahead, may_skip) + step[path]
-    # An alignment ends on the last class or on the blank behind it.
+    # An alignment ends on the last class or on the blank after it.
     return -float(np.logaddexp.reduce(ahead[-2:]))
 
 
