@@ -5,7 +5,7 @@ Operators without a rule of their own follow from ``couples_batch`` of their sig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from graphshare.ir.graph import Node
@@ -32,6 +32,10 @@ class At(NamedTuple):
         if self.rank is None:
             return axis < -1 or self.axis > 0
         return axis + self.rank == self.axis
+
+    def count_before(self, axes: Iterable[int]) -> int:
+        """Return how many of ``axes`` lie before the batch axis; negative ones are counted from the rank."""
+        return sum(0 <= axis + (self.rank or 0) * (axis < 0) < self.axis for axis in axes)
 
     def with_axis(self, axis: int, ranks: int = 0) -> At:
         """Return samples on ``axis`` of an array with ``ranks`` more axes."""

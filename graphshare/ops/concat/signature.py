@@ -80,7 +80,7 @@ def _split(use: Use) -> Outcome:
     axis, at = use.value("axis"), use.first
     if at.is_axis(axis):
         return "splits the batch axis"
-    return at.with_axis(at.axis - (0 <= axis < at.axis), -1) if use.value("squeeze_axis") else at
+    return at.with_axis(at.axis - at.count_before((axis,)), -1) if use.value("squeeze_axis") else at
 
 
 RULES: dict[str, Rule] = {

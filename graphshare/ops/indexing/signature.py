@@ -67,7 +67,7 @@ def _take(use: Use) -> Outcome:
     # Constants are taken by indices with samples: these axes stand in place of ``axis``.
     if data is None and indices is not None:
         return At(indices.axis + axis) if axis >= 0 else "takes along an axis whose position is not known"
-    if data is None or data.is_axis(axis) or indices is not None or 0 <= axis < data.axis:
+    if data is None or data.is_axis(axis) or indices is not None or data.count_before((axis,)):
         return "selects elements along the batch axis"
     return At(data.axis)
 
@@ -76,7 +76,7 @@ def _pick(use: Use) -> Outcome:
     axis, at = use.value("axis"), use.first
     if axis is None or at.is_axis(axis) or use.axes_differ:
         return "selects elements along the batch axis"
-    return at if use.value("keepdims") else at.with_axis(at.axis - (0 <= axis < at.axis), -1)
+    return at if use.value("keepdims") else at.with_axis(at.axis - at.count_before((axis,)), -1)
 
 
 RULES: dict[str, Rule] = {

@@ -133,8 +133,25 @@ def test_what_mixes_samples_is_found(op: str, attrs: dict[str, str], axes: tuple
     assert found[0] == At(0)
 
 
+SQUEEZED = [
+    ("sum", {"axis": "-3"}),
+    ("squeeze", {"axis": "(-3,)"}),
+    ("SliceChannel", {"axis": "-3", "num_outputs": "1", "squeeze_axis": "True"}),
+    ("pick", {"axis": "-3"}),
+]
+
+
+@pytest.mark.parametrize(("op", "attrs"), SQUEEZED, ids=lambda v: str(v))
+def test_a_negative_axis_before_the_samples_moves_them(op: str, attrs: dict[str, str]) -> None:
+    found, couplings = follow(op, attrs, 1, *([None] if op == "pick" else []), shape="(1, 2, 3)")
+    assert couplings == []
+    assert found[0] is not None
+    assert found[0].axis == 0
+
+
 def test_a_declared_rank_settles_axes_from_behind() -> None:
     assert follow("softmax", {"axis": "-2"}, 0, shape="(2, 3)")[1]
+    assert follow("sum", {"axis": "(-3, -2)", "exclude": "True"}, 1, shape="(1, 2, 3)")[0][0] == At(1)
     assert not follow("softmax", {"axis": "-2"}, 0, shape="(2, 3, 4)")[1]
     assert follow("transpose", {}, 0, shape="(2, 3, 4)")[0][0] == At(2, 3)
     assert follow("softmax", {}, 1, shape="(2, 3)")[1]
