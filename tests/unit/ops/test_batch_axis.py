@@ -104,6 +104,7 @@ MIXES = [
     ("slice_like", {}, (0, None)),
     ("slice_like", {}, (None, 0)),
     ("tile", {"reps": "(2, 1)"}, (0,)),
+    ("tile", {"reps": "(2, 1)"}, (1,)),
     ("take", {}, (0, None)),
     ("dot", {"transpose_a": "True"}, (0, None)),
     ("dot", {}, (None, 0)),
