@@ -56,6 +56,13 @@ def test_foreach_keeps_one_axis_of_data_with_a_single_axis() -> None:
     assert last.tolist() == [3]
 
 
+def test_foreach_over_nothing_returns_its_states() -> None:
+    data, state, rest = np.zeros((0, 2), "float32"), np.ones(2, "float32"), np.full(2, 10, "float32")
+    stacked, last = run("_foreach", FOREACH, [lambda s, r, d: [d * r, s + d]], data, state, rest)
+    assert stacked.shape == (0, 2)
+    assert np.array_equal(last, state)
+
+
 def test_while_loop_as_mxnet_ran_it() -> None:
     bodies: list[Body] = [lambda i, lim: [(i < lim).astype("float32")], lambda i, s: [i * 10 + s, i + 1, s + i]]
     stacked, i, s = run("_while_loop", WHILE, bodies, one(0), one(3), one(1))

@@ -242,7 +242,13 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     count: int = attrs["num_out_data"]
     current = list(inputs)
     collected: list[list[Array]] = [[] for _ in range(count)]
-    for step in range(lengths.pop()):
+    length = lengths.pop()
+    # Without a step only a run of the body, here on zeros, gives the shapes of its outputs.
+    if not length:
+        current[:data] = [np.zeros(x.shape[1:] or (1,), x.dtype) for x in inputs[:data]]
+        heads = _run(context, 0, _order_inputs(places, current))
+        return (*(_pad_steps([head], 0, 0) for head in heads[:count]), *inputs[data : data + states])
+    for step in range(length):
         # Without NumPy shapes an array has at least one axis, so a step of a single axis keeps it.
         current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
         heads = _run(context, 0, _order_inputs(places, current))
@@ -378,7 +384,7 @@ def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     totals: list[Array | None] = [np.zeros_like(x) for x in entry.inputs[:data]]
     totals += [None] * (len(entry.inputs) - data)
     current = [*dys[count:], *[None] * states][:states]
-    for step in reversed(range(len(entry.subruns))):
+    for step in reversed(range(len(entry.inputs[0]))):
         gradients = entry.subruns[step][1]([*_slice_step(dys[:count], step), *current])
         here = [gradients[place] for place in places]
         for dx, gradient in zip(totals[:data], here, strict=False):
