@@ -28,7 +28,7 @@ class At(NamedTuple):
         """Whether an attribute's ``axis`` is, or may be, the batch axis."""
         if axis >= 0:
             return axis == self.axis
-        # -1 is taken to be no batch axis 0: a batch of single numbers is rare.
+        # -1 is assumed not to be axis 0: a batch of single numbers is rare.
         if self.rank is None:
             return axis < -1 or self.axis > 0
         return axis + self.rank == self.axis
@@ -93,7 +93,7 @@ def default_rule(use: Use) -> Outcome:
         return "mixes the samples of a batch"
     if kind not in ("never", "elementwise"):
         return UNKNOWN
-    # A weight with a row for each sample would be another layer for each.
+    # A parameter that depends on the batch would make a different layer for each sample.
     wrong = [name for name in use.formals_with_samples() if name in PARAMETER_FORMALS]
     if wrong:
         return f"has a {wrong[0]} that depends on the batch"
@@ -106,7 +106,7 @@ def _broadcast_apart(use: Use) -> bool:
     """Whether inputs of different ranks are stretched to each other: they are lined up at their last axes."""
     ranks = {(at.rank, at.more) for at in use.inputs if at is not None}
     known = {rank for rank, _ in ranks if rank is not None}
-    # An unknown rank is taken to fit a known one, except beside a vector, which is hardly its equal in rank.
+    # An unknown rank is assumed to equal a known one unless that is 1: data with a single axis is rare.
     return len(known) > 1 or (len(ranks) > 1 and (1 in known or not known))
 
 

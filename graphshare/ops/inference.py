@@ -165,6 +165,7 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
             new_inputs, new_outputs = self.kernel.types(self.attrs, inputs, outputs)
         else:
             new_inputs, new_outputs = self.kernel.body_types(self.attrs, inputs, outputs, self.bodies)
+        # A known dtype stays: rules raise an error themselves where dtypes contradict each other.
         merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
         return merged_in, [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
 

@@ -55,7 +55,7 @@ class Term:
     def convert(self, dtype: str) -> Term:
         """Return the term as ``dtype``, truncated and wrapped as by :func:`graphshare.ops.conversion.convert`."""
         if self.is_float and dtype in _NARROW_INTEGERS:
-            # ONNX leaves a Cast from floats undefined beyond the range, so the low bits are cut off from int32.
+            # ONNX leaves a Cast of floats out of range undefined; from int32 it keeps the low bits.
             return self.cast("int32").cast(dtype)
         return self.cast(dtype)
 

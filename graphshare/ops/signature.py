@@ -270,7 +270,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         for parameter in self.parameters:
             _fill(values, faults, parameter, attrs)
         if not self.checks_attributes:
-            # Nothing is known of what a foreign operator accepts: a text that cannot be read stays as it is.
+            # The values that a foreign operator accepts are unknown: a text that cannot be read stays as it is.
             return {**attrs, **values}, [fault for fault in faults if fault.kind == "missing"]
         known = {parameter.name for parameter in self.parameters}
         for key in attrs:

@@ -31,6 +31,7 @@ def outputs_by_attribute(key: str) -> OutputRule:
 
 def split(signature: Signature, attrs: Attributes) -> OutputList:
     """Return ``sections`` outputs, or one for each of ``indices`` (which begin with 0)."""
+    # MXNet's Python interface puts 0 before the user's indices, so there are as many as parts.
     return number_outputs(read_count(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
 
 

@@ -53,7 +53,7 @@ def _real(function: Any) -> Function:
         if x.dtype.kind == "f":
             return _in_place(function)(context, x, y)
         with np.errstate(all="ignore"):
-            # Through float64, so that the float32 is the nearest to the exact result.
+            # float64 first, so that the float32 is the nearest to the exact result.
             return convert(function(x.astype(np.float64), y.astype(np.float64)).astype(np.float32), x.dtype)
 
     return forward
@@ -226,7 +226,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
     """Infer the dtype of the result from that of the array, or the other way round."""
     if inputs[0] is None:
         known = outputs[0]
-        # A fractional number makes floats of integers, so a result of floats does not determine the array then.
+        # With a fractional scalar integers become floats, so a float result does not determine the array's dtype.
         return [known if known is not None and known.startswith("float") and attrs["is_int"] else None], outputs
     return inputs, [result_type(attrs, inputs[0])]
 

@@ -54,6 +54,7 @@ def _tile(use: Use) -> Outcome:
     if at.rank is None and at.axis and set(reps) - {1}:
         return "repeats along axes whose position is not known"
     more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front
+    # The member of reps for the batch axis: reps and axes are aligned at the last one.
     place = at.axis + more - (max(0, at.rank - len(reps)) if at.rank is not None else 0)
     if 0 <= place < len(reps) and reps[place] != 1:
         return "repeats along the batch axis"

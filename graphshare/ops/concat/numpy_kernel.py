@@ -67,7 +67,6 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
         known = [shape for shape in lifted if shape is not None and is_known(shape)]
         if not known:
             return inputs, outputs
-        # hstack takes axis 1, of arrays with one axis 0.
         along = axis if axis is not None else 0 if len(known[0]) == 1 else 1
         if len(known) < len(lifted):  # the size along the axis is open, the others are known
             return inputs, [unify(with_dim(known[0], along, None), outputs[0])]

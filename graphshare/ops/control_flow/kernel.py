@@ -104,6 +104,7 @@ def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: B
             operands[i] = unify(operands[i], None if step is None else ((operands[i] or (None,))[0], *step))
     length: Dim = next((x[0] for x in operands[:data] if x), None)
     _unify_heads(results, heads, count, length)
+    # Facts that the body determined for a state or an output hold for its counterpart.
     return foreach_shapes(attrs, operands, results)
 
 

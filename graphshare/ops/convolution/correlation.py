@@ -165,7 +165,7 @@ def _by_columns(image: Array, matrix: Array, grid: Grid, empty: Empty) -> Iterat
     padded = np.pad(image, [(0, 0), *((p, p) for p in grid.window.pad)]) if by_window else image
     channels, groups = len(image), len(matrix)
     depth, height, width = grid.out
-    # Surplus columns are copied along unless they would be most of a row.
+    # Surplus columns are copied too, unless they would make up most of a row.
     pitch = width if is_sparse else grid.pitch
     most = max(1, _BLOCK // (channels * len(grid.taps) * pitch))
     planes = min(max(1, most // max(1, height)), _count_together(depth, height * width))

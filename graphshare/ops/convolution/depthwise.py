@@ -36,7 +36,7 @@ def depthwise(image: Array, weight: Array, grid: Grid, result: Array, epilogue: 
         epilogue.apply(number, result)
         return
     bands = _Bands(weight, grid, empty)
-    # As many channels as stay in the cache while every row of taps passes over them.
+    # Every row of taps passes over these channels, which should stay in the cache.
     step = min(channels, max(1, _PART // prod(bands.padded)))
     padded = empty((step, *bands.padded), image.dtype)
     padded.fill(0)

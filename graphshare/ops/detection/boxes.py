@@ -139,6 +139,7 @@ def suppress_overlaps(
             over = np.where(both > 0, both / (areas[place] + areas[near] - both), both) > bound
             if kinds is not None:
                 over &= kinds[near] == kinds[place]
+            # The box overlaps itself, too, but it is chosen already.
             alive[near] &= ~over
     return chosen
 

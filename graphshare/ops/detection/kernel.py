@@ -94,7 +94,7 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
 def _suppress(attrs: Attrs, rows: Array) -> Array:
     """Return the rows by falling score; the class of those that a better one overlaps too much becomes -1."""
     limit = attrs["nms_threshold"]
-    # As in MXNet rows are not even sorted without a suppression.
+    # As in MXNet, rows are not sorted either without suppression.
     if not 0 < limit <= 1:
         return rows
     order = np.argsort(-rows[:, 1], kind="stable")

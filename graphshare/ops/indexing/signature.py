@@ -64,7 +64,7 @@ def one_hot_rule(use: Use) -> Outcome:
 
 def _take(use: Use) -> Outcome:
     data, indices, axis = use.input(0), use.input(1), use.value("axis")
-    # Constants are taken by indices with samples: these axes stand in place of ``axis``.
+    # Indices with samples select from constants: their axes replace ``axis``.
     if data is None and indices is not None:
         return At(indices.axis + axis) if axis >= 0 else "takes along an axis whose position is not known"
     if data is None or data.is_axis(axis) or indices is not None or data.count_before((axis,)):

@@ -117,6 +117,7 @@ def _eliminate(t: Translation, state: Value, number: Value, *, stop_at_zero: boo
     swapped = Term(t, t.emit("GatherND", state.name, places, batch_dims=1), "float64")
     top = take(swapped, 1)
     pivot = take(top, 1).reshape((batch, 1))
+    # A determinant of 0 is a result, where equations of a singular matrix have none.
     line = top / (pivot.equals(0).choose(1.0, pivot) if stop_at_zero else pivot)
     line = line.reshape((batch, 1, width))
     reduced = swapped - take(swapped, 2).reshape((batch, n, 1)) * line

@@ -117,7 +117,6 @@ def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Ar
     if attrs["multi_output"]:
         _require_axis(x.shape)
         return _softmax(context, x, 1)
-    # oneDNN's softmax, which takes float32 of these ranks and only at inference.
     fast = not context.training and x.dtype == np.float32 and x.ndim in (1, 2, 4)
     if attrs["preserve_shape"] or fast:
         return _softmax(context, x, -1)
