@@ -15,7 +15,6 @@ import msgspec
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.ops.attributes import read_value
 from graphshare.ops.bodies import NodeBodies, What, inner_variables
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import impossible_shape
@@ -114,14 +113,17 @@ def _start(
 
 def _read_declared_shape(node: Node, np_shape: bool) -> Shape:
     """Return ``__shape__`` of a variable; 0 and ``()`` are unknown, under NumPy shapes only -1 and ``None``."""
+    text = node.attrs.get("__shape__", "")
+    # Not read as an attribute: there a number beyond 64 bits is unreadable, here it is an impossible size to report.
+    numbers = [part for part in text.strip("()[] ").replace("L", "").split(",") if part.strip()]
     try:
-        values = read_value("shape", node.attrs.get("__shape__", "None"))
+        values = [int(part) for part in numbers]
     except ValueError:
         return None
-    if not values and not np_shape:
-        return None
+    if not values:
+        return () if np_shape and text.strip() in ("()", "[]") else None
     unknown = (-1,) if np_shape else (0, -1)
-    return None if values is None else tuple(None if value in unknown else value for value in values)
+    return tuple(None if value in unknown else value for value in values)
 
 
 def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None) -> Shape:
