@@ -50,7 +50,8 @@ def _broadcast_to(use: Use) -> Outcome:
 
 def _tile(use: Use) -> Outcome:
     reps, at = tuple(use.value("reps") or ()), use.first
-    # Repeats are aligned at the last axis, so without a rank they may be those of any axis.
+    # Repeats are aligned at the last axis, so without a rank they may be those of any axis. For samples on axis 0 they are
+    # assumed not to be more than the axes.
     if at.rank is None and at.axis and set(reps) - {1}:
         return "repeats along axes whose position is not known"
     more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front

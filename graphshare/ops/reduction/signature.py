@@ -45,6 +45,8 @@ def _reduce(use: Use) -> Outcome:
     if use.value("exclude") is True:
         if not axes or not hit:
             return _REDUCES
+        if at.rank is None and min(axes) < 0:
+            return "reduces axes whose places are not known"
         return At(at.axis) if use.value("keepdims") else At(at.count_before(axes))
     if not axes or hit:
         return _REDUCES

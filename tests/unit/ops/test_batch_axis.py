@@ -99,6 +99,7 @@ MIXES = [
     ("transpose", {"axes": "(0,)"}, (3,)),
     ("softmax", {}, (1,)),
     ("softmax", {"axis": "-2"}, (0,)),
+    ("sum", {"axis": "-2", "exclude": "True"}, (0,)),
     ("squeeze", {}, (0,)),
     ("squeeze", {"axis": "0"}, (0,)),
     ("slice_like", {}, (0, None)),
