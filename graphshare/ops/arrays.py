@@ -1,4 +1,4 @@
-"""What goes into kernels and out of them: arrays, attributes, and shapes and dtypes of which parts are unknown."""
+"""The inputs and results of kernels: arrays, attributes, and shapes and dtypes that may be partly unknown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Attrs = Mapping[str, Any]
 NP_SHAPE = "is_np_shape"
 """The attribute that shape rules find beside the operator's own where the graph has NumPy shapes.
 
-Sizes of 0 and arrays without axes are then shapes like others; without it they stand for what is unknown.
+Sizes of 0 and arrays without axes are then ordinary shapes; otherwise they stand for unknown ones.
 """
 
 Dim = int | None

@@ -46,7 +46,9 @@ _STOF = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_LARGEST = {"float": (38, 3.402823466, 1.175494351), "double": (308, 1.79769313486231570, 2.22507385850720138)}
+_GREATEST = {"float": float.fromhex("0x1.fffffep+127"), "double": float.fromhex("0x1.fffffffffffffp+1023")}
+# The largest power of ten, and the largest and smallest digits that dmlc takes with it, as its reader compares them.
+_LIMITS = {"float": (38, 3.402823466, 1.175494351), "double": (308, 1.79769313486231570, 2.22507385850720138)}
 _BITS = {"int": (-(2**31), 2**31 - 1), "uint": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
 
 
@@ -80,10 +82,11 @@ def _integer(kind: str) -> Member:
 
 def _real(kind: str) -> Member:
     """Return the reader of a number from a C++ stream: no ``inf``, ``nan`` or suffix; too large fails, too small is 0."""
-    largest = float.fromhex("0x1.fffffep+127") if kind == "float" else float.fromhex("0x1.fffffffffffffp+1023")
+    largest = _GREATEST[kind]
 
     def read(text: str, position: int) -> Reading:
         match = _STREAM_REAL.match(text, position)
+        # A stream takes the e of "1e" before it misses the exponent, and fails: this must not be read as 1.
         if match is None or _REAL.fullmatch(match[1]) is None:
             raise ValueError(text)
         value = float(match[1])
@@ -95,9 +98,13 @@ def _real(kind: str) -> Member:
 
 
 def _optional(member: Member, *, long_suffix: bool = False) -> Member:
-    """Return the reader of a ``dmlc::optional``: None, or what ``member`` reads, perhaps followed by an ``L``."""
+    """Return the reader of a ``dmlc::optional``: None, or the value that ``member`` reads.
+
+    With ``long_suffix`` an ``L`` may follow.
+    """
 
     def read(text: str, position: int) -> Reading:
+        # dmlc::optional looks at the next characters as they are: no white space is skipped.
         if text.startswith("None", position):
             return None, position + 4
         value, position = member(text, position)
@@ -112,6 +119,7 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
     def read(text: str, position: int) -> Reading:
         position = _after_blanks(text, position)
         first = text[position : position + 1]
+        # A bare number has no plus: mxnet::Tuple looks for these characters only.
         if first and first in "-0123456789":
             value, position = member(text, position)
             return (value,), position
@@ -127,6 +135,7 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
             value, position = member(text, position)
             values.append(value)
             position = _after_blanks(text, position)
+            # Python 2 wrote long integers as 3L, and old files have shapes such as (3L, 3L).
             position += long_suffix and text.startswith("L", position)
             closing = text[position : position + 1]
             position += 1
@@ -173,7 +182,7 @@ def _round_to_kind(value: float, kind: str) -> float:
 
 def _stof(kind: str) -> Callable[[str], float]:
     """Return the reader ``dmlc::stof`` or ``stod``: lenient about missing digits, strict about range and trailing text."""
-    highest, largest, smallest = _LARGEST[kind]
+    highest, largest, smallest = _LIMITS[kind]
 
     def read(text: str) -> float:
         match = _STOF.fullmatch(text)
@@ -184,6 +193,7 @@ def _stof(kind: str) -> Callable[[str], float]:
             return sign * float("inf")
         if match["nan"]:
             return float("nan")
+        # dmlc reads a number without digits, even a lone dot, as 0.
         digits = match["digits"].strip(".") and match["digits"]
         value = float(digits) if digits else 0.0
         exponent = match["exponent"] or "0"
@@ -192,8 +202,11 @@ def _stof(kind: str) -> Callable[[str], float]:
         if power > highest or (power == highest and (value < smallest if negative else value > largest)):
             raise ValueError(text)
         value = float(f"{digits or 0}e{-power if negative else power}")
-        if kind == "float" and abs(value) > float.fromhex("0x1.fffffep+127"):
-            return sign * float("inf")
+        if value > _GREATEST[kind]:
+            # dmlc looks for an overflow to +inf alone: 35e37 is refused, and -35e37 is -inf.
+            if sign > 0:
+                raise ValueError(text)
+            return -float("inf")
         return _round_to_kind(sign * value, kind)
 
     return read
@@ -240,16 +253,16 @@ KINDS = (*_READERS, "enum", "enum?")
 
 _SPELLINGS = {
     "bool": "True, False, 1 or 0",
-    "int": "a whole number as 3 or -1",
-    "uint": "a whole number as 3",
-    "float": "a number as 0.5 or 1e-05",
-    "shape": "a tuple as (3, 3), (3,) or ()",
-    "slice": "a tuple as (0, None)",
-    "floats": "a tuple of numbers as (0.5, 1)",
-    "shapes": "a tuple of tuples as ((0, 0), (1, 1))",
+    "int": "a whole number such as 3 or -1",
+    "uint": "a whole number such as 3",
+    "float": "a number such as 0.5 or 1e-05",
+    "shape": "a tuple such as (3, 3), (3,) or ()",
+    "slice": "a tuple such as (0, None)",
+    "floats": "a tuple of numbers such as (0.5, 1)",
+    "shapes": "a tuple of tuples such as ((0, 0), (1, 1))",
     "string": "any text",
     "char": "one character",
-    "ptr": "nothing that a file can hold",
+    "ptr": "a pointer, which no file can contain",
 }
 _LIKE = {
     "int64": "int",
@@ -268,6 +281,7 @@ def read_value(kind: str, text: str) -> Any:
     try:
         return _READERS[kind](text)
     except KeyError:
+        # _BOOLEANS raises KeyError for a text that is not a boolean; an unknown kind is a bug.
         if kind not in _READERS:
             raise
         raise ValueError(text) from None

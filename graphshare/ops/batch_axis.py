@@ -1,38 +1,44 @@
-"""What an operator does with the batch axis: keeps it, moves it, or mixes samples. Families state it in their ``RULES``.
+"""Rules for the batch axis: an operator keeps it, moves it, or mixes samples. Families state theirs in ``RULES``.
 
 Operators without a rule of their own follow from ``couples_batch`` of their signature.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from graphshare.ir.graph import Node
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 
-UNKNOWN = "nothing is known of what it does with a batch"
+UNKNOWN = "has an unknown effect on the batch axis"
 
 
 class At(NamedTuple):
-    """The samples lie on ``axis``; ``rank`` is the number of axes, where it is known, else ``more`` counts those that were
-    added to an input's."""
+    """The samples lie on ``axis``; ``rank`` is the number of axes if it is known.
+
+    Otherwise ``more`` counts the axes that were added to those of an input.
+    """
 
     axis: int
     rank: int | None = None
     more: int = 0
 
     def is_axis(self, axis: int) -> bool:
-        """Whether an attribute's ``axis`` is, or may be, the samples'. Without a rank, -1 is taken for another than axis 0: a
-        batch of single numbers is rare."""
+        """Whether an attribute's ``axis`` is, or may be, the batch axis."""
         if axis >= 0:
             return axis == self.axis
+        # -1 is assumed not to be axis 0: a batch of single numbers is rare.
         if self.rank is None:
             return axis < -1 or self.axis > 0
         return axis + self.rank == self.axis
 
+    def count_before(self, axes: Iterable[int]) -> int:
+        """Return how many of ``axes`` lie before the batch axis; negative ones are counted from the rank."""
+        return sum(0 <= axis + (self.rank or 0) * (axis < 0) < self.axis for axis in axes)
+
     def with_axis(self, axis: int, ranks: int = 0) -> At:
-        """Samples on ``axis`` of an array with ``ranks`` more axes."""
+        """Return samples on ``axis`` of an array with ``ranks`` more axes."""
         return At(axis, None, self.more + ranks) if self.rank is None else At(axis, self.rank + ranks)
 
 
@@ -87,11 +93,12 @@ def default_rule(use: Use) -> Outcome:
         return "mixes the samples of a batch"
     if kind not in ("never", "elementwise"):
         return UNKNOWN
+    # A parameter that depends on the batch would make a different layer for each sample.
     wrong = [name for name in use.formals_with_samples() if name in PARAMETER_FORMALS]
     if wrong:
         return f"has a {wrong[0]} that depends on the batch"
     if use.first.axis and kind != "elementwise":
-        return f"takes axis 0 for the samples, which are on axis {use.first.axis}"
+        return f"expects the samples on axis 0, but they are on axis {use.first.axis}"
     return use.first if kind == "elementwise" else At(use.first.axis)
 
 
@@ -99,6 +106,7 @@ def _broadcast_apart(use: Use) -> bool:
     """Whether inputs of different ranks are stretched to each other: they are lined up at their last axes."""
     ranks = {(at.rank, at.more) for at in use.inputs if at is not None}
     known = {rank for rank, _ in ranks if rank is not None}
+    # An unknown rank is assumed to equal a known one unless that is 1: data with a single axis is rare.
     return len(known) > 1 or (len(ranks) > 1 and (1 in known or not known))
 
 
@@ -125,7 +133,7 @@ def require_axes(*wanted: int, out: At) -> Rule:
         for slot, axis in enumerate(wanted):
             at = use.input(slot)
             if at is not None and at.axis != axis:
-                return f"takes axis {axis} of input {slot} for the samples, which are on axis {at.axis}"
+                return f"expects the samples on axis {axis} of input {slot}, but they are on axis {at.axis}"
         return out if use.input(0) is not None else UNKNOWN
 
     return rule

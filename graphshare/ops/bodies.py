@@ -1,4 +1,4 @@
-"""Subgraph bodies of a node as kernels see them: their operators, and the inference inside of them."""
+"""Subgraph bodies of a node as kernels see them: their operators, and inference within them."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ class NodeBodies:
 
     def _graph(self, number: int) -> Graph:
         if number >= len(self._graphs):
-            raise KernelError(f"the node has {format_count(len(self._graphs), 'subgraph')}, expected more")
+            raise KernelError(f"the node has {format_count(len(self._graphs), 'subgraph')}, expected at least {number + 1}")
         return self._graphs[number]
 
     def _infer(
         self, number: int, what: What, variables: Sequence[Any], heads: Sequence[Any]
     ) -> tuple[Sequence[Any], Sequence[Any]]:
+        # Rules are applied until nothing changes, so a body is asked about the same facts several times.
         key = (number, what, tuple(variables), tuple(heads))
         if key not in self._known:
             self._known[key] = self._infer_body(self._graph(number), what, variables, heads)

@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.ops.kernel import Array
 from graphshare.ops.limits import require
 
-NO_BFLOAT16 = "bfloat16 is not supported; float32 holds the same numbers"
+NO_BFLOAT16 = "bfloat16 is not supported; float32 can represent all of its numbers"
 
 
 def convert(x: Array, dtype: Any) -> Array:
@@ -19,7 +19,8 @@ def convert(x: Array, dtype: Any) -> Array:
     A number outside the integer range (NaN, infinite, too large) becomes the least integer, as on x86: the least int64 for
     int64, and the low bits of the least int32 for all narrower dtypes.
     """
-    if isinstance(dtype, str):  # to compare a dtype with a name that numpy does not know takes as long as a small kernel
+    # Names only: to compare a dtype with a name that numpy does not know takes as long as a small kernel.
+    if isinstance(dtype, str):
         require(dtype != "bfloat16", NO_BFLOAT16)
     wanted = np.dtype(dtype)
     if x.dtype == wanted:
@@ -30,6 +31,7 @@ def convert(x: Array, dtype: Any) -> Array:
         wide = np.dtype("int64" if wanted.itemsize == 8 else "int32")
         low = np.iinfo(wide).min
         whole = np.trunc(x.astype(np.float64, copy=False))
+        # -low is a power of two, which float64 holds exactly; the greatest int64 is not.
         fits = (whole >= low) & (whole < -float(low))
         return np.where(fits, whole, low).astype(wide).astype(wanted, copy=False)
 

@@ -1,4 +1,4 @@
-"""What folding asks of operators: which are linear in a weight, and which only scale and shift channels."""
+"""Operators that can be folded: layers that are linear in a weight, and scalings of channels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class LinearLayer(msgspec.Struct, frozen=True):
     """An operator on data, a weight and a bias (unless ``no_bias``), linear in the weight.
 
     ``channel_axes(attrs)`` are the numbers of the output's channel axis that hold for every rank it can have, as counted from
-    either end. ``scale(attrs, weight, factor)`` multiplies what computes an output channel by its factor (channels,); it raises
-    :class:`KernelError` where the shapes do not fit. ``bias_factor(attrs)`` is what the operator multiplies its bias by.
+    either end. ``scale(attrs, weight, factor)`` multiplies the weights of each output channel by its factor (channels,); it
+    raises :class:`KernelError` where the shapes do not fit. ``bias_factor(attrs)`` is the factor that the operator applies to
+    its bias.
     """
 
     channel_axes: Callable[[Attrs], tuple[int, ...]]
@@ -53,7 +54,7 @@ GEMM = LinearLayer(lambda attrs: (1, -1), _scale_matrix, lambda attrs: attrs["be
 
 
 def misfit(weight: Array, factor: Array) -> str:
-    """Return the words for a factor that has not one number for each output channel."""
+    """Return the message for a factor without one number for each output channel, as the end of a sentence."""
     return f"has {format_count(len(factor), 'channel')}, which a weight of shape {format_shape(weight.shape)} does not have"
 
 
@@ -75,10 +76,11 @@ def fold_scaling(
     if len({array.shape for array in statistics}) > 1 or statistics[0].ndim != 1:
         shapes = ", ".join(format_shape(array.shape) for array in statistics)
         raise KernelError(f"has parameters of different shapes: {shapes}")
+    # The layer multiplies its new bias by this again, so the folded term is divided by it below.
     share = linear.bias_factor(attrs[0])
     if not share:
         raise KernelError("is after a layer that multiplies its bias by 0")
-    with np.errstate(all="ignore"):  # what is not finite is refused below
+    with np.errstate(all="ignore"):  # results that are not finite are refused below
         factor, term = scaling.terms(attrs[1], *(array.astype(np.float64) for array in statistics))
         if bias is not None:
             if bias.shape != term.shape:

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Functions(NamedTuple):
-    """What formulas need besides arithmetic.
+    """The functions that formulas need besides arithmetic.
 
     ``column(x, i)`` and ``columns(x, first, last)`` are parts of the last axis, along which ``join(*parts)`` concatenates.
     ``constant(numbers, like)`` is an operand with the numbers of an array. ``at_least_0`` is never -0, ``round`` rounds half to
@@ -40,6 +40,7 @@ ARRAYS = Functions(
     constant=lambda numbers, like: numbers,
     minimum=np.minimum,
     maximum=np.maximum,
+    # -0 + 0 is 0; maximum alone may return either zero of -0 and 0.
     at_least_0=lambda x: np.maximum(x + x.dtype.type(0), 0),
     clip=np.clip,
     round=np.rint,

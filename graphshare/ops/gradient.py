@@ -23,9 +23,9 @@ class GradientError(Exception):
 
 
 class TapeEntry(msgspec.Struct, eq=False):
-    """What a forward pass keeps of one node for the backward pass.
+    """The data of one node that a forward pass keeps for the backward pass.
 
-    ``requested[i]`` says whether the gradient of input ``i`` is needed. ``subruns`` are the backward passes of the subgraphs in
+    ``requested[i]`` is whether the gradient of input ``i`` is needed. ``subruns`` are the backward passes of the subgraphs in
     execution order: from the gradients of a subgraph's heads to those of its variables. ``stream`` restarts the random numbers
     of the forward pass. Inputs and outputs that a gradient does not read are not kept.
     """
@@ -48,10 +48,10 @@ class Gradient(msgspec.Struct, frozen=True):
 
     ``vjp(entry, *output gradients)`` returns the gradients of the inputs: one array for the first input, or a sequence, which
     may be shorter than the inputs; missing ones are zero. The gradient of the first output is always an array, that of another
-    output is None if the output is unused. ``reads_inputs`` and ``reads_outputs`` say what must be kept until the backward
-    pass. ``is_loss`` operators start a backward pass: they ignore the gradient of their output. One that ``adds_penalty``
-    starts one too, and adds to the gradient of its output. ``overwrites`` returns new values of inputs that MXNet's forward
-    pass writes to.
+    output is None if the output is unused. ``reads_inputs`` and ``reads_outputs`` state which arrays are kept for the
+    backward pass. ``is_loss`` operators start a backward pass: they ignore the gradient of their output. One that
+    ``adds_penalty`` starts one too, and adds to the gradient of its output. ``overwrites`` returns new values of inputs that
+    MXNet's forward pass writes to.
     """
 
     operator: str

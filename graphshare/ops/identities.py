@@ -21,7 +21,7 @@ _PASSED_ON = frozenset(
 _IDLE: Mapping[str, tuple[str, ...]] = {"BatchNorm": ("momentum",)}
 """Attributes that only training reads, by operator."""
 _DEVICE = frozenset(("cudnn_off", "cudnn_tune", "workspace"))
-"""Attributes that choose how a device computes, not what."""
+"""Attributes that choose how a device computes, and do not change the result."""
 _WINDOWS = frozenset(("Convolution", "Deconvolution", "Pooling"))
 _PLAIN = {"stride": 1, "dilate": 1, "pad": 0, "adj": 0}
 """The size of a window's attributes that is meant where they are absent."""
@@ -41,7 +41,7 @@ class OperatorForm(NormalForm):
         signature = find_signature(node)
         op = canonical(node.op)
         values, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
-        if signature is None or faults or op == "Custom":  # what is not known may draw numbers
+        if signature is None or faults or op == "Custom":  # an unknown operator may draw numbers
             unknown = (op, tuple(sorted(node.attrs.items())), tuple(operands), bodies)
             return self._number_all(node, "unknown", *unknown, self.count_drawn(unknown))
         if op != node.op:
@@ -50,9 +50,11 @@ class OperatorForm(NormalForm):
         attributes = self._find_attributes(op, signature, node, values)
         key = (op, attributes, tuple(operands), bodies, self._np_shape)
         draws = draws_numbers(node) or (op == "Dropout" and not is_dropout)
+        # Two nodes that draw are two values even if they are written alike, so each has a number of its own.
         outputs = self._number_all(node, "operator", *key, self.count_drawn(key) if draws else 0)
         if (is_dropout or op in _PASSED_ON) and operands:
             self.used["Dropout in inference" if is_dropout else "operators that pass their input on"] += 1
+            # Only the first: the second output of Dropout is its mask.
             outputs[0] = operands[0]
         return outputs
 
@@ -63,11 +65,12 @@ class OperatorForm(NormalForm):
         return [first, *(self.table.number("output", first, index) for index in range(1, count))]
 
     def _find_attributes(self, op: str, signature: Signature, node: Node, values: Mapping[str, Any]) -> str:
-        """Return what is stated of an operator as one text, defaults included, without what changes no value."""
+        """Return the attributes of an operator as one text, with defaults and without those that change no value."""
         left_out = {*_IDLE.get(op, ()), *_DEVICE} & values.keys()
         if left_out & node.attrs.keys():
             self.used["attributes that change no value"] += 1
         if op in _WINDOWS:
+            # An absent stride, () and (1, 1) are one.
             left_out |= {name for name, size in _PLAIN.items() if set(values.get(name) or ()) <= {size}}
         known = {name: value for name, value in values.items() if name not in left_out and not is_free_key(name)}
         stated = left_out & _PLAIN.keys() & node.attrs.keys()

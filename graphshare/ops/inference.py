@@ -24,6 +24,7 @@ from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_count, format_shape
 
+# The numbers of dtypes in MXNet; ``__dtype__`` of a variable is one of them, as text.
 TYPE_FLAGS = {
     "0": "float32",
     "1": "float64",
@@ -34,6 +35,7 @@ TYPE_FLAGS = {
     "6": "int64",
     "7": "bool",
 }
+# Each round adds facts, so inference ends by itself; this bounds its time.
 _MAX_ROUNDS = 64
 _COUNTS = ("num_outputs", "sections", "num_args", "num_weights", "num_tensors", "num_arrays", "num_layers")
 # Sizes that trained models were made for, then every small one.
@@ -42,7 +44,7 @@ _SMALL = range(1, 65)
 
 
 class ShapeTable(dict[Node, list[Shape]]):
-    """The known shapes of each node's outputs; ``np_shape`` says whether 0 and () are sizes in it, subgraphs included."""
+    """The known shapes of each node's outputs; ``np_shape`` is whether 0 and () are sizes in it, subgraphs included."""
 
     def __init__(self, np_shape: bool = False) -> None:
         super().__init__()
@@ -71,10 +73,10 @@ def infer(
 
     Nothing is inferred across operators without a kernel. Variables whose dtype is not determined otherwise get the one in
     ``yielding``, then ``default_type``. With ``types`` None only shapes are inferred. ``np_shape`` states that a subgraph's
-    outer graph has NumPy shapes; of other graphs their attributes say so.
+    outer graph has NumPy shapes; other graphs state it in their attributes.
 
     Raises:
-        RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and what would fit.
+        RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and those that would fit.
         BugError: a rule failed.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
@@ -86,6 +88,7 @@ def infer(
         return inference
     propagation.run("types")
     for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
+        # A dtype from the first source may determine other variables, which the default must not reach then.
         untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
         inference.types.update((node, [fallback.get(node)]) for node in untyped)
         if untyped:
@@ -96,7 +99,7 @@ def infer(
 def _start(
     order: list[Node], shapes: Mapping[Node, Sequence[int | None]], types: Mapping[Node, str], *, np_shape: bool
 ) -> Inference:
-    """Return what is known before any rule is applied."""
+    """Return the shapes and dtypes that are known before any rule is applied."""
     inference = Inference(order, ShapeTable(np_shape), {})
     for node in order:
         count = max(1, len(list(visible_outputs(node))))
@@ -109,17 +112,18 @@ def _start(
 
 
 def _read_declared_shape(node: Node, np_shape: bool) -> Shape:
-    """Return ``__shape__`` of a variable; 0 (with np-shape: -1) is an unknown dimension."""
-    text = node.attrs.get("__shape__")
-    if text is None:
-        return None
+    """Return ``__shape__`` of a variable; 0 and ``()`` are unknown, under NumPy shapes only -1 and ``None``."""
+    text = node.attrs.get("__shape__", "")
+    # Not read as an attribute: there a number beyond 64 bits is unreadable, here it is an impossible size to report.
     numbers = [part for part in text.strip("()[] ").replace("L", "").split(",") if part.strip()]
     try:
         values = [int(part) for part in numbers]
     except ValueError:
         return None
+    if not values:
+        return () if np_shape and text.strip() in ("()", "[]") else None
     unknown = (-1,) if np_shape else (0, -1)
-    return tuple(None if value in unknown else value for value in values) if values else None
+    return tuple(None if value in unknown else value for value in values)
 
 
 def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None) -> Shape:
@@ -132,7 +136,7 @@ def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | N
     try:
         return unify(declared, shape)
     except KernelError as error:
-        message = f"is given the shape {format_shape(shape)}, but its __shape__ says {format_shape(declared)}: {error}"
+        message = f"is given the shape {format_shape(shape)}, but its __shape__ is {format_shape(declared)}: {error}"
         raise RefusedError(Fault(message, node=node.name, hint="give the shape that the graph declares")) from None
 
 
@@ -146,7 +150,7 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
     excess: str
 
     def infer_shapes(self, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        """Return the shapes of inputs and outputs with what follows from them."""
+        """Return the shapes of inputs and outputs, completed by the rule."""
         if self.excess:
             raise KernelError(self.excess)
         if self.kernel.body_shapes is None or self.bodies is None:
@@ -158,11 +162,12 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
         return merged_in, [*merged_out, *outputs[len(merged_out) :]]
 
     def infer_types(self, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        """Return the dtypes of inputs and outputs with what follows from them."""
+        """Return the dtypes of inputs and outputs, completed by the rule."""
         if self.kernel.body_types is None or self.bodies is None:
             new_inputs, new_outputs = self.kernel.types(self.attrs, inputs, outputs)
         else:
             new_inputs, new_outputs = self.kernel.body_types(self.attrs, inputs, outputs, self.bodies)
+        # A known dtype stays: rules raise an error themselves where dtypes contradict each other.
         merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
         return merged_in, [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
 
@@ -182,7 +187,7 @@ def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
 
 
 class _Propagation:
-    """Rules applied to what is known of a graph's nodes, until nothing more follows."""
+    """The application of rules to the known shapes and dtypes of a graph, until nothing more follows."""
 
     def __init__(self, inference: Inference, rules: Sequence[_Rule]) -> None:
         self._inference, self._rules = inference, rules
@@ -201,7 +206,7 @@ class _Propagation:
         node = rule.node
         table: dict[Node, list[Any]] = self._inference.shapes if what == "shapes" else self._inference.types
         inputs = [_slot(table, entry.node, entry.index) for entry in node.inputs]
-        facts = (inputs, list(table[node]))  # a row of outputs is changed in place by what is inferred from its consumers
+        facts = (inputs, list(table[node]))  # inference from consumers changes a row of outputs in place
         if self._settled.get((node, what)) == facts:
             return False
         self._settled[node, what] = facts
@@ -215,7 +220,7 @@ class _Propagation:
         return changed
 
     def _explain(self, rule: _Rule, what: What, error: Exception) -> Exception:
-        """Return what to raise when a rule raised ``error``: a refusal for a contradiction or a malformed node, else a bug."""
+        """Return the error for ``error`` of a rule: a refusal for a contradiction or a malformed node, else a bug."""
         node = rule.node
         shapes = [_slot(self._inference.shapes, entry.node, entry.index) for entry in node.inputs]
         dtypes = [_slot(self._inference.types, entry.node, entry.index) for entry in node.inputs]
@@ -227,7 +232,7 @@ class _Propagation:
 
 
 def _find_excess(attrs: Mapping[str, Any]) -> str:
-    """Return what is wrong with a count of inputs or outputs for which rules would make a list; an empty text if nothing is."""
+    """Return a message about a count of inputs or outputs that is too large for the lists of rules; otherwise an empty text."""
     for key in _COUNTS:
         value = attrs.get(key)
         if isinstance(value, int) and value > MAX_COUNT:
@@ -236,7 +241,7 @@ def _find_excess(attrs: Mapping[str, Any]) -> str:
 
 
 def bind_bodies(node: Node, *, np_shape: bool = False) -> NodeBodies:
-    """Return the subgraphs of ``node`` as kernels see them; ``np_shape`` says whether the graph has NumPy shapes."""
+    """Return the subgraphs of ``node`` as kernels see them; ``np_shape`` is whether the graph has NumPy shapes."""
     return NodeBodies(node, partial(_infer_body, np_shape))
 
 
@@ -253,7 +258,7 @@ def _infer_body(
     try:
         if len(inner) != len(variables):
             raise KernelError(
-                f"{format_count(len(variables), 'input')} for the {format_count(len(inner), 'variable')} of a subgraph"
+                f"a subgraph with {format_count(len(inner), 'variable')} gets {format_count(len(variables), 'input')}"
             )
         inference = _start(order, {}, {}, np_shape=np_shape)
         table: Mapping[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types
@@ -262,7 +267,8 @@ def _infer_body(
             *zip(graph.heads, heads, strict=False),
         ]:
             row = table[entry.node]
-            row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
+            if entry.index < len(row):
+                row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
         _Propagation(inference, _bind_rules(order, np_shape=np_shape)).run(what)
     except RefusedError as error:
         raise KernelError("in its subgraph, " + "; ".join(fault.message for fault in error.faults)) from None
@@ -270,6 +276,7 @@ def _infer_body(
 
 
 def _slot(table: Mapping[Node, list[Any]], node: Node, index: int) -> Any:
+    # A file may name an output that its operator does not have.
     row = table[node]
     return row[index] if index < len(row) else None
 
@@ -288,7 +295,7 @@ def _store(table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outp
 
 
 def choose_sizes(inference: Inference) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
-    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; none of them when none fits.
+    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; no shapes if no sizes fit.
 
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay.
     """

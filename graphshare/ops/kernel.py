@@ -1,4 +1,4 @@
-"""What a kernel is. Kernels know no graph: attributes, shapes and arrays go in and out, and a small context.
+"""The definition of a kernel. Kernels are independent of graphs: they take attributes, shapes, arrays and a small context.
 
 A kernel's three functions take the typed attributes of :meth:`graphshare.ops.signature.Signature.parse`, defaults filled in.
 """
@@ -33,11 +33,11 @@ def compute_now(positions: Sequence[int], key: Any, compute: Callable[[], Any]) 
 
 
 class Context(msgspec.Struct):
-    """What a run provides to a kernel.
+    """The context that a run provides to a kernel.
 
-    ``reusable[i]`` says that input ``i`` has its last use here, so that the result may overwrite its buffer. ``num_outputs`` is
-    the number of requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` of the node on arrays for its variables, in
-    their own order, and returns its heads. ``shapes`` are the inferred shapes of the outputs, for operators whose shape only
+    ``reusable[i]`` is true if input ``i`` has its last use here, so that the result may overwrite its buffer. ``num_outputs``
+    is the number of requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` of the node on arrays for its variables,
+    in their own order, and returns its heads. ``shapes`` are the inferred shapes of the outputs, for operators whose shape only
     inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty without inference.
     ``empty(shape, dtype)`` allocates large arrays, results and scratch, in buffers that the run reuses. ``inner`` are the
     operators of the node's first subgraph with their attributes, inputs before users. ``once(positions, key, compute)`` is the
@@ -57,7 +57,7 @@ class Context(msgspec.Struct):
 
 
 class Bodies(Protocol):
-    """The subgraphs of a node: their operators, and what follows inside of them, in both directions.
+    """The subgraphs of a node: their operators, and inference within them, in both directions.
 
     ``variables`` are in the order in which ``run_subgraph`` takes arrays.
     """
@@ -68,7 +68,7 @@ class Bodies(Protocol):
 
 
 class KernelResult(NamedTuple):
-    """What a forward pass gives that has more to say than its outputs.
+    """The result of a forward pass that has more than outputs.
 
     ``updates`` are new values of inputs that the operator mutates, by position; ``residuals`` serve a backward pass.
     """
@@ -119,10 +119,10 @@ class Kernel(msgspec.Struct, frozen=True):
     """How one operator computes.
 
     ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`KernelResult`. ``shapes(attrs, inputs, outputs)``
-    and ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
+    and ``types`` take the known facts about inputs and visible outputs and return all that follow, in both directions;
     they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
-    ``body_shapes`` and ``body_types`` are asked in their place where the node has subgraphs. ``refuses(attrs, bodies)`` says
-    why a node cannot be run that has a kernel, before anything runs; None where it can.
+    ``body_shapes`` and ``body_types`` replace them where the node has subgraphs. ``refuses(attrs, bodies)`` returns, before
+    anything runs, the reason why a node cannot be run although it has a kernel; None where it can.
 
     ``cost(attrs, inputs, outputs)`` counts multiply-adds from shapes that are all known: a multiply-add is one product added
     to a sum, so only operators that multiply matrices or windows have a cost. ``body_cost(attrs, inputs, cost_of)`` counts
@@ -132,13 +132,13 @@ class Kernel(msgspec.Struct, frozen=True):
     ``limits`` state what the kernel does not compute. An unexpected exception outside of them is a refusal; within them
     whatever is not a :class:`KernelError` is a bug.
 
-    ``direct(attrs, dtypes)`` is a function of the arrays alone which computes what ``forward`` does for inputs of these dtypes,
-    bit for bit, as a new array of C order, where the result has axes; it is called with numpy's warnings off. It serves results
-    so small that finding a buffer takes longer than computing. None where there is no such function.
+    ``direct(attrs, dtypes)`` is a function of the arrays alone that returns the result of ``forward`` for inputs of these
+    dtypes, bit for bit, as a new array of C order, where the result has axes; it is called with numpy's warnings off. It serves
+    results so small that finding a buffer takes longer than computing. None where there is no such function.
 
     ``linear`` and ``scaling`` are for operators that can be folded: a scaling of channels into the weight of a linear layer.
 
-    The rest is for fusion. ``epilogue(attrs)`` is what the operator does to the result of an operator before it;
+    The rest is for fusion. ``epilogue(attrs)`` is the operation that it applies to the result of an operator before it;
     ``begin(attrs)`` is the operator as a chain of one; ``extend(attrs, operation, place)`` is the operator or chain together
     with an operation whose input ``place`` is its result: the kernel that does both on the inputs of the first and the other
     inputs of the second, and its attributes. Each returns None where that cannot be.
@@ -166,6 +166,7 @@ def reuse_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array |
     """Return the buffer of the first reusable input that has the shape and dtype of an elementwise result, or None."""
     shape, result_dtype = _shape_and_dtype(inputs, dtype)
     for x, reusable in zip(inputs, context.reusable, strict=False):
+        # Parameters from a file and views that repeat one number are not writeable.
         if reusable and x.shape == shape and x.dtype == result_dtype and x.flags.writeable:
             return x
     return None

@@ -46,7 +46,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     above: Sequence[str] = ()
 
     def violation(self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()) -> str | None:
-        """Return a sentence about what is outside of the limits, or None. Unknown shapes and dtypes pass."""
+        """Return a sentence about the first violation of the limits, or None. Unknown shapes and dtypes pass."""
         return (
             self._attribute_violation(attrs)
             or self._dtype_violation(dtypes)
@@ -106,6 +106,7 @@ def impossible_shape(shapes: Iterable[Shape]) -> str | None:
     for shape in shapes:
         if shape is not None and len(shape) > MAX_RANK:
             return f"an array would have {format_count(len(shape), 'axis')}, more than {MAX_RANK}"
+        # An array of numpy has sizes of 63 bits; a larger one would fail without the node's name.
         if shape is not None and any(size is not None and not 0 <= size < 1 << 63 for size in shape):
             return f"an array would have the shape {format_shape(shape)}"
     return None
@@ -117,7 +118,7 @@ def check_filters(filters: int, groups: int) -> None:
     Raises:
         KernelError: with the attribute's name.
     """
-    require(filters < 1 << 31, f"num_filter is {filters}; a negative number is read so, modulo 2**32")
+    require(filters < 1 << 31, f"num_filter is {filters}, which is a negative number modulo 2**32")
     require(groups, "num_group is 0")
     require(filters % groups == 0, f"num_filter {filters} is not a multiple of num_group {groups}")
 
@@ -147,7 +148,7 @@ def refuse_invalid_call() -> Iterator[None]:
 
 
 def require_memory(count: int) -> None:
-    """Refuse scratch of ``count`` bytes that the inferred shapes do not tell, where the memory limit is below it.
+    """Refuse ``count`` bytes of scratch memory, which inferred shapes do not include, if the memory limit is lower.
 
     Raises:
         KernelError: with the bytes, the limit and the option that sets it.

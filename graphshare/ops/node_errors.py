@@ -1,4 +1,4 @@
-"""Errors at a node: what the user can fix, and bugs of a kernel or gradient."""
+"""Errors at a node: faults that the user can fix, and bugs of a kernel or gradient."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def explain_failure(
     arrays: Sequence[Array] = (),
     results: Shapes = (),
 ) -> Exception:
-    """Return what to raise where ``part`` of the kernel or gradient of ``node`` raised ``error``.
+    """Return the error to raise where ``part`` of the kernel or gradient of ``node`` raised ``error``.
 
-    That is a refusal for a node that no operator takes and for what lies outside of the kernel's limits, else a bug. What is
-    explained already (an error inside of a subgraph), or the machine's fault, is raised again.
+    It is a refusal if the node itself is wrong or its inputs are outside of the kernel's limits, otherwise a bug. An error that
+    has an explanation already (from within a subgraph), or whose cause is the machine, is raised again.
     """
     if isinstance(error, (BugError, GraphshareError, MemoryError, RecursionError)):
         raise error
@@ -43,6 +43,7 @@ def explain_failure(
         return RefusedError(faults)
     reason = negative_size(results) or _contradiction(kernel, attrs, shapes, dtypes)
     reason = reason or _unusable_attribute(node, attrs)
+    # numpy raises it for a Python integer that its dtype cannot hold.
     if reason is None and isinstance(error, OverflowError):
         reason = f"a number is out of range ({error})"
     if reason is None and kernel.limits is not None:
@@ -54,7 +55,7 @@ def explain_failure(
 
 
 def _contradiction(kernel: Kernel, attrs: Attrs, shapes: Shapes, dtypes: Types) -> str | None:
-    """Return what the kernel's own rules refuse of these shapes and dtypes, where nothing was inferred before it ran."""
+    """Return why the kernel's own rules refuse these shapes and dtypes, where nothing was inferred before it ran."""
     try:
         kernel.shapes(attrs, shapes, [None])
         kernel.types(attrs, dtypes, [None])
@@ -105,7 +106,8 @@ def _count_faults(node: Node) -> Iterable[Fault]:
     signature = find_signature(node)
     if signature is None or not signature.inputs_known:
         return
-    names = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)
+    # The first names are those of the subgraphs, which have no entries.
+    names = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)[signature.num_subgraphs :]
     if len(names) != len(node.inputs):
         listing = ", ".join(names) or "none"
         yield Fault(

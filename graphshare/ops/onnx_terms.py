@@ -31,7 +31,7 @@ class Term:
 
     @property
     def is_float(self) -> bool:
-        """Whether it holds floating point."""
+        """Whether the term is floating point."""
         return self.dtype.startswith(("float", "bfloat"))
 
     def number(self, value: float, dtype: str = "") -> Term:
@@ -49,38 +49,40 @@ class Term:
         return Term(self.t, out, dtype or self.dtype)
 
     def cast(self, dtype: str) -> Term:
-        """Return it as ``dtype`` by ``Cast``, for numbers that fit."""
+        """Return the term as ``dtype`` by ``Cast``; its numbers must fit."""
         return Term(self.t, self.t.cast(self.name, dtype, self.dtype), dtype)
 
     def convert(self, dtype: str) -> Term:
-        """Return it as ``dtype`` as :func:`graphshare.ops.conversion.convert` does: truncated, narrow integers wrap."""
+        """Return the term as ``dtype``, truncated and wrapped as by :func:`graphshare.ops.conversion.convert`."""
         if self.is_float and dtype in _NARROW_INTEGERS:
+            # ONNX leaves a Cast of floats out of range undefined; from int32 it keeps the low bits.
             return self.cast("int32").cast(dtype)
         return self.cast(dtype)
 
     def widen(self) -> Term:
-        """Return it for floating-point arithmetic: float64 as it is, all else as float32."""
+        """Return the term for floating-point arithmetic: float64 unchanged, everything else as float32."""
         return self if self.dtype in _WIDE else self.cast("float32")
 
     def is_true(self) -> Term:
-        """Return where it is not 0."""
+        """Return where the term is not 0."""
         return self.cast("bool")
 
     def round_half_away(self) -> Term:
         """Return floor(abs + 0.5) with its sign: the nearest whole numbers, half away from 0."""
-        size = self.apply("Max", -self)  # OpenVINO leaves Abs out behind a Cast of int8 weights
+        size = self.apply("Max", -self)  # OpenVINO drops Abs after a Cast of int8 weights
         return self.apply("Sign") * (size + 0.5).apply("Floor")
 
     def equals(self, other: Operand) -> Term:
-        """Return where it equals ``other``."""
+        """Return where the term equals ``other``."""
         return self.apply("Equal", other, dtype="bool")
 
     def is_nan(self) -> Term:
-        """Return where it is NaN, of floats."""
+        """Return where the term, of floats, is NaN."""
         return self.apply("IsNaN", dtype="bool")
 
     def is_infinite(self, *, positive: bool = True, negative: bool = True) -> Term:
-        """Return where it is infinite, of floats."""
+        """Return where the term, of floats, is infinite."""
+        # IsInf takes float16 only from opset 20 on.
         return self.widen().apply("IsInf", dtype="bool", detect_positive=int(positive), detect_negative=int(negative))
 
     def choose(self, yes: Operand, no: Operand) -> Term:
@@ -89,6 +91,7 @@ class Term:
         assert isinstance(example, Term)
         first, second = (x if isinstance(x, Term) else example.number(x) for x in (yes, no))
         if example.dtype == "bool":
+            # onnxruntime has no Where of booleans.
             return self.choose(first.cast("uint8"), second.cast("uint8")).cast("bool")
         return Term(self.t, self.t.emit("Where", self.name, first.name, second.name), example.dtype)
 
@@ -97,15 +100,15 @@ class Term:
         return Term(self.t, self.t.reduce(op_type, self.name, axes, keepdims=keepdims), self.dtype)
 
     def reshape(self, shape: Sequence[int]) -> Term:
-        """Return it with a shape in which every size is known."""
+        """Return the term with a shape in which every size is known."""
         return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
 
     def unsqueeze(self, axis: int) -> Term:
-        """Return it with a new axis of size 1."""
+        """Return the term with a new axis of size 1."""
         return Term(self.t, self.t.emit("Unsqueeze", self.name, self.t.integers([axis])), self.dtype)
 
     def expand(self, shape: Sequence[int]) -> Term:
-        """Return it broadcast to ``shape``."""
+        """Return the term broadcast to ``shape``."""
         return Term(self.t, self.t.emit("Expand", self.name, self.t.integers(shape)), self.dtype)
 
     def __add__(self, other: Operand) -> Term:
@@ -133,6 +136,7 @@ class Term:
         return self.apply("Reciprocal") if other == 1 and self.is_float else self.number(other) / self
 
     def __neg__(self) -> Term:
+        # Neg takes no unsigned integers.
         return 0 - self if self.dtype == "uint8" else self.apply("Neg")
 
     def __lt__(self, other: Operand) -> Term:

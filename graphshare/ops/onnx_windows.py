@@ -1,4 +1,4 @@
-"""Windows in ONNX from gathered cells: exact for every number, and in every dtype, where Conv and pooling are only of some."""
+"""Windows in ONNX from gathered cells: exact for every number and in every dtype; Conv and pooling support only some."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def place_taps(window: Window, counts: Sequence[int]) -> list[Array]:
 def gather_columns(t: Translation, x: str, places: Sequence[Array]) -> str:
     """Return the cells of a padded image (N, C, spatial) under all taps: (N, C, taps by axis, positions by axis)."""
     rank = len(places)
+    # Each Gather puts an axis of taps before its positions, so the next axis is two further.
     for i, cells in enumerate(places):
         x = t.emit("Gather", x, t.constant(cells, "int64"), axis=2 + 2 * i)
     return t.transpose(x, (0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2)))
@@ -39,7 +40,7 @@ def fold_columns(
 ) -> str:
     """Return an image of ``size``: each cell is the sum of the columns of windows at ``counts`` positions that contain it.
 
-    ``x`` has the elements of (taps by axis, positions by axis) behind ``shape``, the samples and the channels. For each axis
+    ``x`` has the elements of (taps by axis, positions by axis) after ``shape``, the samples and the channels. For each axis
     the columns that meet at each cell are gathered, of which a missing one is 0, and added.
     """
     rank = len(window.kernel)
@@ -50,6 +51,7 @@ def fold_columns(
     for i, axis in enumerate(range(2, 2 + rank)):
         end = [0] * (2 + rank)
         end[axis] = 1
+        # A cell under fewer windows gathers this zero in place of each missing column.
         data = t.pad(data, (0,) * (2 + rank), end, 0, dtype)
         meeting = _list_meeting(places[i].reshape(-1) - window.pad[i], size[i])
         data = t.reduce("ReduceSum", t.emit("Gather", data, t.constant(meeting, "int64"), axis=axis), [axis])
@@ -57,7 +59,7 @@ def fold_columns(
 
 
 def _list_meeting(cells: Array, size: int) -> Array:
-    """Return the indices of ``cells`` that name each cell of an axis (most, size), filled up with the index behind the last."""
+    """Return the indices of ``cells`` that name each cell of an axis (most, size), filled up with the index after the last."""
     at = [np.flatnonzero(cells == cell) for cell in range(size)]
     table = np.full((max(1, *map(len, at)), size), len(cells))
     for cell, indices in enumerate(at):

@@ -62,5 +62,6 @@ def _sum_by_number(outputs: Sequence[Array], dys: Sequence[Array | None], count:
         if dy is not None:
             is_element = numbers.reshape(-1) > 0
             indices = numbers.reshape(-1)[is_element].astype(np.intp) - 1
+            # An element may have several places, as in tile: bincount adds them all.
             total += np.bincount(indices, dy.reshape(-1)[is_element].astype(np.float64), minlength=count)
     return total

@@ -50,7 +50,7 @@ def find_signature(node: Node) -> Signature | None:
 
 
 def name_inputs(node: Node) -> tuple[str, ...] | None:
-    """Return the formal names of an operator's inputs, which may be more than it has; None where no signature tells them."""
+    """Return the formal names of an operator's inputs, which may be more than it has; None without a signature."""
     signature = find_signature(node)
     return None if signature is None else signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
 
@@ -155,7 +155,7 @@ class Contributions(Generic[Item]):
         self.registered[canonical(item.operator)] = item
 
     def load_installed(self) -> dict[str, Item]:
-        """Return what installed packages contribute, by canonical name; looked up once."""
+        """Return the items of installed packages, by canonical name; they are looked up once."""
         if self._installed is None:
             from importlib.metadata import entry_points  # start-up: only graphs that are executed need it
 
@@ -189,6 +189,7 @@ def _read_table(family: str, file: str, table: str) -> dict[str, Any]:
 
     module = f"graphshare.ops.{family}.{file}"
     items: dict[str, Any] = {}
+    # find_spec and not an ImportError, which could also come from within the module.
     for item in getattr(import_module(module), table, ()) if find_spec(module) is not None else ():
         assert item.operator not in items, f"{family}/{file}.py has {item.operator} twice"
         assert FAMILY_OF.get(item.operator) == family, f"{family}/{file}.py has {item.operator}, which is not of this family"

@@ -1,4 +1,4 @@
-"""What an operator is: its inputs, outputs, attributes, auxiliary slots and initializers, as MXNet 1.9.1 registers them.
+"""Signatures of operators: inputs, outputs, attributes, auxiliary slots and initializers, as MXNet 1.9.1 registers them.
 
 The tables state them in a notation, which is read when an operator is first looked up.
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_COUNT", "AttributeFault", "OutputList", "Parameter", "Signature"]
 
 
-# An attribute is text, and a file of a hundred bytes can say a thousand million inputs; no list is made of more than these.
+# An attribute is text, and a file of a hundred bytes can demand a thousand million inputs: no list is longer than this.
 MAX_COUNT = 1 << 16
 
 
@@ -89,6 +89,7 @@ def _parameter(text: str) -> Parameter:
     members = tuple(choices.split("/")) if choices is not None else ()
     if members:
         kind = "enum?" if members[0] == "None" else "enum"
+        # MXNet quotes the member None of an enumeration that is not optional, as in dtype of _random_uniform.
         members = members[1:] if kind == "enum?" else tuple(member.strip("'") for member in members)
     required = default == "!"
     bounds = (float(low) if low else None, float(high) if high else None)
@@ -126,7 +127,7 @@ class OutputList(NamedTuple):
     labels: tuple[str, ...]
 
     def label(self, index: int) -> str:
-        """Return what output ``index`` is called."""
+        """Return the label of output ``index``."""
         return self.labels[index] if index < len(self.labels) else f"output{index}"
 
 
@@ -203,11 +204,11 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return None if self.attributes is None else read_parameters(self.attributes)
 
     def parameter(self, key: str) -> Parameter | None:
-        """The parameter called ``key``, if there is one."""
+        """Return the parameter called ``key``, or None."""
         return next((p for p in self.parameters or () if p.name == key), None)
 
     def value(self, attrs: Attributes, key: str) -> Any:
-        """The typed value of one attribute; its default where the text is absent or not readable (None if it has none)."""
+        """Return the typed value of one attribute; its default, or None, where the text is absent or cannot be read."""
         parameter = self.parameter(key)
         if parameter is None:
             return attrs.get(key)
@@ -251,6 +252,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         labels = self._names(self.results, attrs)
         visible = self.visible or len(labels)
         if self.all_visible_if and self.value(attrs, self.all_visible_if):
+            # BatchNormWithReLU has a fourth output, its workspace, which is never visible.
             visible = min(3, len(labels))
         return OutputList(len(labels), visible, labels)
 
@@ -268,17 +270,19 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         for parameter in self.parameters:
             _fill(values, faults, parameter, attrs)
         if not self.checks_attributes:
+            # The values that a foreign operator accepts are unknown: a text that cannot be read stays as it is.
             return {**attrs, **values}, [fault for fault in faults if fault.kind == "missing"]
         known = {parameter.name for parameter in self.parameters}
         for key in attrs:
             if key not in known and not is_free_key(key):
                 faults.append(AttributeFault("unknown", key, attrs[key], f"{self.name} takes {self._listing()}"))
         if not faults:
+            # The checks read the values of all parameters, and one with a fault has none.
             faults.extend(fault for check in self.load_checks if (fault := check(values)) is not None)
         return values, faults
 
     def current_attributes(self, attrs: Attributes) -> Attributes:
-        """``attrs`` with the keys of earlier releases under their present names; the old key wins where both are given."""
+        """Return ``attrs`` with present names for the keys of earlier releases; the old key wins where both are given."""
         old = [key for key in attrs if key in self.renamed_attributes]
         if not old:
             return attrs

@@ -31,12 +31,14 @@ def outputs_by_attribute(key: str) -> OutputRule:
 
 def split(signature: Signature, attrs: Attributes) -> OutputList:
     """Return ``sections`` outputs, or one for each of ``indices`` (which begin with 0)."""
+    # MXNet's Python interface puts 0 before the user's indices, so there are as many as parts.
     return number_outputs(read_count(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
 
 
 def pooling_outputs(signature: Signature, attrs: Attributes) -> OutputList:
     """Return the output, and a workspace for max pooling that oneDNN computes: kernel rank 1 to 3, channels first."""
     kernel = signature.value(attrs, "kernel") or ()
+    # Other layouts are computed without oneDNN, which needs the workspace for the backward pass.
     channels_first = signature.value(attrs, "layout") in (None, "NCW", "NCHW", "NCDHW")
     if signature.value(attrs, "pool_type") == "max" and 1 <= len(kernel) <= 3 and channels_first:
         return OutputList(2, 1, ("output", "workspace"))

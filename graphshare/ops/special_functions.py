@@ -15,6 +15,7 @@ BLOCK = 16384
 """Number of elements processed at a time, so that they stay in the processor's cache."""
 
 ONE_IN_FLOAT64 = 6.0  # from here on erf is 1 in float64
+# From degrees 10 and 16 on the error is that of float64; these leave a margin.
 DEGREES = (16, 26)
 _TANH = tuple(
     map(
@@ -95,9 +96,11 @@ def erfinv(x: Array) -> Array:
         logarithm = np.log(rest * (1 + size))
         middle = 2 / (math.pi * 0.147) + logarithm / 2
         root = np.sqrt(np.sqrt(middle * middle - logarithm / 0.147) - middle)
+        # The approximation (Winitzki's, with his constant 0.147) is off by 0.2 %; two steps reach full precision.
         for _ in range(3):
             step = (_erfc(root) - rest) / (-2 / math.sqrt(math.pi) * np.exp(-root * root))
             root = root - step / (1 + root * step)
+        # Below this the logarithm is rounded to 0; the first term of the series is exact there.
         root = np.where(size < 1e-8, size * math.sqrt(math.pi) / 2, np.where(size == 1, np.inf, root))
         result: Array = np.copysign(np.where(size > 1, np.nan, root), x)
         return result

@@ -1,4 +1,4 @@
-"""What a translation of an operator to ONNX takes and makes. Families state them in ``to_onnx.py``.
+"""Translations of operators to ONNX, their inputs and their results. Families state them in ``to_onnx.py``.
 
 A translation is a function of one node: it emits ONNX nodes and returns the names of the values that are the node's outputs.
 It knows the typed attributes, and the shape and dtype of every input and output.
@@ -61,9 +61,9 @@ class Writer(Protocol):
 class Translation:
     """One node on its way to ONNX.
 
-    ``inputs`` and ``outputs`` (all that the operator has, hidden ones included; their names mean nothing) tell shapes and
-    dtypes. ``used`` are the positions of the outputs that something reads. ``opset`` is the version that is written. ``inner``
-    are the operators of the node's first subgraph with their attributes, inputs before users.
+    ``inputs`` and ``outputs`` have the shapes and dtypes; outputs are all that the operator has, hidden ones included, and
+    their names mean nothing. ``used`` are the positions of the outputs that something reads. ``opset`` is the version that is
+    written. ``inner`` are the operators of the node's first subgraph with their attributes, inputs before users.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Translation:
         raise TranslationError(reason)
 
     def require_floats(self) -> None:
-        """Refuse the node unless its data is of floating point: ONNX has the operators that it needs for nothing else."""
+        """Refuse the node unless its data is floating point: ONNX has the operators that it needs only for floats."""
         if not self.inputs[0].dtype.startswith("float"):
             self.refuse(f"its data is {self.inputs[0].dtype}")
 
@@ -114,6 +114,7 @@ class Translation:
     ) -> list[str]:
         """Emit an ONNX node with ``count`` outputs and return their names."""
         names = [x.name if isinstance(x, Value) else x for x in inputs]
+        # An absent input keeps its place only in front of others.
         while names and not names[-1]:
             names.pop()
         return self._writer.add_node(op_type, names, count, attributes, domain)
@@ -121,8 +122,8 @@ class Translation:
     def body(self, inputs: Sequence[Value], build: BuildBody) -> Graph:
         """Return the body of a loop or branch that ``build`` emits, for an attribute of an ONNX node.
 
-        ``inputs`` tell shapes and dtypes of the body's inputs; ``build`` gets them with their names and may read all outer
-        values too.
+        ``inputs`` have the shapes and dtypes of the body's inputs; ``build`` gets them with their names and may also read all
+        outer values.
         """
         return self._writer.add_body(inputs, build)
 
@@ -133,7 +134,7 @@ class Translation:
         return self._inline(number, inputs)
 
     def constant(self, value: Any, dtype: str) -> str:
-        """Return the name of a constant: an array, or what numpy makes one of. Equal constants are one."""
+        """Return the name of a constant, of an array or of anything that numpy converts to one. Equal constants are one."""
         return self._writer.add_constant(np.asarray(value), dtype)
 
     def integers(self, values: Sequence[int]) -> str:
@@ -158,6 +159,7 @@ class Translation:
         if isinstance(x, Value) and x.shape == tuple(shape):
             return x.name
         target = self.integers(shape)
+        # Without allowzero a 0 copies the size of the input.
         return self.emit("Reshape", x, target, allowzero=1) if 0 in shape else self.emit("Reshape", x, target)
 
     def transpose(self, x: Value | str, axes: Sequence[int]) -> str:
@@ -179,6 +181,7 @@ class Translation:
             if op_type == "ReduceSumSquare":
                 return self.emit("Mul", x, x)
             return self.emit("Abs" if op_type in ("ReduceL1", "ReduceL2") else "Identity", x)
+        # ReduceSum takes its axes as an input since opset 13, the other reductions since opset 18.
         if op_type == "ReduceSum" or self.opset >= 18:
             return self.emit(op_type, x, self.integers(axes), keepdims=int(keepdims))
         return self.emit(op_type, x, axes=list(axes), keepdims=int(keepdims))

@@ -107,6 +107,7 @@ def _broadcast_dim(column: Sequence[Dim]) -> Dim:
         raise KernelError(f"sizes {' and '.join(map(str, sorted(wide)))} cannot be broadcast together")
     if wide:
         return wide.pop()
+    # Beside 1 an unknown size may still be any.
     return None if None in column else 1
 
 
@@ -136,7 +137,7 @@ def same_floating_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[T
 
 
 def demand_dtypes(rule: TypeRule) -> TypeRule:
-    """Return ``rule``, which then refuses inputs of other dtypes than it infers for them.
+    """Return a rule as ``rule`` that refuses inputs whose dtypes differ from those that it infers for them.
 
     Raises:
         KernelError: the rule does, for the first such input.

@@ -1,4 +1,4 @@
-"""Windows that slide over spatial axes, and channel layouts: what convolution and pooling have in common."""
+"""Windows that slide over spatial axes, and channel layouts, for convolution and pooling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Window(NamedTuple):
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """Cells that the window spans, dilation included."""
+        """Return the number of cells that the window spans, dilation included, by axis."""
         return _extent(self.kernel, self.dilate)
 
 
@@ -40,6 +40,7 @@ def read_window(attrs: Attrs) -> Window:
     if kernel is None:
         raise KernelError("kernel is None, expected sizes")
     rank = len(kernel)
+    # An empty tuple, MXNet's default, stands for the usual number.
     values = [attrs.get(key) or (default,) * rank for key, default in (("stride", 1), ("dilate", 1), ("pad", 0))]
     for key, value in zip(("stride", "dilate", "pad"), values, strict=True):
         if len(value) != rank:
@@ -50,7 +51,7 @@ def read_window(attrs: Attrs) -> Window:
 
 
 def check_layout(layout: str | None, rank: int) -> None:
-    """Raise :class:`KernelError` where a layout has another number of axes than the data."""
+    """Raise :class:`KernelError` if a layout and the data differ in the number of axes."""
     if layout is not None and len(layout) != rank:
         raise KernelError(f"layout {layout} does not fit data with {format_count(rank, 'axis')}")
 
@@ -114,6 +115,7 @@ def to_compute_dtype(x: Array) -> Array:
 
 def tap_range(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:
     """Return the first and last window with a cell inside the image at ``shift`` from its start, and those cells."""
+    # -(shift // stride) is -shift / stride, rounded up.
     first = max(0, -(shift // stride))
     last = max(first, min(count, (size - 1 - shift) // stride + 1))
     begin = first * stride + shift
@@ -126,4 +128,5 @@ def tap_cells(size: int, window: Window, i: int, count: int, include_padding: bo
     end = np.minimum(begin + window.kernel[i], size + window.pad[i])
     if not include_padding:
         begin, end = np.maximum(begin, 0), np.minimum(end, size)
+    # A window wholly in the padding has no cells, and its sum is 0: no division by 0.
     return np.maximum(end - begin, 1)

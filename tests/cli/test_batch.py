@@ -188,7 +188,7 @@ COUPLED: dict[str, tuple[Document, str]] = {
     "gradient by batch": (chain(("MakeLoss", {"normalization": "batch"})), "divides its gradient by the number of all samples"),
     "gradient by valid": (
         chain(("SoftmaxOutput", {"normalization": "valid"}), label=True),
-        "divides its gradient by the number of what is valid",
+        "divides its gradient by the number of valid values",
     ),
     "slice": (chain(("slice", {"begin": "(1,)", "end": "(2,)"})), "takes a part of the samples"),
     "slice_axis": (chain(("slice_axis", {"axis": "0", "begin": "0", "end": "1"})), "takes a part of the samples"),
@@ -198,7 +198,7 @@ COUPLED: dict[str, tuple[Document, str]] = {
     "size": (chain(("shape_array", {})), "returns the size of the batch"),
     "range": (chain(("_contrib_quantize_v2", {})), "takes one range for all samples"),
     "nobody's": (chain(("Nobody", {})), "it is not a registered operator"),
-    "unknown": (chain(("_np_cumsum", {"axis": "0"})), "nothing is known of what it does with a batch"),
+    "unknown": (chain(("_np_cumsum", {"axis": "0"})), "has an unknown effect on the batch axis"),
     "rows": (chain(("dot", {}), label=True), "sums over the batch axis"),
 }
 
@@ -256,7 +256,7 @@ def test_what_only_moves_samples_is_followed_and_proved(tmp_path: Path, name: st
         (["--mode", "batch", "--batch-axis", "data=-1"], "is not NAME=AXIS"),
         (["--mode", "batch", "--batch-axis", "nothing=1", "--force"], "names no variable"),
         (["--mode", "batch", "--batch-axis", "conv1_weight=1", "--force"], "is not an input"),
-        (["--mode", "batch", "--batch-axis", "data=1", "--force", "--strict"], "takes axis 0 for the samples"),
+        (["--mode", "batch", "--batch-axis", "data=1", "--force", "--strict"], "expects the samples on axis 0"),
     ],
 )
 def test_wrong_use(tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -209,7 +209,7 @@ def test_scores_for_proposals_come_in_pairs(tmp_path: Path) -> None:
     attrs = {"rpn_post_nms_top_n": "2", "scales": "(8,)", "ratios": "(1,)"}
     write_json(tmp_path / "rpn.json", document([*inputs, operator("_contrib_Proposal", "rpn", [0, 1, 2], attrs=attrs)], [3]))
     shapes = ("--shape", "scores=1,3,4,4", "--shape", "deltas=1,6,4,4", "--shape", "info=1,3")
-    reason = "3 scores are not one of background and one of foreground for each anchor"
+    reason = "expected a background and a foreground score for each anchor, not 3 scores"
     refused(graphshare("run", "rpn.json", *shapes, "--seed", "0", cwd=tmp_path), 'node "rpn"', reason)
     shown = done(graphshare("inspect", "rpn.json", "--shape", "info=1,3", cwd=tmp_path)).stdout.decode()  # of no known scores
     assert "\noutputs           rpn_output ?x5\n" in shown

@@ -62,4 +62,4 @@ def test_factors_of_larger_matrices(lower: str) -> None:
 def test_integers_are_refused(op: str) -> None:
     refusal = export_operator(op, {}, [np.ones((2, 2), "uint8")], 1)
     assert isinstance(refusal, RefusedError)
-    assert "it is of uint8, and MXNet computes it in float32 and float64 only" in str(refusal)
+    assert "its data is uint8, and MXNet computes it only in float32 and float64" in str(refusal)

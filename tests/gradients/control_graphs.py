@@ -72,6 +72,15 @@ def while_loop() -> dict[str, Any]:
     return _whole(names, _op("_while_loop", "loop", [0, 1, 2, 3], **attrs, **places), 3, [condition, step])
 
 
+def single_step() -> dict[str, Any]:
+    """One step: output s * w, and s passed on as it is."""
+    condition = _body([_var("s"), _op("norm", "size", [0]), _op("_greater_scalar", "more", [1], scalar="0")], [2])
+    step = _body([_var("s"), _var("w"), _op("elemwise_mul", "o", [0, 1])], [2, 0])
+    attrs = {"num_args": "4", "num_outputs": "2", "num_out_data": "1", "max_iterations": "1"}
+    places = {"cond_input_locs": "(0,)", "func_input_locs": "(0, 1)", "func_var_locs": "(0,)"}
+    return _whole(["s", "weight"], _op("_while_loop", "loop", [0, 1], **attrs, **places), 2, [condition, step])
+
+
 def cond() -> dict[str, Any]:
     """x * y if p > 0, else x - y."""
     condition = _body([_var("p"), _op("_greater_scalar", "more", [0], scalar="0")], [1])
@@ -88,6 +97,7 @@ GRAPHS: dict[str, tuple[dict[str, Any], dict[str, list[float]], dict[str, tuple[
     "while_loop": (while_loop(), {"i": [0.0], "limit": [3.0]}, {"s": (3,), "weight": (3,)}),
     "while_loop to its end": (while_loop(), {"i": [0.0], "limit": [9.0]}, {"s": (3,), "weight": (3,)}),
     "while_loop that never ran": (while_loop(), {"i": [4.0], "limit": [3.0]}, {"s": (3,), "weight": (3,)}),
+    "while_loop of one step": (single_step(), {}, {"s": (3,), "weight": (3,)}),
     "cond, then": (cond(), {"p": [1.0]}, {"x": (3,), "y": (3,)}),
     "cond, else": (cond(), {"p": [-1.0]}, {"x": (3,), "y": (3,)}),
 }

@@ -14,7 +14,7 @@ from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from tests.gradients.checker import check
-from tests.gradients.control_graphs import GRAPHS
+from tests.gradients.control_graphs import GRAPHS, foreach
 from tests.surroundings import run_oracle
 
 PROCESS = Path(__file__).parents[1] / "oracle" / "control_process.py"
@@ -36,6 +36,14 @@ def test_gradients_pass_sub_graphs(name: str) -> None:
     found = check(graph.heads, values, trained)
     assert found is not None
     assert found.apart < 1e-7, f"{found.gradient} where {found.difference} is right"
+
+
+def test_a_loop_over_nothing_passes_on_the_gradient_of_its_state() -> None:
+    graph = read_symbol(json.dumps(foreach()).encode())
+    values = {n: np.ones((0, 3) if n.name == "data" else (3,), "float32") for n in graph.variables()}
+    tape = Tape(make_plan(graph.heads), values, list(values))
+    gradients = tape.backward([np.ones_like(x) for x in tape.outputs]).gradients
+    assert {n.name: gradients[n].tolist() for n in values if n in gradients} == {"data": [], "state": [1, 1, 1]}
 
 
 @pytest.mark.oracle

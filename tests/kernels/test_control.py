@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.ops.kernel import Context, KernelError
+from graphshare.ops.kernel import Context, KernelError, KernelResult
 from graphshare.ops.registry import find_kernel, lookup
 from tests.kernels.control_attrs import FOREACH, WHILE
 
@@ -25,7 +25,8 @@ def run(operator: str, attrs: dict[str, str], bodies: Sequence[Body], *inputs: A
     values, faults = signature.parse(attrs)
     assert not faults
     context = Context(run_subgraph=lambda number, arrays: bodies[number](*arrays))
-    return kernel.forward(context, values, *inputs)
+    result = kernel.forward(context, values, *inputs)
+    return result.outputs if isinstance(result, KernelResult) else result
 
 
 COND = {
@@ -53,6 +54,13 @@ def test_foreach_keeps_one_axis_of_data_with_a_single_axis() -> None:
     stacked, last = run("_foreach", FOREACH, [lambda s, r, d: [d * r, s + d]], data, one(0), one(2))
     assert stacked.tolist() == [[0], [2], [4]]
     assert last.tolist() == [3]
+
+
+def test_foreach_over_nothing_returns_its_states() -> None:
+    data, state, rest = np.zeros((0, 2), "float32"), np.ones(2, "float32"), np.full(2, 10, "float32")
+    stacked, last = run("_foreach", FOREACH, [lambda s, r, d: [d * r, s + d]], data, state, rest)
+    assert stacked.shape == (0, 2)
+    assert np.array_equal(last, state)
 
 
 def test_while_loop_as_mxnet_ran_it() -> None:

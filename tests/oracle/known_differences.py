@@ -78,7 +78,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ("_contrib_ModulatedDeformableConvolution", r"refused .*does not fit \(", "masks of more samples than there are"),
     ("cast_storage", "refused .*only dense arrays", "sparse storage"),
     ("LeakyReLU", r"output 0: values: .*e-0[5-9]\) instead of .*e-0[5-9]\)", "gelu far below 0 is the rounding of 1 + erf(x)"),
-    ("_contrib_hawkesll", "refused .*expected one of floats", "logarithms of whole rates, truncated"),
+    ("_contrib_hawkesll", "refused .*expected one floating-point dtype", "logarithms of whole rates, truncated"),
     (".*", "refused .*bfloat16 is not supported; float32 holds", "bfloat16 is read from files, and computed as float32"),
     # --- drawn, or in an order that is none
     ("LeakyReLU", "output 1", "the slopes of rrelu, likewise"),

@@ -42,6 +42,7 @@ def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
 def elu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``slope * (exp(x) - 1)`` below 0, otherwise ``x``."""
     below = x < 0
+    # The mask is made before, because the result may overwrite x.
     out: Array = np.expm1(x, out=_copy(context, x), where=below)
     return _scale_where(out, attrs["slope"], out, below)
 
@@ -57,6 +58,7 @@ def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``x`` times its normal distribution function."""
     data = to_floating(x)
     values = np.ascontiguousarray(data).reshape(-1)
+    # Of any other array reshape(-1) makes a copy, and the result would be lost.
     over = reuse_buffer(context, x) if data is x and x.flags.c_contiguous else None
     out = context.empty(data.shape, data.dtype) if over is None else over
     result = out.reshape(-1)
@@ -126,6 +128,7 @@ def leaky_relu(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[
 
 def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (shape,), results = same_shapes(attrs, inputs[:1], outputs)
+    # Only prelu has slopes as an input.
     if len(inputs) == 1:
         return [shape], results
     return [shape, _gamma_shape(shape, inputs[1])], results
@@ -151,6 +154,7 @@ def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
 def elu_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``slope exp(x) dy`` at 0 and below, otherwise ``dy``."""
     x = entry.inputs[0]
+    # exp() of a large x would overflow, although its branch is not taken.
     return np.where(x > 0, dy, dy * np.exp(np.minimum(x, 0)) * dy.dtype.type(entry.attrs["slope"]))
 
 
@@ -253,6 +257,7 @@ def accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forwar
     """Return a kernel that also takes integers: it computes in float64 and truncates the fraction."""
 
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
+        # relu and tanh compute integers themselves, without a fraction to truncate.
         if x.dtype.kind == "f" or forward is relu or (forward is tanh and x.dtype.kind in "iu"):
             return forward(context, attrs, x)
         return convert(forward(Context(), attrs, x.astype(np.float64)), x.dtype)
@@ -271,6 +276,7 @@ def _relu_directly(dtype: str) -> Callable[..., Array]:
 
 
 def _sigmoid_directly(dtype: str) -> Callable[..., Array]:
+    # The steps of sigmoid(), so that both give the same bits.
     minus, one = np.full((), -1, dtype), np.ones((), dtype)
 
     def compute(x: Array) -> Array:
@@ -327,6 +333,7 @@ def relu_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return the gradient where the output is positive, otherwise 0; NaN stays NaN."""
     y = entry.outputs[0]
     result: Array = np.multiply(dy, y > 0)
+    # A NaN anywhere makes the sum NaN: one pass without an array, where isnan() of all elements makes one.
     return np.where(np.isnan(y), y, result) if np.isnan(y.sum()) else result
 
 

@@ -19,6 +19,7 @@ def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: fl
     with np.errstate(all="ignore"):
         largest = np.max(x, axis=axis, keepdims=True)
         if largest.dtype.kind == "f":
+            # -inf minus -inf is NaN, and a row of -inf gives zeros.
             largest = np.where(largest == -np.inf, largest.dtype.type(0), largest)
         result: Array = np.asarray(np.subtract(x, largest, out=out))
         if temperature != 1:
@@ -45,6 +46,7 @@ def _prepare(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array
     """Return the input of the exponential, in a dtype to compute in, and a buffer for the result."""
     data = x.astype(np.float64) if attrs["dtype"] == "float64" else to_floating(x)
     if sign != 1:
+        # The negative is a new array, so the result may overwrite it.
         data = np.asarray(np.negative(data))
         return data, data
     return data, result_buffer(context, data) if data is x else None
@@ -138,6 +140,7 @@ KERNELS = (
 def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, y, axis = entry.inputs[0], entry.outputs[0], entry.attrs["axis"]
+        # The softmax of a single number is 1 whatever the number.
         if not y.ndim:
             return np.zeros_like(x)
         if logarithm:

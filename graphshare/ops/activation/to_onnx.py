@@ -19,6 +19,7 @@ _BY_TYPE = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softrelu": "S
 _FIRST_ONE = {"sigmoid": 37.0, "tanh": 20.0}
 """The first integer for which the function, in float64, is 1; for smaller ones it is truncated to 0. Runtimes differ by one."""
 
+# onnxruntime has neither Softplus nor Softsign of float64, and below neither Elu nor Selu.
 _OF_DOUBLE = {"softrelu": softplus, "softsign": softsign}
 
 
@@ -26,7 +27,8 @@ def activate(x: Term, name: str) -> Term:
     """Return the function ``name``; for integers it is computed in float64 and truncated."""
     if name == "relu":
         return x.apply("Relu") if x.is_float else x.apply("Max", 0)
-    if name == "softrelu" and x.dtype == "float16":  # a function of Exp from opset 18 on, which is infinite in float16
+    # From opset 18 on Softplus is a function of Exp, which overflows in float16.
+    if name == "softrelu" and x.dtype == "float16":
         return activate(x.cast("float32"), name).cast(x.dtype)
     wide = x if x.is_float else x.cast("float64")
     if not x.is_float and x.dtype != "bool" and name in _FIRST_ONE:
@@ -100,7 +102,7 @@ _BYTES = {"float16": 2, "float32": 4, "float64": 8}
 
 
 def translate_softmax(t: Translation) -> str:
-    """Emit ``Softmax``; with ``use_length`` the elements behind the length are minus infinity before and 0 after it."""
+    """Emit ``Softmax``; with ``use_length`` the elements after the length are -infinity in its input and 0 in its result."""
     x = t.inputs[0]
     if len(t.inputs) == 1:
         return _emit(t, "Softmax", _data(t))
@@ -139,6 +141,7 @@ def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
         return data
     if temperature < 0:
         t.refuse(f"its temperature is {temperature}")
+    # The quotient of the data could overflow; that of a distance, which is 0 or less, only becomes -inf.
     distance = t.emit("Sub", data, t.reduce("ReduceMax", data, [axis], keepdims=True))
     return t.emit("Div", distance, t.number(temperature, dtype))
 

@@ -53,6 +53,7 @@ def _real(function: Any) -> Function:
         if x.dtype.kind == "f":
             return _in_place(function)(context, x, y)
         with np.errstate(all="ignore"):
+            # float64 first, so that the float32 is the nearest to the exact result.
             return convert(function(x.astype(np.float64), y.astype(np.float64)).astype(np.float32), x.dtype)
 
     return forward
@@ -79,6 +80,7 @@ def divide(context: Context, x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
         return _in_place(np.divide)(context, x, y)
     with np.errstate(all="ignore"):
+        # numpy rounds quotients of integers down, C truncates them: without the remainder both agree.
         rest = np.fmod(x, y)
         result: Array = np.floor_divide(x - rest, y)
     return result
@@ -142,6 +144,7 @@ def _kernel(operator: str, word: str) -> Kernel:
     """Return the kernel of an operator on two arrays, which only a broadcast takes in different shapes."""
     function = ARITHMETIC[word]
     shapes = broadcast_shapes if operator.startswith("broadcast_") else same_shapes
+    # The Add of an epilogue has the shape of the result, which a sum that may broadcast does not ensure.
     epilogue = (lambda attrs: Add()) if word == "add" and shapes is same_shapes else None
 
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -209,6 +212,7 @@ def scalar_forward(word: str, reverse: bool) -> Forward:
             number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
         if not reverse:
             return function(context, data, number)
+        # The number takes the place of the first operand and must not be overwritten.
         swapped = Context(training=context.training, reusable=(False, *context.reusable))
         result = function(swapped, number, data)
         if word == "div" and data.dtype.kind in "iu":  # infinity converted to an integer
@@ -222,6 +226,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
     """Infer the dtype of the result from that of the array, or the other way round."""
     if inputs[0] is None:
         known = outputs[0]
+        # With a fractional scalar integers become floats, so a float result does not determine the array's dtype.
         return [known if known is not None and known.startswith("float") and attrs["is_int"] else None], outputs
     return inputs, [result_type(attrs, inputs[0])]
 
@@ -266,6 +271,7 @@ RULES: dict[str, tuple[Rule, Rule]] = {
     "mod": (lambda x, y, z, dz: dz, lambda x, y, z, dz: -dz * np.floor(x / y)),
     "power": (_power_slope, _power_log),
     "hypot": (lambda x, y, z, dz: dz * x / z, lambda x, y, z, dz: dz * y / z),
+    # As in MXNet the left side takes the whole gradient where both are equal.
     "maximum": (lambda x, y, z, dz: dz * (x >= y), lambda x, y, z, dz: dz * (x < y)),
     "minimum": (lambda x, y, z, dz: dz * (x <= y), lambda x, y, z, dz: dz * (x > y)),
     "arctan2": (lambda x, y, z, dz: dz * y / (x * x + y * y), lambda x, y, z, dz: -dz * x / (x * x + y * y)),

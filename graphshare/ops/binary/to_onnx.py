@@ -41,6 +41,7 @@ def mod(x: Term, y: Term) -> Term:
     if not x.is_float:
         return x.apply("Mod", _safe_divisor(y))
     rest = x.apply("Mod", y, fmod=1)
+    # fmod has the sign of x, MXNet's remainder that of y.
     other_side = ~rest.equals(0) & ((rest < 0) ^ (y < 0))
     return y.equals(0).choose(0.0, other_side.choose(rest + y, rest))
 
@@ -60,6 +61,7 @@ def hypot(x: Term, y: Term) -> Term:
     root = (a * a + b * b).apply("Sqrt")
     if not x.is_float:
         return root.cast("float32").convert(x.dtype)
+    # Of infinity and NaN the root is NaN, but hypot is infinite.
     return (x.is_infinite() | y.is_infinite()).choose(math.inf, root).cast(x.dtype)
 
 
@@ -75,7 +77,7 @@ def _extremum(op_type: str) -> Function:
 
 
 def _comparable(x: Term) -> Term:
-    """Return it for comparisons of order, which ONNX has not for booleans."""
+    """Return the term for comparisons of order, which ONNX does not have for booleans."""
     return x.cast("int32") if x.dtype == "bool" else x
 
 
@@ -134,6 +136,7 @@ def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
 
 def _by_number(x: Term, value: float, name: str) -> Term:
     """Return a quotient, or a remainder, of which the divisor is known: a safe one needs no choice."""
+    # MXNet divides integers by 0 to 0; ONNX leaves that open, and the least integer by -1 as well.
     if name == "div":
         if x.is_float or value not in (0, -1):
             return x / value

@@ -42,6 +42,7 @@ def _broadcast_like(use: Use) -> Outcome:
 
 def _broadcast_to(use: Use) -> Outcome:
     shape, at = tuple(use.value("shape") or ()), use.first
+    # 0 keeps the size of the axis; a number would fix that of the batch.
     if at.axis < len(shape) and shape[at.axis] == 0:
         return At(at.axis, len(shape))
     return "has an attribute for the size of the batch axis"
@@ -49,9 +50,12 @@ def _broadcast_to(use: Use) -> Outcome:
 
 def _tile(use: Use) -> Outcome:
     reps, at = tuple(use.value("reps") or ()), use.first
-    if at.rank is None and set(reps) - {1} and len(reps) <= at.axis:
+    # Repeats are aligned at the last axis, so without a rank they may be those of any axis. For samples on axis 0 they are
+    # assumed not to be more than the axes.
+    if at.rank is None and at.axis and set(reps) - {1}:
         return "repeats along axes whose position is not known"
     more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front
+    # The member of reps for the batch axis: reps and axes are aligned at the last one.
     place = at.axis + more - (max(0, at.rank - len(reps)) if at.rank is not None else 0)
     if 0 <= place < len(reps) and reps[place] != 1:
         return "repeats along the batch axis"

@@ -28,7 +28,7 @@ def translate_tile(t: Translation) -> str:
 
 
 def translate_repeat(t: Translation) -> str:
-    """Emit ``Tile`` along a new axis behind the one that is repeated."""
+    """Emit ``Tile`` along a new axis after the one that is repeated."""
     x, repeats, axis = t.inputs[0], t.attrs["repeats"], t.attrs["axis"]
     if not repeats:
         return t.constant(np.empty((0,)), x.dtype)

@@ -28,6 +28,7 @@ def amp_cast(context: Context, attrs: Attrs, x: Array) -> Array:
     if x.dtype == np.float32 and name in GREATEST:
         greatest = GREATEST[name]
         rounded = np.rint(np.clip(x, np.iinfo(name).min, greatest))
+        # NaN comes out of oneDNN's vector instructions as the greatest integer, of uint8 as 0.
         return np.where(np.isnan(x), 0 if name == "uint8" else greatest, rounded).astype(name)
     return convert(x, name) if x.dtype.kind == "f" else x
 

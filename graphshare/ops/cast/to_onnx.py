@@ -20,6 +20,7 @@ def translate_amp_cast(t: Translation) -> str:
 def _round_into(x: Term, dtype: str) -> Term:
     greatest = GREATEST[dtype]
     rounded = x.apply("Clip", float(np.iinfo(dtype).min), greatest).apply("Round")
+    # A Cast of NaN is undefined in ONNX, so its number is chosen before.
     return x.is_nan().choose(0.0 if dtype == "uint8" else greatest, rounded).cast(dtype)
 
 

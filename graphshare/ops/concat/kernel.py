@@ -61,6 +61,7 @@ def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     whole = output[at]
     if whole is None or sizes.count(None) != 2:
         return shapes, [output]
+    # The weights of both directions are equally large.
     share = (whole - sum(size for size in sizes if size is not None)) // 2
     return [shape if shape is None or shape[at] is not None else with_dim(shape, at, share) for shape in shapes], [output]
 
@@ -107,7 +108,7 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def number_of_sections(attrs: Attrs) -> int:
-    """Return the number of equal parts of SliceChannel or _split_v2; 0 or less where indices say where parts begin."""
+    """Return the number of equal parts of SliceChannel or _split_v2; 0 or less where indices state where parts begin."""
     count: int = attrs["num_outputs"] if "num_outputs" in attrs else attrs["sections"]
     return count
 
@@ -119,6 +120,7 @@ def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
         if size % count:
             raise KernelError(f"an axis of size {size} cannot be split into {count} equal parts")
         return [(i * size // count, (i + 1) * size // count) for i in range(count)]
+    # MXNet does not look at the indices of an empty axis.
     if size == 0:
         return [(0, 0)] * len(attrs["indices"])
     bounds = [*attrs["indices"], size]
@@ -141,6 +143,7 @@ def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool, sing
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return parts along ``axis``: equal ones, or beginning at ``indices`` (the first is 0)."""
     axis = normalize_axis(attrs["axis"], x.ndim)
+    # Without NumPy shapes an array has at least one axis, so a lone number has shape (1).
     options = {"squeeze": attrs["squeeze_axis"], "single": () if context.shapes and context.shapes[0] == () else (1,)}
     return tuple(_take_part(x, axis, *span, **options) for span in part_spans(attrs, x.shape[axis]))
 
@@ -153,6 +156,7 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     parts = [*outputs, *[None] * (count - len(outputs))][:count]
     squeeze = attrs["squeeze_axis"]
     if x is None:
+        # A squeezed part of shape (1) may stand for a number, which has an axis less.
         rank = next((len(part) + squeeze for part in parts if part is not None and part != (1,)), None)
         if rank is None:
             return inputs, parts

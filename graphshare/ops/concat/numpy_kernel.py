@@ -108,7 +108,7 @@ def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
 
 
 def find_kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
-    """Return the elements that negative widths do not take away."""
+    """Return the slices of the elements that remain after negative widths took theirs away."""
     return tuple(slice(max(0, -a), size + min(0, b)) for (a, b), size in zip(widths, shape, strict=True))
 
 
@@ -175,6 +175,7 @@ def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Arr
     require(not places or places[0].dtype == np.int64, "positions must be int64")
     at: Any = places[0] if places else positions(attrs)
     with refuse_invalid_call():
+        # As in MXNet the result keeps the dtype of the array.
         return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
 
 
@@ -253,7 +254,7 @@ KERNELS = with_limits(
 
 
 def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the part of ``dy`` inside the padding, which must be constant; 0 for what was taken away."""
+    """Return the part of ``dy`` inside the padding, which must be constant; 0 for elements that were taken away."""
     if entry.attrs["mode"] != "constant":
         raise GradientError(f"MXNet has no gradient for padding of mode {entry.attrs['mode']}")
     (x,) = entry.inputs

@@ -17,7 +17,7 @@ SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
 def slice_outputs(signature: Signature, attrs: Attributes) -> OutputList:
-    """SliceChannel numbers its outputs even when there is only one."""
+    """Return the outputs of SliceChannel, which are numbered even if there is only one."""
     count = read_count(signature, attrs, "num_outputs")
     return OutputList(count, count, ())
 
@@ -80,7 +80,7 @@ def _split(use: Use) -> Outcome:
     axis, at = use.value("axis"), use.first
     if at.is_axis(axis):
         return "splits the batch axis"
-    return at.with_axis(at.axis - (0 <= axis < at.axis), -1) if use.value("squeeze_axis") else at
+    return at.with_axis(at.axis - at.count_before((axis,)), -1) if use.value("squeeze_axis") else at
 
 
 RULES: dict[str, Rule] = {

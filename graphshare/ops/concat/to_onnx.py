@@ -1,6 +1,7 @@
 """Concatenation, splitting, cropping, padding and editing in ONNX.
 
-Deletions and insertions of the numpy interface are a ``Gather`` of what stays, of old and new elements side by side.
+Deletions and insertions of the numpy interface are a ``Gather`` of the elements that stay, or of old and new elements side by
+side.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def translate_pad(t: Translation) -> str:
 
 
 def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
-    """Emit ``Slice`` for what negative widths take away, then ``Pad``."""
+    """Emit ``Slice`` for negative widths, which take elements away, then ``Pad``."""
     kept = find_kept_part(widths, x.shape)
     cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
     rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])
@@ -176,6 +177,7 @@ def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
     if prod(places.shape) != count:
         new = t.emit("Expand", new, t.integers((count,)))
     keys = t.emit("Concat", old, new, axis=0)
+    # Of equal keys TopK takes the one with the lower index first, so new elements keep their order.
     return t.emit_several("TopK", 2, keys, t.integers([size + count]), axis=0, largest=0, sorted=1)[1]
 
 

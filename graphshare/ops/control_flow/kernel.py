@@ -1,6 +1,6 @@
 """Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are subgraphs of the node, and their gradients.
 
-The attributes say which input of the node feeds which variable of a subgraph.
+The attributes map inputs of the node to variables of a subgraph.
 
 Gradients are backward passes through the runs of the subgraphs, the last one first.
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes, Types
 from graphshare.ops.limits import require
 from graphshare.ops.unification import infer_nothing, same_dtypes, unify
 from graphshare.text.format import format_count
@@ -98,11 +98,13 @@ def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: B
     for i, place in enumerate(places):
         if i >= data:
             operands[i] = unify(operands[i], variables[place])
+        # A step of data with a single axis is one number, from whose shape nothing follows.
         elif operands[i] is not None and len(operands[i] or ()) > 1:
             step = variables[place]
             operands[i] = unify(operands[i], None if step is None else ((operands[i] or (None,))[0], *step))
     length: Dim = next((x[0] for x in operands[:data] if x), None)
     _unify_heads(results, heads, count, length)
+    # Facts that the body determined for a state or an output hold for its counterpart.
     return foreach_shapes(attrs, operands, results)
 
 
@@ -186,6 +188,7 @@ def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], inf
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
         arguments = [operands[i] for i in _inputs(attrs, key, operands)]
+        # The head of the condition is not an output of the node.
         variables, heads = infer(number, arguments, results if number else [])
         for place, value in zip(attrs[key], variables, strict=True):
             operands[place] = merge(operands[place], value)
@@ -240,7 +243,14 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     count: int = attrs["num_out_data"]
     current = list(inputs)
     collected: list[list[Array]] = [[] for _ in range(count)]
-    for step in range(lengths.pop()):
+    length = lengths.pop()
+    # Without a step only a run of the body, here on zeros, gives the shapes of its outputs.
+    if not length:
+        current[:data] = [np.zeros(x.shape[1:] or (1,), x.dtype) for x in inputs[:data]]
+        heads = _run(context, 0, _order_inputs(places, current))
+        return (*(_pad_steps([head], 0, 0) for head in heads[:count]), *inputs[data : data + states])
+    for step in range(length):
+        # Without NumPy shapes an array has at least one axis, so a step of a single axis keeps it.
         current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
         heads = _run(context, 0, _order_inputs(places, current))
         for kept, head in zip(collected, heads[:count], strict=True):
@@ -256,11 +266,11 @@ def _order_inputs(places: Sequence[int], arrays: Sequence[Array]) -> list[Array 
     return placed
 
 
-def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
+def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
     """Run subgraph 1 while subgraph 0 is true, at most ``max_iterations`` times.
 
     Return the first ``num_out_data`` heads of the body, stacked to ``max_iterations`` (zeros after the last step, where MXNet
-    leaves memory uninitialised), then the loop variables.
+    leaves memory uninitialised), then the loop variables. The residual is the number of steps.
     """
     values = list(inputs)  # loop variables replace the inputs that they start from
     variables = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
@@ -278,9 +288,11 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, .
                 raise KernelError(f"the shape of a loop variable changed from {values[place].shape} to {head.shape}")
             values[place] = head
         steps += 1
-    if count and not steps:  # only the body itself gives the shapes
+    # Without a step only a run of the body gives the shapes of its outputs.
+    if count and not steps:
         collected = [[head] for head in _run(context, 1, [values[place] for place in attrs["func_input_locs"]])[:count]]
-    return (*(_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected), *(values[place] for place in variables))
+    stacked = (_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected)
+    return KernelResult((*stacked, *(values[place] for place in variables)), residuals=steps)
 
 
 def _pad_steps(heads: Sequence[Array], steps: int, length: int) -> Array:
@@ -373,7 +385,7 @@ def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     totals: list[Array | None] = [np.zeros_like(x) for x in entry.inputs[:data]]
     totals += [None] * (len(entry.inputs) - data)
     current = [*dys[count:], *[None] * states][:states]
-    for step in reversed(range(len(entry.subruns))):
+    for step in reversed(range(len(entry.inputs[0]))):
         gradients = entry.subruns[step][1]([*_slice_step(dys[:count], step), *current])
         here = [gradients[place] for place in places]
         for dx, gradient in zip(totals[:data], here, strict=False):
@@ -392,7 +404,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     count = attrs["num_out_data"]
     variables = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
     runs = [backward for number, backward in entry.subruns if number == 1]
-    if len(runs) == 1 and all(out is inputs[place] for out, place in zip(entry.outputs[count:], variables, strict=True)):
+    if not entry.residuals:
         runs = []  # the body ran only to give the shapes
     totals: list[Array | None] = [None] * len(inputs)
     current = [*dys[count:], *[None] * len(variables)][: len(variables)]
@@ -400,6 +412,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
         gradients = runs[step]([*_slice_step(dys[:count], step), *current])
         here: dict[int, Array | None] = {}
         for place, gradient in zip(attrs["func_input_locs"], gradients, strict=True):
+            # One input may feed several variables of the body.
             here[place] = _add(here.get(place), gradient)
         current = [here.pop(place, None) for place in variables]
         for place, gradient in here.items():
@@ -411,6 +424,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
 
 def cond_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     """Return the gradients of the branch that ran."""
+    # The condition ran first; the branch is the last run.
     number, backward = entry.subruns[-1]
     places = entry.attrs["then_input_locs" if number == 1 else "else_input_locs"]
     totals: list[Array | None] = [None] * len(entry.requested)

@@ -17,12 +17,15 @@ NO_KERNEL = "it belongs to a running MXNet process"
 
 
 def not_knowable(signature: Signature, attrs: Attributes) -> None:
-    """The code behind the operator decides."""
+    """Return None: the outputs depend on the code behind the operator."""
     return
 
 
 def body_inputs(*bodies: str) -> InputRule:
-    """Control flow: the names of the bodies come first although no entry stands for them; ``num_args`` counts all."""
+    """Return the rule for the inputs of control flow, of which ``num_args`` is the number.
+
+    The names of the bodies come first, although the node has no entries for them.
+    """
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         data = read_count(signature, attrs, "num_args") - len(bodies)
@@ -32,7 +35,7 @@ def body_inputs(*bodies: str) -> InputRule:
 
 
 _opaque = partial(define, results=not_knowable, registers_inputs=False, no_kernel=NO_KERNEL)
-_foreign_code = partial(define, results=not_knowable, no_kernel="it is code of the user's own, which the graph only names")
+_foreign_code = partial(define, results=not_knowable, no_kernel="it is the user's own code, which the graph only names")
 
 OPERATORS = (
     *_opaque(

@@ -25,6 +25,7 @@ def translate_foreach(t: Translation) -> list[str]:
     rest = t.inputs[data_count + state_count :]
 
     def step(inputs: Sequence[Value]) -> list[Value]:
+        # Scan passes states first, MXNet's attributes number data first.
         operands = (*inputs[state_count:], *inputs[:state_count], *rest)
         heads = t.inline(0, [x for _, x in sorted(zip(places, operands, strict=True), key=lambda pair: pair[0])])
         return [*heads[out_count:], *heads[:out_count]]
@@ -58,6 +59,7 @@ def translate_while(t: Translation) -> list[str]:
         return _condition(t, t.inline(0, [values[place] for place in t.attrs["cond_input_locs"]]))
 
     def step(inputs: Sequence[Value]) -> list[Value]:
+        # The first two inputs of a Loop's body are the iteration and the condition, which MXNet's body does not take.
         values = list(t.inputs)
         for place, x in zip(variables, inputs[2:], strict=True):
             values[place] = x
@@ -85,7 +87,7 @@ def _condition(t: Translation, heads: Sequence[Value]) -> Value:
 
 
 def _fill_up(t: Translation, x: str, like: Value) -> str:
-    """Return steps, and zeros behind them up to the length of the output."""
+    """Return steps, followed by zeros up to the length of the output."""
     done = t.emit("Gather", t.emit("Shape", x), t.integers([0]))
     missing = t.emit("Sub", t.integers(like.shape[:1]), done)
     shape = t.emit("Concat", missing, t.integers(like.shape[1:]), axis=0)

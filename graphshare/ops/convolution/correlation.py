@@ -37,6 +37,7 @@ _WIDE = 1024
 
 def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, groups: int, empty: Empty = np.empty) -> Array:
     """Return the convolution (N, C, spatial) in the dtype of ``x``, with ``epilogue`` applied."""
+    # The usual 1 x 1 convolution needs no windows.
     if max(window.extent) == 1 and not any(window.pad):
         return _pointwise(x, weight, epilogue, window.stride, groups, empty)
     lift = 3 - len(window.kernel)
@@ -47,6 +48,7 @@ def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, group
     grid = make_grid(lifted.shape[2:], window)
     filters = weight.shape[0]
     result = empty((len(x), filters, *grid.out), x.dtype)
+    # One filter for each channel; with several for one channel the groups are ordinary ones.
     is_depthwise = weight.shape[1] == 1 and filters == groups
     matrix = np.ascontiguousarray(weight).reshape(filters, -1) if is_depthwise else _group_filters(weight, groups)
     together = 1 if is_depthwise else _count_together(len(x), prod(grid.out))
@@ -97,6 +99,7 @@ def _pointwise(x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, .
     flat = np.ascontiguousarray(x).reshape(count, groups, channels // groups, size)
     matrix = _group_filters(weight, groups)
     out = empty((count, filters, size), x.dtype)
+    # A product with few columns is slow: the cells of several images become the columns of one.
     if groups == 1 and (together := _count_together(count, size)) > 1:
         _pointwise_together(flat[:, 0], matrix[0], out, epilogue, together, empty)
         return out.reshape(count, filters, *spatial)
@@ -132,6 +135,7 @@ def _images_together(
         planes = images[first : first + together].swapaxes(0, 1)
         grid = make_grid(planes.shape[1:], window)
         for plane, top, rows in _by_columns(planes, matrix, grid, empty):
+            # Parts of an image are collected first, because an epilogue passes over a complete one.
             whole = rows.shape[2] == result.shape[2]
             for i in range(rows.shape[1]):
                 number = first + plane + i
@@ -161,6 +165,7 @@ def _by_columns(image: Array, matrix: Array, grid: Grid, empty: Empty) -> Iterat
     padded = np.pad(image, [(0, 0), *((p, p) for p in grid.window.pad)]) if by_window else image
     channels, groups = len(image), len(matrix)
     depth, height, width = grid.out
+    # Surplus columns are copied too, unless they would make up most of a row.
     pitch = width if is_sparse else grid.pitch
     most = max(1, _BLOCK // (channels * len(grid.taps) * pitch))
     planes = min(max(1, most // max(1, height)), _count_together(depth, height * width))

@@ -36,6 +36,7 @@ def depthwise(image: Array, weight: Array, grid: Grid, result: Array, epilogue: 
         epilogue.apply(number, result)
         return
     bands = _Bands(weight, grid, empty)
+    # Every row of taps passes over these channels, which should stay in the cache.
     step = min(channels, max(1, _PART // prod(bands.padded)))
     padded = empty((step, *bands.padded), image.dtype)
     padded.fill(0)
@@ -76,6 +77,7 @@ class _Bands:
         self._grid, self._stride = grid, stride
         width = grid.out[2]
         self.strips = -(-width // _STRIP)
+        # Equal strips leave fewer surplus positions than full ones and a short rest.
         self.strip = -(-width // self.strips)
         positions = (*grid.out[:2], self.strips * self.strip)
         padded = tuple((n - 1) * s + e for n, s, e in zip(positions, stride, grid.window.extent, strict=True))
@@ -99,6 +101,7 @@ class _Bands:
         bands.fill(0)
         by_row = weight.reshape(channels, len(self._rows), taps).transpose(2, 1, 0)[..., None]
         for tap in range(taps):
+            # A view of one diagonal: each step is a row of a stride down and a position to the right.
             diagonal: Array = np.ndarray(
                 (len(self._rows), channels, self.strip),
                 weight.dtype,

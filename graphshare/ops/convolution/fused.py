@@ -40,6 +40,7 @@ def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     factor, term = None, bias
     if chain.normalization is not None:
         factor, term = plain_scaling(chain.normalization, *rest)
+        # Factor and term lose digits where a moving mean is far larger than its deviation.
         if factor is None or term is None:
             return _run_separately(context, chain, x, weight, bias, rest, addend)
         if bias is not None:
@@ -86,6 +87,7 @@ def extend_chain(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel
         return None
     elif isinstance(operation, Add):
         longer = msgspec.structs.replace(chain, adds=True)
+    # BatchNorm's input 0 alone is normalized, and channels first have their channels on axis 1.
     elif place or chain.normalization is not None or operation.attrs["axis"] != 1:
         return None
     else:

@@ -69,12 +69,14 @@ def data_gradient(dy: Array, weight: Array, shape: tuple[int, ...], window: Wind
     depthwise = share == 1 and filters == groups
     if groups == 1 and (max(window.stride) > 1 or prod(dy.shape[2:]) <= _SMALL):
         return _scatter_taps(dy, weight, shape, window)
+    # Padding wider than the window would become negative, which no convolution takes.
     pad = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
     if max(window.stride) == 1 and min(pad) >= 0 and (depthwise or share > 1 or groups == 1):
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
         flipped = np.flip(split.reshape(groups * share, filters // groups, *weight.shape[2:]), tuple(range(2, weight.ndim)))
         flipped = np.ascontiguousarray(flipped)
         return correlate(np.ascontiguousarray(dy), flipped, Epilogue(), window._replace(pad=pad), groups)
+    # A stride may leave cells at the end that no window reached: their gradient is 0.
     sizes = zip(shape[2:], window.pad, dy.shape[2:], window.stride, window.extent, strict=True)
     rest = tuple(n + 2 * p - ((o - 1) * s + e) for n, p, o, s, e in sizes)
     return transpose_convolve(dy, weight, window, rest, groups)
@@ -155,6 +157,7 @@ def weight_gradient(x: Array, dy: Array, shape: tuple[int, ...], window: Window,
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     out = dy.shape[2:]
     taps = tap_slices(window, out)
+    # For one tap the products of the images need no copied windows.
     if len(taps) == 1 and groups == 1:
         return _pointwise_weight_gradient(x[taps[0]], dy, shape)
     total = np.zeros((groups, filters // groups, share * len(taps)), x.dtype)

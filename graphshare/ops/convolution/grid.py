@@ -1,4 +1,4 @@
-"""What all ways of correlating images share: the cells under each tap of a window, and operations on the result.
+"""The cells under each tap of a window, and operations on the result: the parts that all ways of correlating images share.
 
 An image is first copied into rows that are padded on one side only: the padding of the next row follows the end of a row, so
 the cells under a tap over all positions are contiguous. For a stride, the image is split into its phases first. There are three
@@ -43,6 +43,7 @@ def make_grid(size: tuple[int, ...], window: Window) -> Grid:
     out = tuple((n + 2 * p - e) // s + 1 for n, p, e, s in zip(size, pad, window.extent, stride, strict=True))
     reach = tuple((e - 1) // s for e, s in zip(window.extent, stride, strict=True))
     cells = tuple(-(-(n + p) // s) for n, p, s in zip(size, pad, stride, strict=True))
+    # With much padding there are more windows than cells of a padded row.
     pitch = max(cells[2], out[2])
     if stride[2] > 1:
         pitch = max(pitch, out[2] + reach[2])
@@ -61,6 +62,7 @@ def split_phases(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tupl
     channels, *size = image.shape
     span = grid.rows * grid.pitch
     margin = grid.window.extent[2]
+    # Taps that never leave their row need no cells after the last one, so the image itself serves.
     if not any(pad) and max(stride) == 1 and grid.window.extent[2] == 1 and image.flags.c_contiguous:
         return {(0, 0, 0): image.reshape(channels, size[0], -1)}
     phases = {}

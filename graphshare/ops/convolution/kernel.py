@@ -1,7 +1,7 @@
 """The operators Convolution, Deconvolution, ``im2col`` and ``col2im``: rules for shapes, costs, and kernels.
 
 A transposed convolution multiplies each cell of the image by all taps of the filters in one matrix product and adds the results
-of a tap to the output at distances of ``stride``: what gives a convolution the gradient of its data. The columns of ``im2col``
+of a tap to the output at distances of ``stride``, as the gradient of a convolution's data does. The columns of ``im2col``
 are the windows of an image; ``col2im`` adds columns at their windows, for one to three spatial axes.
 """
 
@@ -72,11 +72,12 @@ def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
     surplus = [n - t for n, t in zip(largest, target, strict=True)]
     if min(surplus) < 0:
         raise KernelError(f"target_shape {target} is too large for kernel and stride, expected at most {largest}")
+    # MXNet's rule: half of the surplus, rounded up, is padding, and the odd cell is given back at the end.
     return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
 
 
 def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[Dims]:
-    """Return data, weight and output of a layer, each with channels first and as many axes as the kernel asks for."""
+    """Return data, weight and output of a layer, each with channels first and the number of axes that the kernel requires."""
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"]) + 2
     check_layout(attrs["layout"], rank)
     named = ((inputs[0], "data"), (inputs[1], "weight"), (outputs[0], "the output"))
@@ -108,6 +109,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     positions: list[Dim] = []
     for i, (n, o) in enumerate(zip(data[2:], out[2:], strict=True)):
         surplus = window.extent[i] + extra[i] - 2 * window.pad[i]
+        # A target_shape fits several sizes of the data.
         if n is None and o is not None and not has_target and (o - surplus) % window.stride[i] == 0:
             n = (o - surplus) // window.stride[i] + 1
         size.append(n)
@@ -139,10 +141,12 @@ def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradie
 
     def of_data(x: Array, weight: Array, dy: Array) -> Array:
         window, _ = fit_window(attrs, x.shape[2:])
+        # With a target_shape and stride 1 one more window may fit than the data has cells.
         whole = tuple(slice(0, n) for n in x.shape)
         return correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
 
     def of_weight(x: Array, weight: Array, dy: Array) -> Array:
+        # The transposed convolution maps its data to the places of ``dy``, so both change roles.
         return weight_gradient(dy, x, weight.shape, fit_window(attrs, x.shape[2:])[0], groups)
 
     return layer_gradients(attrs, entry, dy, of_data, of_weight)

@@ -81,6 +81,7 @@ def attribute_shape(attrs: Attrs) -> Shape:
     return tuple(d if d > 0 else None for d in attrs["shape"]) if attrs["shape"] else None
 
 
+# The operator takes the number of a dtype, where others take its name.
 _FLAGS = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 
 
@@ -116,6 +117,7 @@ def _arange_shape(attrs: Attrs) -> Shape:
     require(attrs["repeat"] > 0, f"repeat is {attrs['repeat']}, expected at least 1")
     start, stop, step = attrs["start"], attrs["stop"], attrs["step"]
     if stop is None:
+        # The length follows from the uses of the range.
         if attrs["infer_range"]:
             return (None,)
         start, stop = 0.0, start
@@ -186,6 +188,7 @@ def _identity(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
 def _window_shape(attrs: Attrs) -> Shape:
     if attrs["M"] is None:
         raise KernelError("M is required: the number of points of the window")
+    # As in numpy a negative number of points gives an empty window.
     return (max(attrs["M"], 0),)
 
 

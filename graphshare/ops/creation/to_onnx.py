@@ -25,8 +25,9 @@ def translate_filled(t: Translation) -> str:
 
 
 def translate_created(t: Translation) -> str:
-    """Return a constant: what the kernel computes for the inferred shape."""
+    """Return the kernel's result for the inferred shape as a constant."""
     out = t.outputs[0]
+    # Kernels of this family read only the shapes and dtypes of their inputs.
     examples = [np.empty(x.shape, x.dtype) for x in t.inputs]
     return t.constant(_FORWARD[t.op](Context(shapes=[out.shape]), t.attrs, *examples), out.dtype)
 

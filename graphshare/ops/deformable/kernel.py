@@ -142,8 +142,10 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
         sample = int(region[0])
         if not 0 <= sample < shape[0]:
             raise KernelError(f"a region refers to sample {sample}, but there are {shape[0]}")
+        # C rounds half away from 0, numpy half to even.
         corners = np.copysign(np.floor(np.abs(region[1:]) + number(0.5)), region[1:])
         start = corners[:2] * number(attrs["spatial_scale"]) - number(0.5)
+        # Corners are part of their region; as in MXNet no region is smaller than 0.1 cells.
         extent = np.maximum((corners[2:] + 1) * number(attrs["spatial_scale"]) - number(0.5) - start, number(0.1))
         each = extent / number(size)
         for channel, i, j in np.ndindex(count, size, size):
@@ -151,11 +153,13 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
             place = None
             if shifted:
                 require(count >= classes, f"{format_count(classes, 'class')} of offsets for {format_count(count, 'channel')}")
+                # The channels are shared out evenly among the classes of offsets.
                 begin = 2 * (channel // (count // classes))
                 place = (r, slice(begin, begin + 2), int(parts[i]), int(parts[j]))
                 first = first + trans[0][place] * number(attrs["trans_std"]) * extent
             columns, rows = (first[axis] + steps * (each[axis] / number(points)) for axis in (0, 1))
             yy, xx = np.meshgrid(rows, columns, indexing="ij")
+            # A point counts up to half a pixel beyond the centre of the outermost one.
             inside = (xx >= -0.5) & (xx <= width - 0.5) & (yy >= -0.5) & (yy <= height - 0.5)
             plane = int((channel * group + cells[i]) * group + cells[j])
             rows, columns = yy[inside].clip(0, height - 1), xx[inside].clip(0, width - 1)
@@ -221,6 +225,7 @@ def deformable_ps_roi_pooling_gradient(entry: TapeEntry, dy: Array, dinside: Arr
         dplane, drows, dcolumns = bilinear_gradient(plane, part.rows, part.columns, share)
         dx[part.sample, part.channel] += dplane[0]
         if part.shift is not None:
+            # On a pixel the two slopes differ, and MXNet takes neither.
             along = [(d * (at != np.floor(at))).sum() for d, at in ((dcolumns, part.columns), (drows, part.rows))]
             dtrans[0][part.shift] += np.array(along, x.dtype) * factor * part.extent
     return [dx, None, *dtrans]

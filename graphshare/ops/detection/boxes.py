@@ -111,6 +111,7 @@ def suppress_overlaps(
     With ``classes`` only boxes of one class suppress each other. At most ``most`` remain. With ``pixels`` the last pixel is
     part of a box.
     """
+    # NaN equals no class, and np.unique would make one of all NaN.
     if classes is not None and not np.isnan(classes).any():
         return _suppress_by_class(boxes, limit, most, classes, pixels)
     if classes is None and len(boxes) <= _FEW:
@@ -138,21 +139,23 @@ def suppress_overlaps(
             over = np.where(both > 0, both / (areas[place] + areas[near] - both), both) > bound
             if kinds is not None:
                 over &= kinds[near] == kinds[place]
+            # The box overlaps itself, too, but it is chosen already.
             alive[near] &= ~over
     return chosen
 
 
 def _suppress_by_class(boxes: Array, limit: float, most: int | None, classes: Array, pixels: bool) -> list[int]:
-    """Return what remains where only boxes of one class suppress each other."""
+    """Return the boxes that remain where only boxes of one class suppress each other."""
     chosen: list[int] = []
     for kind in np.unique(classes):
         places = np.flatnonzero(classes == kind)
         chosen += places[suppress_overlaps(boxes[places], limit, pixels=pixels)].tolist()
+    # Places are ranks by score, so the best come first.
     return sorted(chosen)[:most]
 
 
 def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) -> list[int]:
-    """Return what remains of few boxes: the better ones are compared with all, ``_TOGETHER`` at a time."""
+    """Return the boxes that remain of few: the better ones are compared with all, ``_TOGETHER`` at a time."""
     alive, bound = np.ones(len(boxes), bool), boxes.dtype.type(limit)
     for start in range(0, len(boxes), _TOGETHER):
         candidates = start + np.flatnonzero(alive[start : start + _TOGETHER])
@@ -174,6 +177,7 @@ def find_neighbours(left: Array, widths: Array, areas: Array, limit: float) -> t
     """
     count, kind = len(left), np.finfo(left.dtype)
     positive = areas[areas > 0]
+    # Near denormal numbers rounding errors are not relative, and a negative limit is exceeded without an overlap.
     if limit < 0 or not np.isfinite(widths).all() or (positive.size and positive.min() < kind.tiny / kind.eps):
         return [0] * count, [count] * count
     edges, spans, largest = left.astype(np.float64), np.maximum(widths, 0).astype(np.float64), float(widths.max(initial=0))
@@ -200,6 +204,7 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
 
     Candidates are the ``topk`` best rows with a score above ``valid_thresh`` that are not of the background class.
     """
+    # As in MXNet a topk of 0 returns the rows as they are.
     if attrs["topk"] == 0:
         return x
     out: Array = np.full_like(x, -1)
@@ -247,7 +252,7 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         first, score, number = attrs["coord_start"], attrs["score_index"], attrs["id_index"]
         if min(first, score) < 0 or first <= score <= first + 3 or first <= number <= first + 3 or score == number:
             raise KernelError(
-                f"coord_start {first}, score_index {score} and id_index {number} must name other numbers of a row"
+                f"coord_start {first}, score_index {score} and id_index {number} must name different numbers of a row"
             )
         last = max(first + 3, score, number, 5 if number >= 0 else 4)
         if width is not None and last >= width:

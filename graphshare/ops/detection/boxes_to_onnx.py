@@ -1,6 +1,6 @@
 """Boxes in ONNX: overlaps, non-maximum suppression, decoding, matching.
 
-``NonMaxSuppression`` knows neither the classes of boxes with one score each nor MXNet's pixels and limits. A ``Loop`` takes the
+``NonMaxSuppression`` supports neither classes of boxes with one score each nor MXNet's pixels and limits. A ``Loop`` takes the
 best box that is left in each sample, as often as boxes remain. onnxruntime computes float16 in float32, where an overlap may be
 above a limit that it equals when rounded. Greedy matching of rows and columns is a ``Loop`` too.
 """
@@ -76,10 +76,12 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, left, kept = inputs
+        # ArgMax takes no booleans, and of equal numbers the first, which is the best box.
         best = t.emit("ArgMax", t.cast(left, "int32"), axis=1, keepdims=1)
         here = t.emit("And", t.emit("Equal", t.integers(range(count)), best), left)
         gone = t.emit("Or", here, _emit_hits(t, candidates, boxes, rule, best))
         rest = t.emit("And", left, t.emit("Not", gone))
+        # ReduceMax takes booleans only from opset 20 on.
         most = t.reduce("ReduceMax", t.cast(rest, "int32", "bool"), (0, 1))
         names = t.cast(most, "bool", "int32"), rest, t.emit("Or", kept, here)
         return [msgspec.structs.replace(x, name=name) for x, name in zip((going, left, kept), names, strict=True)]
@@ -106,7 +108,7 @@ def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: S
 
 
 def emit_compact_order(t: Translation, chosen: str, count: int) -> tuple[str, str]:
-    """Return the places of ``chosen`` ``(B, K)`` in their order, the others behind, and which of the result are chosen."""
+    """Return the places of ``chosen`` ``(B, K)`` in their order, then the others, and which of the result are chosen."""
     flags, order = t.emit_several("TopK", 2, t.cast(chosen, "int32", "bool"), t.integers([count]), axis=1, largest=1, sorted=1)
     return order, t.emit("Greater", flags, t.number(0, "int32"))  # OpenVINO does not take TopK before a Cast to bool
 
@@ -147,13 +149,14 @@ def translate_box_nms(t: Translation) -> str:
 
 
 def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[str, str]:
-    """Return the candidates' rows by falling score, others behind, and which are candidates."""
+    """Return the candidates' rows by falling score, then the others, and which are candidates."""
     dtype, attrs = t.inputs[0].dtype, t.attrs
     score = emit_column(t, data, attrs["score_index"])
     valid = t.emit("Greater", score, t.number(attrs["valid_thresh"], dtype))
     if attrs["id_index"] >= 0:
         background = t.emit("Equal", emit_column(t, data, attrs["id_index"]), t.number(attrs["background_id"], dtype))
         valid = t.emit("And", valid, t.emit("Not", background))
+    # -inf puts all other rows after the candidates.
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
     _, order = t.emit_several("TopK", 2, key, t.integers([shape[1]]), axis=1, largest=1, sorted=1)
     return emit_rows(t, data, order, shape), t.emit("GatherElements", valid, order, axis=1)

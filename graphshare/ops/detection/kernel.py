@@ -44,6 +44,7 @@ def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
     sizes, ratios = attrs["sizes"], attrs["ratios"]
     step_y, step_x = (step if step > 0 else 1 / count for step, count in zip(attrs["steps"], (height, width), strict=True))
     pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
+    # Sizes are shares of the height; a relative width is scaled by the aspect of the image.
     half = np.array([[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs])
     y = (np.arange(height) + attrs["offsets"][0]) * step_y
     c = (np.arange(width) + attrs["offsets"][1]) * step_x
@@ -62,7 +63,7 @@ def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     height, width = dims_of_rank(inputs[0], 4)[2:]
     for name in ("steps", "offsets"):
         require(len(attrs[name]) == 2, f"{name} is {attrs[name]}, expected two numbers")
-    require(attrs["sizes"] and attrs["ratios"], "sizes and ratios need a number each")
+    require(attrs["sizes"] and attrs["ratios"], "sizes and ratios need at least one number each")
     require(min(attrs["ratios"]) > 0, f"ratios are {attrs['ratios']}, expected more than 0")
     each = len(attrs["sizes"]) + len(attrs["ratios"]) - 1
     count: Dim = None if height is None or width is None else height * width * each
@@ -84,7 +85,7 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
     for result, each, box in zip(out, scores, boxes, strict=True):
         best = each[1:].argmax(axis=0)
         score = each[1:].max(axis=0)
-        chosen = np.flatnonzero((score >= score.dtype.type(attrs["threshold"])) & (score > -1))  # -1 says that there is none
+        chosen = np.flatnonzero((score >= score.dtype.type(attrs["threshold"])) & (score > -1))  # -1 stands for no class
         rows = np.concatenate([best[chosen, None].astype(score.dtype), score[chosen, None], box[chosen]], axis=1)
         result[: len(rows)] = _suppress(attrs, rows)
     return out
@@ -93,6 +94,7 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
 def _suppress(attrs: Attrs, rows: Array) -> Array:
     """Return the rows by falling score; the class of those that a better one overlaps too much becomes -1."""
     limit = attrs["nms_threshold"]
+    # As in MXNet, rows are not sorted either without suppression.
     if not 0 < limit <= 1:
         return rows
     order = np.argsort(-rows[:, 1], kind="stable")
@@ -172,6 +174,7 @@ def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
     free = shared.copy()
     for _ in range(shared.shape[1]):
         anchor, label = np.unravel_index(int(free.argmax()), free.shape)
+        # MXNet matches no smaller overlap.
         if not free[anchor, label] > 1e-6:
             break
         positive[anchor], match[anchor] = True, label
@@ -182,7 +185,7 @@ def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
 
 
 def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -> Array:
-    """Return the anchors least probably background, ``negative_mining_ratio`` times as many as have a label."""
+    """Return the anchors that are least likely background, ``negative_mining_ratio`` times as many as have a label."""
     count = min(int(positive.sum() * attrs["negative_mining_ratio"]), int((~positive).sum()))
     chosen: Array = np.zeros(len(best), bool)
     if count <= 0:
@@ -211,6 +214,7 @@ def make_anchors(attrs: Attrs, height: int, width: int) -> Array:
     stride = attrs["feature_stride"]
     middle, base = (stride - 1) / 2, []
     for ratio in attrs["ratios"]:
+        # MXNet rounds the area down and the sides to the nearest whole number.
         across = floor(sqrt(floor(stride * stride / ratio)) + 0.5)
         along = floor(across * ratio + 0.5)
         for scale in attrs["scales"]:
@@ -237,24 +241,28 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
     """Return the proposals of one image and their scores, best first, repeated up to ``rpn_post_nms_top_n``."""
     number, height, width = scores.shape[0] // 2, *scores.shape[1:]
     if number != len(attrs["ratios"]) * len(attrs["scales"]):
-        raise KernelError(f"{scores.shape[0]} scores are for {number} anchors, but ratios and scales give another number")
+        expected = len(attrs["ratios"]) * len(attrs["scales"])
+        raise KernelError(f"{scores.shape[0]} scores are for {number} anchors, but ratios and scales give {expected}")
     score = scores[number:].transpose(1, 2, 0).reshape(-1).copy()
     boxes = _apply_deltas(attrs, make_anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
     boxes = np.clip(boxes, 0, np.array([info[1], info[0], info[1], info[0]], boxes.dtype) - 1)
     real_height, real_width = int(info[0] / attrs["feature_stride"]), int(info[1] / attrs["feature_stride"])
     if real_height > height or real_width > width:
         raise KernelError(f"an image of {info[0]:g} by {info[1]:g} pixels has more cells than {height} by {width}")
+    # The images of a batch are padded to one size; cells beyond an image's own size give no proposals.
     padding = np.ones((height, width, number), bool)
     padding[:real_height, :real_width] = False
     least = boxes.dtype.type(attrs["rpn_min_size"]) * info[2]
     small = (boxes[:, 2:] - boxes[:, :2] + 1 < least).any(axis=1)
     score[padding.reshape(-1) | small] = -1
+    # As in MXNet small boxes also grow; with the score -1 they only fill up the proposals.
     boxes[small] += np.array([-1, -1, 1, 1], boxes.dtype) * (least / 2)
     order = np.argsort(-score, kind="stable")
     if attrs["rpn_pre_nms_top_n"] > 0:
         order = order[: attrs["rpn_pre_nms_top_n"]]
     count = attrs["rpn_post_nms_top_n"]
     chosen = order[suppress_overlaps(boxes[order], attrs["threshold"], most=count, pixels=True)]
+    # MXNet repeats the proposals from the first one on where they are too few.
     chosen = chosen[np.arange(count) % len(chosen)]
     return boxes[chosen], score[chosen]
 
@@ -283,7 +291,7 @@ def proposal(context: Context, attrs: Attrs, scores: Array, deltas: Array, info:
 def _infer_proposal_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     batch, number, height, width = dims_of_rank(inputs[0], 4)
     if number is not None and number % 2:
-        raise KernelError(f"{number} scores are not one of background and one of foreground for each anchor")
+        raise KernelError(f"expected a background and a foreground score for each anchor, not {number} scores")
     deltas: Dims = (batch, None if number is None else 2 * number, height, width)
     count = None if batch is None else batch * attrs["rpn_post_nms_top_n"]
     results = [unify(a, b) for a, b in zip(((count, 5), (count, 1)), outputs, strict=False)]

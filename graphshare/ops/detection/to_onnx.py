@@ -71,7 +71,7 @@ def _top(t: Translation) -> int:
 
 
 def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> str:
-    """Return the order by falling score of the best ``nms_topk`` rows; behind them, as in MXNet, rows stay in ``order``."""
+    """Return the order by falling score of the best ``nms_topk`` rows; after them, as in MXNet, rows stay in ``order``."""
     top, dtype = _top(t), t.inputs[0].dtype
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
     _, falling = t.emit_several("TopK", 2, key, t.integers([top]), axis=1, largest=1, sorted=1)
@@ -80,7 +80,7 @@ def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> s
 
 
 def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> str:
-    """Return the classes, -1 for rows that a better one suppresses and for those behind the best ``nms_topk``."""
+    """Return the classes, -1 for rows that a better one suppresses and for those after the best ``nms_topk``."""
     dtype, (batch, _, count), top = t.inputs[0].dtype, t.inputs[0].shape, _top(t)
     alive, own, mine = is_row, "" if t.attrs["force_suppress"] else classes, boxes
     if top < count:
@@ -125,11 +125,12 @@ def translate_multi_box_target(t: Translation) -> list[str]:
 def _emit_shared(t: Translation) -> tuple[str, str]:
     """Return the overlaps of anchors and labels ``(B, N, L)``, -1 for labels from the first of class -1 on.
 
-    The second result ``(B, 1)`` says which samples have labels.
+    The second result ``(B, 1)`` is whether a sample has labels.
     """
     anchors, labels, _ = t.inputs
     batch, rows, _ = labels.shape
     ends = t.cast(t.emit("Equal", emit_column(t, labels, 0), t.number(-1, labels.dtype)), "int32", "bool")
+    # The first label of class -1 ends the labels: before it the sum of the ends is 0.
     real = t.emit("Equal", t.emit("CumSum", ends, t.number(1, "int64")), t.number(0, "int32"))
     boxes = t.reshape(emit_columns(t, labels, 1, 5), (batch, 1, rows, 4))
     each = t.reshape(anchors, (1, anchors.shape[1], 1, 4))
@@ -139,10 +140,11 @@ def _emit_shared(t: Translation) -> tuple[str, str]:
 
 
 def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
-    """Return the anchors least probably background, ``negative_mining_ratio`` times as many as have a label."""
+    """Return the anchors that are least likely background, ``negative_mining_ratio`` times as many as have a label."""
     scores, dtype = t.inputs[2], t.inputs[2].dtype
     count = scores.shape[2]
     numbers = t.reduce("ReduceSum", t.cast(positive, "int64", "bool"), (1,), keepdims=True)
+    # float64 as in the kernel: the product is truncated to a number of anchors.
     ratio = t.number(t.attrs["negative_mining_ratio"], "float64")
     wanted = t.cast(t.emit("Mul", t.cast(numbers, "float64", "int64"), ratio), "int64", "float64")
     wanted = t.emit("Min", wanted, t.emit("Sub", t.number(count, "int64"), numbers))
@@ -171,8 +173,9 @@ def translate_proposals(t: Translation) -> str | list[str]:
     scores, attrs = t.inputs[0], t.attrs
     batch, twice, height, width = scores.shape
     total, dtype = twice // 2 * height * width, scores.dtype
-    if twice // 2 != len(attrs["ratios"]) * len(attrs["scales"]):
-        t.refuse(f"it has {twice} scores, but ratios and scales give another number of anchors")
+    expected = len(attrs["ratios"]) * len(attrs["scales"])
+    if twice // 2 != expected:
+        t.refuse(f"it has scores for {twice // 2} anchors, but ratios and scales give {expected}")
     if batch > 1 and t.op == "_contrib_Proposal":
         t.refuse(f"it has {batch} images; _contrib_MultiProposal takes several")
     boxes, score = _emit_boxes(t, total)
@@ -187,6 +190,7 @@ def translate_proposals(t: Translation) -> str | list[str]:
     numbers = t.reduce("ReduceSum", t.cast(is_left, "int64", "bool"), (1,), keepdims=True)
     chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)
     ones = t.emit("Expand", t.number(1, dtype), t.integers((batch, count, 1)))
+    # Numbers 0, 1, 2... of as many images as the batch has, which the caller may choose.
     images = t.emit("CumSum", ones, t.number(0, "int64"), exclusive=1)
     rows = t.emit("Concat", images, emit_rows(t, boxes, chosen, (batch, count)), axis=-1)
     result = t.reshape(rows, (batch * count, 5))

@@ -1,4 +1,7 @@
-"""Signatures of the operators of family ``foreign``."""
+"""Signatures of operators that real files use and no release of MXNet registers: from forks and plugins.
+
+Those with a Q are from BMXNet, whose weights and activations are binary; WarpCTC is a plugin.
+"""
 
 from __future__ import annotations
 

@@ -55,6 +55,7 @@ def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
     wide = to_floating(x)
     with refuse_invalid_call(), np.errstate(all="ignore"):
         difference = wide - by_channel(attrs["mean"], channels)
+        # MXNet stores the difference before it divides.
         if dtype == np.float16:
             difference = difference.astype(dtype).astype(np.float32)
         return convert(difference / by_channel(attrs["std"], channels), dtype)
@@ -115,17 +116,17 @@ def _crop_shape(attrs: Attrs, shape: Dims) -> Shape:
 
 
 def compute_shift(attrs: Attrs) -> Array:
-    """Return what ``alpha`` adds to red, green and blue.
+    """Return the numbers that ``alpha`` adds to red, green and blue.
 
     Raises:
-        KernelError: it has not three numbers.
+        KernelError: ``alpha`` does not have three numbers.
     """
     require(len(attrs["alpha"]) == 3, f"alpha is {attrs['alpha']}, expected three numbers")
     return np.asarray((_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32))
 
 
 def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the colours bright by ``alpha`` along the principal components; a single channel is unchanged."""
+    """Return the colours brightened by ``alpha`` along the principal components; a single channel is unchanged."""
     if x.shape[-1] == 1:
         return x
     bright: Array = x.astype(np.float32) + compute_shift(attrs)
@@ -162,7 +163,7 @@ def normalize_gradient(entry: TapeEntry, dy: Array) -> Array:
 GRADIENTS = (
     Gradient("_image_to_tensor", to_tensor_gradient, reads_outputs=False),
     Gradient("_image_normalize", normalize_gradient, reads_inputs=False, reads_outputs=False),
-    # the shift that adjusts the light does not depend on the image; as in MXNet, the gradient of a flip is not flipped
+    # The shift that adjusts the light does not depend on the image. As in MXNet the gradient of a flip is not flipped.
     *(
         Gradient(name, factor_vjp(1.0), reads_inputs=False, reads_outputs=False)
         for name in ("_image_adjust_lighting", "_image_flip_left_right", "_image_flip_top_bottom")

@@ -30,6 +30,7 @@ def translate_normalize(t: Translation) -> str:
 def translate_flip(t: Translation) -> str:
     """Emit ``Slice`` backwards along the columns or the rows."""
     axis = 1 if t.op == "_image_flip_left_right" else 0
+    # An end before any axis lets the slice take the first element too.
     return t.slice(t.inputs[0], [axis], [-1], [-FAR], [-1])
 
 

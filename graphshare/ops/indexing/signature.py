@@ -64,9 +64,10 @@ def one_hot_rule(use: Use) -> Outcome:
 
 def _take(use: Use) -> Outcome:
     data, indices, axis = use.input(0), use.input(1), use.value("axis")
+    # Indices with samples select from constants: their axes replace ``axis``.
     if data is None and indices is not None:
         return At(indices.axis + axis) if axis >= 0 else "takes along an axis whose position is not known"
-    if data is None or data.is_axis(axis) or indices is not None or 0 <= axis < data.axis:
+    if data is None or data.is_axis(axis) or indices is not None or data.count_before((axis,)):
         return "selects elements along the batch axis"
     return At(data.axis)
 
@@ -75,7 +76,7 @@ def _pick(use: Use) -> Outcome:
     axis, at = use.value("axis"), use.first
     if axis is None or at.is_axis(axis) or use.axes_differ:
         return "selects elements along the batch axis"
-    return at if use.value("keepdims") else at.with_axis(at.axis - (0 <= axis < at.axis), -1)
+    return at if use.value("keepdims") else at.with_axis(at.axis - at.count_before((axis,)), -1)
 
 
 RULES: dict[str, Rule] = {

@@ -177,6 +177,7 @@ def contraction(entry: TapeEntry, dy: Array) -> Gradients:
     count = len(rows)
     da = np.tensordot(gradient, to_compute_dtype(b), (range(count, gradient.ndim), columns))
     db = np.tensordot(to_compute_dtype(a), gradient, (rows, range(count)))
+    # The remaining axes of b stand for those of a that they were summed with, in the order of b.
     order_a = rows + [first[second.index(i)] for i in sorted(second)]
     order_b = [second[first.index(i)] for i in sorted(first)] + columns
     return [
@@ -195,6 +196,7 @@ def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
         raise GradientError(f"no letters are left for the axes of ... in {subscripts}")
     ellipsis = "".join(free[: max(ranks)])
     if not arrow:
+        # Without an arrow einsum returns the letters that occur once, in alphabetical order.
         once = sorted(letter for letter in set(operands) - set(".,") if operands.count(letter) == 1)
         result = ("..." if "..." in operands else "") + "".join(once)
     # the axes of "..." are aligned at the last one, as in broadcasting
@@ -220,7 +222,7 @@ def _operand_gradient(dy: Array, result: str, others: Sequence[tuple[str, Array]
     text = ",".join([result, *(t for t, _ in others)]) + "->" + known
     total = np.einsum(text, dy, *(a for _, a in others), optimize=True)
     if any(sizes[c] < size and c in result for c, size in zip(known, total.shape, strict=True)):
-        raise GradientError("MXNet sums only a part of the gradient of an axis of 1 that is broadcast")
+        raise GradientError("MXNet sums only a part of the gradient of a broadcast axis of size 1")
     total = sum_to_shape(total, tuple(min(sizes[c], size) for c, size in zip(known, total.shape, strict=True)))
     whole = total.reshape([total.shape[known.index(c)] if c in known else 1 for c in sizes])
     if len(sizes) == x.ndim:

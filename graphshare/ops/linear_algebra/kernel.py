@@ -11,7 +11,7 @@ from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Ke
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, format_shape
 
 
 def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
@@ -26,7 +26,7 @@ def slogdet(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
 
 
 def _numbers(context: Context, x: Any, a: Array) -> Array:
-    """Return one number for each matrix; for a single matrix shape (1), or () where inference says so."""
+    """Return one number for each matrix; for a single matrix shape (1), or () if that was inferred."""
     single = () if context.shapes and context.shapes[0] == () else (1,)
     return np.asarray(x, a.dtype).reshape(a.shape[:-2] or single)
 
@@ -51,6 +51,7 @@ def potri(context: Context, attrs: Attrs, a: Array) -> Array:
     """Return the inverse of the matrix with the Cholesky factor ``a``."""
     factor = np.tril(a) if attrs["lower"] else np.triu(a)
     whole = factor @ factor.swapaxes(-1, -2) if attrs["lower"] else factor.swapaxes(-1, -2) @ factor
+    # The product has the square of the factor's condition: float32 would lose twice as many digits.
     return np.asarray(_call_lapack(np.linalg.inv, whole.astype(np.float64)).astype(a.dtype))
 
 
@@ -100,7 +101,7 @@ def syrk(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def triangular_factor(attrs: Attrs, a: Array) -> Array:
-    """Return op(A): the triangle of ``a``, transposed if the attributes say so."""
+    """Return op(A): the triangle of ``a``, transposed if ``transpose`` is set."""
     triangle = np.tril(a) if attrs["lower"] else np.triu(a)
     return triangle.swapaxes(-1, -2) if attrs["transpose"] else triangle
 
@@ -145,6 +146,7 @@ def triangle_cells(attrs: Attrs, size: int) -> tuple[Array, Array]:
     """Return rows and columns of the packed triangle: a lower one row by row, an upper one column by column."""
     offset = attrs["offset"]
     rows, columns = np.tril_indices(size, -abs(offset))
+    # Beside the main diagonal the sign of the offset chooses the triangle, whatever ``lower`` is.
     return (rows, columns) if (attrs["lower"] if offset == 0 else offset < 0) else (columns, rows)
 
 
@@ -211,7 +213,7 @@ def _infer_triangular_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> t
     a, b = inputs
     b = unify(b, outputs[0])
     if b is not None and len(b) < 2:
-        raise KernelError(f"{format_count(len(b), 'axis')}, expected matrices")
+        raise KernelError(f"{format_shape(b)} has {format_count(len(b), 'axis')}, expected matrices")
     if b is not None:
         side = b[-1] if attrs["rightside"] else b[-2]
         a = unify(a, (*b[:-2], side, side))

@@ -56,6 +56,7 @@ def multiplies_by_scalar(attrs: Attrs, a: int, b: int) -> bool:
 def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, b = inputs
     if a is not None and b is not None and multiplies_by_scalar(attrs, len(a), len(b)):
+        # One of the shapes is ().
         return inputs, [unify((*a, *b), outputs[0])]
     if a is not None and "axes" in attrs:
         require(attrs["axes"] <= len(a), f"axes is {attrs['axes']}, of an array with {format_count(len(a), 'axis')}")
@@ -98,6 +99,7 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     if not all(is_known(shape) for shape in inputs):
         return inputs, outputs
     terms, _, result = attrs["subscripts"].replace(" ", "").partition("->")
+    # Without a result, or with an ellipsis, the shape is left to the run.
     if "." in terms or not result or len(terms.split(",")) != len(inputs):
         return inputs, outputs
     sizes: dict[str, Dim] = {}
@@ -207,7 +209,7 @@ def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     a = inputs[0]
     if a is None:
         return inputs, outputs
-    require(len(a) >= 2, f"{format_count(len(a), 'axis')}, expected matrices")
+    require(len(a) >= 2, f"{format_shape(a)} has {format_count(len(a), 'axis')}, expected matrices")
     return inputs, [unify((*a[:-2], a[-1], a[-2]), outputs[0])]
 
 
@@ -264,7 +266,7 @@ def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
     rows, columns = count_elements(tuple(order[: len(b)])), count_elements(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:
-        raise KernelError(f"{format_shape(a)} is {rows} equations for {columns} unknowns, expected as many")
+        raise KernelError(f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number")
     return tuple(order[len(b) :])
 
 

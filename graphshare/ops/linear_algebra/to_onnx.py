@@ -80,6 +80,7 @@ def cholesky(t: Translation, a: Matrices) -> Term:
 
     def step(inputs: Sequence[Value]) -> list[Value]:
         factor, k = Term(t, inputs[0].name, "float64"), Term(t, inputs[1].name, "int64")
+        # Columns from k on are still zeros, so this is the sum over the finished ones.
         done = factor.apply("MatMul", factor.apply("Gather", k, axis=1).reshape((batch, n, 1))).reshape((batch, n))
         column = a.term.apply("Gather", k, axis=2) - done
         corner = column.apply("Gather", k, axis=1).apply("Sqrt").reshape((batch, 1))
@@ -91,7 +92,7 @@ def cholesky(t: Translation, a: Matrices) -> Term:
 
 
 def _scan(t: Translation, count: int, states: Sequence[Value], step: Callable[[Sequence[Value]], Sequence[Value]]) -> list[str]:
-    """Return the last states of a loop over the numbers below ``count``, and what its steps give beside them."""
+    """Return the last states of a loop over the numbers below ``count``, and the further outputs of its steps."""
     body = t.body([*(Value("state", x.shape, x.dtype) for x in states), Value("number", (), "int64")], step)
     return t.emit_several("Scan", len(body.heads), *states, t.integers(range(count)), body=body, num_scan_inputs=1)
 
@@ -109,12 +110,14 @@ def _eliminate(t: Translation, state: Value, number: Value, *, stop_at_zero: boo
         return x.apply("Gather", k, axis=axis)
 
     column = take(Term(t, state.name, "float64"), 2)
+    # Rows above the pivot are done; -1 is below every absolute value.
     best = (rows < k).choose(-1.0, column.apply("Abs")).apply("ArgMax", dtype="int64", axis=1, keepdims=1)
     order = rows.equals(k).choose(best, rows.equals(best).choose(k, rows))
     places = t.emit("Unsqueeze", order.name, t.integers([2]))
     swapped = Term(t, t.emit("GatherND", state.name, places, batch_dims=1), "float64")
     top = take(swapped, 1)
     pivot = take(top, 1).reshape((batch, 1))
+    # A determinant of 0 is a result, where equations of a singular matrix have none.
     line = top / (pivot.equals(0).choose(1.0, pivot) if stop_at_zero else pivot)
     line = line.reshape((batch, 1, width))
     reduced = swapped - take(swapped, 2).reshape((batch, n, 1)) * line
@@ -167,7 +170,7 @@ def translate_extract(t: Translation) -> str:
 
 
 def translate_make(t: Translation) -> str:
-    """Emit ``Gather`` of each cell of the matrices: one of the numbers, or a zero behind them."""
+    """Emit ``Gather`` of each cell of the matrices: one of the numbers, or a zero after them."""
     a, size = t.inputs[0], t.outputs[0].shape[-1]
     rows, columns = _list_cells(t, size)
     places = np.full((size, size), a.shape[-1])
@@ -246,7 +249,7 @@ def translate_log_determinant(t: Translation) -> list[str]:
 
 def _check_outputs(t: Translation, count: int) -> None:
     if max(t.used, default=0) >= count:
-        t.refuse("its factors are read, which MXNet keeps for the gradient only")
+        t.refuse("its factors are read, but MXNet keeps them only for the gradient")
 
 
 def _finish(t: Translation, x: Term) -> str:
@@ -259,14 +262,14 @@ def _of_floats(translate: Translate) -> Translate:
 
     def translate_floats(t: Translation) -> Outputs:
         if any(x.dtype not in LAPACK for x in t.inputs):
-            t.refuse(f"it is of {t.inputs[0].dtype}, and MXNet computes it in {' and '.join(LAPACK)} only")
+            t.refuse(f"its data is {t.inputs[0].dtype}, and MXNet computes it only in {' and '.join(LAPACK)}")
         return translate(t)
 
     return translate_floats
 
 
 _NO_OPERATOR = "ONNX has no decomposition into orthogonal matrices"
-_FLOATS = "other dtypes than float32 and float64 are refused"
+_FLOATS = "dtypes other than float32 and float64 are refused"
 _FACTORS = f"{_FLOATS}, and factors that MXNet keeps for the gradient where something reads them"
 
 

@@ -66,6 +66,7 @@ def extend_label(word: Array, blank: int) -> tuple[Array, Array]:
 
 def _loss(logs: Array, word: Array, blank: int) -> float:
     """Return the loss of one sample by the forward recursion over the extended word; ``logs`` (T, C)."""
+    # Equal neighbours need a blank between them, which takes a step.
     repeats = int(np.sum(word[1:] == word[:-1]))
     if len(logs) < len(word) + repeats or not len(logs):
         return 0.0
@@ -74,6 +75,7 @@ def _loss(logs: Array, word: Array, blank: int) -> float:
     ahead[:2] = logs[0, path[:2]]
     for step in logs[1:]:
         ahead = advance_paths(ahead, may_skip) + step[path]
+    # An alignment ends on the last class or on the blank after it.
     return -float(np.logaddexp.reduce(ahead[-2:]))
 
 
@@ -127,6 +129,7 @@ def _sample_gradient(logs: Array, word: Array, blank: int) -> Array:
         ahead[t] = advance_paths(ahead[t - 1], may_skip) + here[t]
     for t in reversed(range(len(here) - 1)):
         back = (behind[t + 1] + here[t + 1])[::-1]
+        # Backwards a skip leads to the places from which one leads forwards.
         skips = np.concatenate((may_skip[2:][::-1], [False, False]))[: len(path)]
         behind[t] = advance_paths(back, np.concatenate(([False, False], skips))[: len(path)])[::-1]
     whole = np.logaddexp.reduce(ahead[-1, -2:])

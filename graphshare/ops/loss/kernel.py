@@ -32,12 +32,14 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
     """
     rates, ratios, decays, state, lags, marks, counts, ends = inputs
     real = {x.dtype for x in (*inputs[:5], ends)}
-    require(len(real) == 1 and rates.dtype.kind == "f", f"dtypes {', '.join(sorted(map(str, real)))}, expected one of floats")
+    names = ", ".join(sorted(map(str, real)))
+    require(len(real) == 1 and rates.dtype.kind == "f", f"dtypes {names}, expected one floating-point dtype")
     require(marks.dtype == np.int32, f"marks are {marks.dtype}, expected int32")
     number = lags.dtype.type
     memory, likelihood = state.copy(), np.zeros(len(lags), lags.dtype)
     for i in range(len(lags)):
         last, now = np.zeros(rates.shape[1], lags.dtype), number(0)
+        # A count is a floating-point number, and MXNet compares the number of the event with it: 2.5 are three events.
         for lag, mark in zip(lags[i, : ceil(counts[i])], marks[i], strict=False):
             if not 0 <= mark < rates.shape[1]:
                 raise KernelError(f"mark {mark} is out of range for {format_count(rates.shape[1], 'mark')}")
@@ -142,6 +144,7 @@ def _infer_softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) 
         return [data, _unify_label(label, data[:-1])], [data]
     _require_axis(data)
     flat = (data[0], prod(d for d in data[2:] if d is not None) if is_known(data[2:]) else None)
+    # MXNet takes a label in each of these forms, and infers the first.
     forms: list[Shape] = [flat, (data[0], *data[2:]), (data[0], 1, *data[2:])]
     if label is None:
         return [data, flat], [data]
@@ -270,6 +273,7 @@ def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
         scale /= label.size if not attrs["multi_output"] else view.shape[0]
     elif attrs["normalization"] == "valid":
         scale /= max(1, np.count_nonzero(convert(label, np.int64) != int(attrs["ignore_label"])))
+    # Over several positions MXNet takes the mean, except where it counts the valid labels of all of them.
     if attrs["multi_output"] and attrs["normalization"] != "valid":
         scale /= view.shape[2]
     return np.asarray((result * p.dtype.type(scale)).reshape(p.shape))
@@ -278,6 +282,7 @@ def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
 def _regression_vjp(difference: Any) -> Any:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, label = entry.inputs
+        # MXNet divides by the outputs of one sample, and not by the number of samples.
         per_sample = max(1, label.size // max(1, label.shape[0]))
         scale = entry.attrs["grad_scale"] / per_sample
         result: Array = difference(entry.outputs[0], label.reshape(x.shape)) * x.dtype.type(scale)

@@ -59,9 +59,10 @@ def _loss(use: Use) -> Outcome:
     how = use.value("normalization")
     outcome = default_rule(use)
     if how in ("batch", "valid"):
-        counted = "all samples" if how == "batch" else "what is valid in all samples"
+        counted = "all samples" if how == "batch" else "valid values in all samples"
         place = outcome if isinstance(outcome, At) else At(0)
         why = f"divides its gradient by the number of {counted} (normalization {how})"
+        # The output itself keeps its samples apart; only the gradient is divided.
         return Mixes(why, [place], only_training=isinstance(outcome, At))
     return outcome
 

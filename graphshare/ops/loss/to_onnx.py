@@ -1,4 +1,4 @@
-"""Losses in ONNX: what they compute at inference, which most do without the label.
+"""Losses in ONNX: their outputs at inference, which most compute without the label.
 
 Connectionist temporal classification is the forward recursion of all samples at once as ``Scan`` over the steps, the log
 likelihood of marked events a ``Scan`` over the events of all sequences at once.
@@ -59,6 +59,7 @@ def translate_ctc_loss(t: Translation) -> str:
     after = _advance(t, start, emitted, path, times, blank) if steps > 1 else start
     last = 2 * lengths
     ends = [after.apply("GatherElements", _column(place.apply("Max", 0)), axis=1) for place in (last - 1, last)]
+    # An empty word has one end only, its single blank.
     ends[0] = _column(lengths > 0).choose(ends[0], -np.inf)
     loss = -Term(t, t.emit("Concat", *(end.name for end in ends), axis=1), _WIDE).reduce("ReduceLogSumExp", [1])
     fits = (times >= lengths + _count_repeats(t, word, inside, width)) & (times > 0)
@@ -84,6 +85,7 @@ def _advance(t: Translation, start: Term, emitted: Term, path: Term, times: Term
     steps, samples, size = t.inputs[0].shape[0], t.inputs[0].shape[1], 2 * t.inputs[1].shape[1] + 1
     before = t.pad(t.slice(path.name, [1], [0], [-2]), (0, 2), (0, 0), blank, "int64")
     may_skip = ~path.equals(blank) & ~path.equals(Term(t, before, "int64"))
+    # 0 allows the skip, and -inf added to a logarithm forbids it.
     forbidden = may_skip.choose(emitted.number(0), -np.inf)
 
     def step(inputs: Sequence[Value]) -> list[Value]:

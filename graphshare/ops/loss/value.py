@@ -1,4 +1,4 @@
-"""The values of losses. An output layer returns predictions; what its training lowers is computed from them and the label."""
+"""The values of losses. An output layer returns predictions; its loss is computed from them and the label."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def measure_loss(op: str, attrs: Attrs, output: Array, label: Array | None) -> L
     values = output.astype(np.float64)
     if compute is None or label is None:
         return LossValue("mean", float(values.mean()) if values.size else float("nan"))
+    # A probability that was rounded to 0 would make the loss infinite.
     floor = np.finfo(output.dtype).tiny if np.issubdtype(output.dtype, np.floating) else 0.0
     return LossValue(measure, float(compute(attrs, values, label, float(floor))))
 

@@ -45,12 +45,14 @@ def _reduce(use: Use) -> Outcome:
     if use.value("exclude") is True:
         if not axes or not hit:
             return _REDUCES
-        return At(at.axis) if use.value("keepdims") else At(sum(0 <= axis < at.axis for axis in axes))
+        if at.rank is None and min(axes) < 0:
+            return "reduces axes whose places are not known"
+        return At(at.axis) if use.value("keepdims") else At(at.count_before(axes))
     if not axes or hit:
         return _REDUCES
     if use.value("keepdims"):
         return at
-    return at.with_axis(at.axis - sum(0 <= axis < at.axis for axis in axes), -len(axes))
+    return at.with_axis(at.axis - at.count_before(axes), -len(axes))
 
 
 RULES: dict[str, Rule] = dict.fromkeys(

@@ -67,7 +67,7 @@ def _squeeze(use: Use) -> Outcome:
         return "drops the batch axis where there is one sample"
     if any(map(at.is_axis, axes)):
         return "drops the batch axis"
-    return at.with_axis(at.axis - sum(0 <= axis < at.axis for axis in axes), -len(axes))
+    return at.with_axis(at.axis - at.count_before(axes), -len(axes))
 
 
 def _reshape(use: Use) -> Outcome:

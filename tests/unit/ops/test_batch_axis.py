@@ -99,11 +99,13 @@ MIXES = [
     ("transpose", {"axes": "(0,)"}, (3,)),
     ("softmax", {}, (1,)),
     ("softmax", {"axis": "-2"}, (0,)),
+    ("sum", {"axis": "-2", "exclude": "True"}, (0,)),
     ("squeeze", {}, (0,)),
     ("squeeze", {"axis": "0"}, (0,)),
     ("slice_like", {}, (0, None)),
     ("slice_like", {}, (None, 0)),
     ("tile", {"reps": "(2, 1)"}, (0,)),
+    ("tile", {"reps": "(2, 1)"}, (1,)),
     ("take", {}, (0, None)),
     ("dot", {"transpose_a": "True"}, (0, None)),
     ("dot", {}, (None, 0)),
@@ -133,8 +135,25 @@ def test_what_mixes_samples_is_found(op: str, attrs: dict[str, str], axes: tuple
     assert found[0] == At(0)
 
 
+SQUEEZED = [
+    ("sum", {"axis": "-3"}),
+    ("squeeze", {"axis": "(-3,)"}),
+    ("SliceChannel", {"axis": "-3", "num_outputs": "1", "squeeze_axis": "True"}),
+    ("pick", {"axis": "-3"}),
+]
+
+
+@pytest.mark.parametrize(("op", "attrs"), SQUEEZED, ids=lambda v: str(v))
+def test_a_negative_axis_before_the_samples_moves_them(op: str, attrs: dict[str, str]) -> None:
+    found, couplings = follow(op, attrs, 1, *([None] if op == "pick" else []), shape="(1, 2, 3)")
+    assert couplings == []
+    assert found[0] is not None
+    assert found[0].axis == 0
+
+
 def test_a_declared_rank_settles_axes_from_behind() -> None:
     assert follow("softmax", {"axis": "-2"}, 0, shape="(2, 3)")[1]
+    assert follow("sum", {"axis": "(-3, -2)", "exclude": "True"}, 1, shape="(1, 2, 3)")[0][0] == At(1)
     assert not follow("softmax", {"axis": "-2"}, 0, shape="(2, 3, 4)")[1]
     assert follow("transpose", {}, 0, shape="(2, 3, 4)")[0][0] == At(2, 3)
     assert follow("softmax", {}, 1, shape="(2, 3)")[1]

@@ -13,7 +13,9 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, infer
+from graphshare.ops.node_errors import find_faults
 from graphshare.ops.unification import is_known
+from tests.gradients.control_graphs import foreach
 from tests.symbols import document, operator, siamese, two_layers, variable
 
 
@@ -72,6 +74,26 @@ def test_declared_shapes_and_types() -> None:
     assert fault.node == "a"
     assert "(4,5)" in fault.message
     assert "(?,3)" in fault.message
+
+
+@pytest.mark.parametrize(("np_shape", "expected"), [(False, None), (True, ())])
+def test_an_empty_declared_shape_is_known_under_numpy_shapes(np_shape: bool, expected: tuple[int, ...] | None) -> None:
+    graph = graph_of(document([variable("a", attrs={"__shape__": "()"}), operator("_npi_exp", "e", [0])], [1]))
+    inference = infer(graph, {}, None, np_shape=np_shape)
+    assert [inference.shapes[node] for node in inference.nodes] == [[expected], [expected]]
+
+
+def test_a_body_may_return_an_output_that_its_operator_does_not_have() -> None:
+    document = foreach()
+    document["nodes"][3]["subgraphs"][0]["heads"][0] = [6, 4, 0]
+    graph = graph_of(document)
+    shapes = {node: {"data": (4, 3), "state": (3,), "weight": (3,)}[node.name] for node in graph.variables()}
+    assert infer(graph, shapes, {}).shapes[graph.nodes[-1]] == [None, (3,)]
+
+
+def test_bodies_do_not_count_as_inputs() -> None:
+    (loop,) = (node for node in graph_of(foreach()).nodes if node.subgraphs)
+    assert find_faults(loop) == []
 
 
 def test_types_contradict_each_other() -> None:

@@ -31,7 +31,7 @@ ACCEPTED: list[tuple[str, str, Any]] = [
     ("float", "0.1", 0.10000000149011612),
     ("double", "0.1", 0.1),
     ("double", "1e-50", 1e-50),
-    ("float", "-INFinity", -math.inf),
+    *[("float", text, -math.inf) for text in ("-INFinity", "-35e37")],
     ("float?", "1e-50", 0.0),
     ("float?", " 1 ", 1.0),
     ("double?", "None ", None),
@@ -62,7 +62,8 @@ REFUSED = [
     *[("int", text) for text in ("4.0", "4L", "0x4", "1e1", "", "None", "2147483648", "1_0", "9" * 5000)],
     *[("uint", text) for text in ("4294967296", "-4294967296", "1L", "")],
     *[("int?", text) for text in ("none", " None", "(1)", "2147483648", "1l")],
-    *[("float", text) for text in ("1.5 ", "1,5", "0x4", "None", "1e-50", "1e50", "1.5d", "1L", "", "3.5e38x")],
+    *[("float", text) for text in ("1.5 ", "1,5", "0x4", "None", "1e-50", "1e50", "1.5d", "1L", "", "3.5e38x", "35e37")],
+    *[("double", text) for text in ("1.8e308", "180e306")],
     *[("float?", text) for text in ("inf", "nan", "1.5f", " None", "1e50", "5e")],
     *[
         ("shape", text)
@@ -139,7 +140,7 @@ def test_every_fault_is_named_at_once() -> None:
     assert [fault.value for fault in faults] == [None, "x", "nchw", "1"]
     assert len(faults) == 4
     assert any("missing attribute 'kernel'" in message for message in messages)
-    assert any("'num_filter' is 'x'; it takes a whole number as 3, at least 1" in message for message in messages)
+    assert any("'num_filter' is 'x'; it takes a whole number such as 3, at least 1" in message for message in messages)
     assert any("'layout' is 'nchw'; it takes one of NCDHW, NCHW" in message and "or None" in message for message in messages)
     assert any("unknown attribute 'foo'; Convolution takes kernel, stride" in message for message in messages)
 
