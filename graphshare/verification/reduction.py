@@ -160,23 +160,6 @@ class Reducer:
         values = zip(entries.values(), self._compute(parts, side, list(entries.values())), strict=True)
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
 
-    def _find_operands(self, parts: Parts, inner: Sequence[_Inner]) -> Parts | None:
-        """Return the parts that end at the only operands that differ of last operators that do the same; None for others."""
-        a, b = parts.end
-        own = [
-            [inner[side][get_place(e)] for e in end.node.inputs if get_place(e) in inner[side]]
-            for side, end in enumerate(parts.end)
-        ]
-        rest = [
-            [(e, value) for e, value in own[side] if not any(self._is_same(value, other) for _, other in own[1 - side])]
-            for side in (0, 1)
-        ]
-        if a.node.op != b.node.op or [len(each) for each in rest] != [1, 1]:
-            return None
-        (x, wanted), (y, value) = rest[0][0], rest[1][0]
-        is_end = not self._departs(parts.start_at(x, y, wanted, str(value.dtype)))
-        return replace(parts, end=(x, y)) if is_end else None
-
     def _departs(self, parts: Parts) -> bool:
         return self._compare(parts) is False
 

@@ -41,6 +41,8 @@ from graphshare.verification.region_plan import (
     get_place,
 )
 
+_Key = tuple[Place, Place]
+_Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
 
 
@@ -177,17 +179,25 @@ class _Walk:
         names = {node: planner.name_input(node) for node in variables[1]}
         self._other_inputs: dict[Place, Array] = {(node, 0): feeds[name] for node, name in names.items() if name in feeds}
         self._values: dict[Place, Any] = {}
-        self._judged: dict[tuple[Place, Place], Region] = {}
+        self._judged: dict[_Key, Region] = {}
+        self._starts: dict[_Key, _Start] = {}
         self._inner: dict[tuple[Node, Node, str], RegionReport] = {}
 
     def run(self, plan: RegionPlan) -> tuple[RegionPlan, list[Region], list[RegionReport]]:
         """Return the plan that was followed to its end, what became of its regions, and the reports of bodies in them."""
-        while self._planner.changes.lacks(changes := self._follow(plan)):
-            self._planner.changes.add(changes)
+        known = self._planner.changes
+        while known.lacks(changes := self._follow(plan)):
+            is_repaired = not (changes.banned <= known.banned and changes.moved.keys() <= known.moved.keys())
+            known.add(changes)
+            if is_repaired:
+                # Bodies were compared, and values proved, on the word of pairs that are no longer pairs.
+                known.proved.clear()
+                self._inner.clear()
+                self._bodies.clear()
             changed = self._planner.make_plan()
             assert changed is not None
             plan = changed
-            self._judged = {key: region for key, region in self._judged.items() if region}  # others may start elsewhere now
+            self._judged = dict(self._list_kept(plan))
         unknown = "what it computes is another value in each plan"
         regions: list[Region] = []
         inner: dict[tuple[Node, Node, str], RegionReport] = {}
@@ -198,6 +208,15 @@ class _Walk:
             judged = self._judged.get(_key(cone.ends[0]))
             regions.append(_make_region(cone, reason=unknown) if judged is None else judged)
         return plan, regions, list(inner.values())
+
+    def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[_Key, Region]]:
+        """Yield the judgements that hold in a new plan: both sides are equal, and start from the same values as before."""
+        for cone in plan.cones:
+            start = _describe_start(plan, cone)
+            for key in map(_key, cone.ends):
+                # A start that the plan before took for one value may be two: then the region begins earlier.
+                if (region := self._judged.get(key)) and self._starts[key] == start:
+                    yield key, region
 
     def list_departed(self, plan: RegionPlan) -> list[Cone]:
         """Return the regions of the plan that was followed whose sides compute unlike values."""
@@ -220,6 +239,7 @@ class _Walk:
                 changes.add(region)
             else:
                 self._judged.update({_key(end): region for end in cone.ends})
+                self._starts.update({_key(end): _describe_start(plan, cone) for end in cone.ends})
             for place in [place for place, last in last_uses.items() if last == number]:
                 self._values.pop(place, None)
         return changes
@@ -384,7 +404,14 @@ def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
     return wanted.dtype.kind == value.dtype.kind == "i" and wanted.ndim == value.ndim == 1 and wanted.shape != value.shape
 
 
-def _key(end: Pair) -> tuple[Place, Place]:
+def _describe_start(plan: RegionPlan, cone: Cone) -> _Start:
+    """Return what a judgement rests on: the operators of both sides, and which left value each start on the right is."""
+    sources = plan.list_sources(cone)
+    starts = {place: (get_place(source), plan.find_dtype(entry)) for place, (entry, source) in sources.items()}
+    return cone.left, cone.right, starts
+
+
+def _key(end: Pair) -> _Key:
     return get_place(end[0]), get_place(end[1])
 
 
