@@ -78,6 +78,7 @@ def follow(
 
 def _read_declared_rank(node: Node) -> int | None:
     """Return the rank of a variable's ``__shape__``; None without one."""
+    # Without np-shape `()` means an unknown shape, so an empty one gives no rank.
     return sum(1 for part in node.attrs.get("__shape__", "").strip("()[] ").split(",") if part.strip()) or None
 
 

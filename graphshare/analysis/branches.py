@@ -47,6 +47,7 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         if entry.node in shared:
             continue
         name = output_name(entry)
+        # One prefix may begin another, as `a-` begins `a-b-`.
         prefix = known.find_longest(name)
         named[prefix].append((name[len(prefix) :], entry))
     labels = [label for label in ("", *prefixes) if label or named[label]]
@@ -112,6 +113,7 @@ def _pair_heads(
     for name, entry in named[label]:
         if heads.get(name):
             pairs.append((heads[name].pop(0), entry))
+        # Names of operators repeat in real graphs: only a name of one output can be meant.
         elif len(inner.get(reference + name, ())) == 1:
             pairs.append((inner[reference + name][0], entry))
             reaches_inside = True
@@ -132,6 +134,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         RefusedError: the names of the heads do not fit any set of prefixes.
     """
     names = [output_name(entry) for entry in graph.heads]
+    # A variable that all branches share is a head of each under one name, which tells no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if not entry.node.is_variable), 0)
     if names:
         base = names[first]

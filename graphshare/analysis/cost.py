@@ -65,6 +65,7 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
         return kernel.body_cost(attrs, inputs, lambda i, shapes: _of_graph(node.subgraphs[i], shapes))
     if kernel.cost is None:
         return 0
+    # Costs follow from the first output; further ones may be hidden, and of unknown shape.
     if any(shape is None or None in shape for shape in (*inputs, *outputs[:1])):
         return None
     known = [[tuple(d for d in shape or () if d is not None) for shape in shapes] for shapes in (inputs, outputs)]

@@ -84,4 +84,5 @@ def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict
 
 
 def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int) -> int:
+    # The first axis is most often the batch, which takes any size; other sizes grow from one that works.
     return _BATCHES[number] if symbol.axis == 0 else base[symbol.name] + _STEPS[number]

@@ -221,6 +221,7 @@ class _Outputs:
 
     def find(self, name: str) -> list[Entry]:
         """Return the outputs of this name, else those of the nodes of this name; none if it is unknown."""
+        # A leading `=` marks a literal name, as in patterns, unless a name itself begins with one.
         name = name.removeprefix("=") if name not in self._by_output and name not in self._by_node else name
         return self._by_output.get(name) or [entry for node in self._by_node.get(name, []) for entry in visible_outputs(node)]
 

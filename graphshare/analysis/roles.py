@@ -83,6 +83,7 @@ def assign_roles(
         if has_options and node.name in as_input:
             role = Role(Kind.INPUT, AS_INPUT)
         elif has_options and node.name in as_parameter:
+            # The option tells parameters from inputs; which parameters are auxiliary is a fact of the graph.
             role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`")
         elif node.details.holds_value is not None:
             role = Role(Kind.PARAMETER, "it is an initializer") if node.details.holds_value else Role(Kind.INPUT, _NO_VALUE)

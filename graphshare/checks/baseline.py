@@ -70,6 +70,7 @@ def drop_known(findings: Iterable[Finding], known: Counter[Key], path: str) -> t
 
 
 def _key(finding: Finding, path: str) -> Key:
+    # Relative to the baseline, which then holds in any checkout of a repository.
     file = relative_path(finding.where, split(path)[0])
     node = None if finding.node is None else escape_surrogates(finding.node)
     return finding.code, escape_surrogates(file), node, escape_surrogates(finding.message)

@@ -175,6 +175,7 @@ def _load(text: str) -> tuple[Any, list[Steps], bool]:
     try:
         value = json.loads(text, object_pairs_hook=hook, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
+        # Strict reading stops at raw control characters in strings, which are a finding (GS009) and not the end.
         value = json.loads(text, strict=False, object_pairs_hook=hook, parse_constant=_refuse_constant)
         has_raw_controls = True
     return value, _find_duplicate_keys(text) if has_duplicates else [], has_raw_controls

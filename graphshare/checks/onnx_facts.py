@@ -81,6 +81,7 @@ def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
         values, captures = [(name, 0, node) for name, node in home.items()], {*body.captures, *at_home}
         for i, node in enumerate(body.nodes):
             values += [(name, i, node) for name in list_output_names(node) if name and node not in captures]
+        # Inputs and initializers come before all operators; some loaders accept a body that hides them.
         ranks = {name: i if node.op or is_constant(node) else -1 for name, i, node in values}
         for name, _, node in values:
             for outer, place, owner in around:

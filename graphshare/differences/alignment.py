@@ -74,6 +74,7 @@ class Alignment:
         if not rights:
             return
         by_name: dict[str, list[Node]] = {}
+        # In reverse, so that pop() hands out nodes of one name in file order.
         for node in reversed(rights):
             by_name.setdefault(node.name, []).append(node)
         for node in lefts:
@@ -149,6 +150,7 @@ def _pair_operators(alignment: Alignment, left: Graph, right: Graph, coarse: boo
     alignment.pair_by_key((key_by_both(a), key_by_both(b)), variables=False)
     alignment.pair_by_name(is_same_on_one_side, variables=False)
     alignment.pair_by_key((key_by_inputs(a), key_by_inputs(b)), variables=False)
+    # Uses alone say little of what a node computes, so several alike are not paired by their order.
     alignment.pair_by_key((key_by_uses(a), key_by_uses(b)), variables=False, in_order=False)
     alignment.pair_by_name(lambda x, y: x.op == y.op, variables=False)
 
@@ -190,6 +192,7 @@ def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
     used = {*lefts, *rights}
     alignment.pair_by_key((key_by_uses(lefts), key_by_uses(rights)), variables=True, in_order=False)
     alignment.pair_by_name(lambda a, b: True, variables=True)
+    # What is left of the variables was tied or untied: any use in common makes a pair.
     owners: dict[Hashable, Node] = {use: node for node, uses in rights.items() for use in uses}
     for node in left.variables():
         if node in used and alignment.is_free_left(node):
@@ -298,6 +301,7 @@ class Fingerprints:
         numbers = self._numbers
         uses: dict[Node, list[tuple[int, int, int]]] = {}
         for position, head in enumerate(graph.heads):
+            # No context has a negative number, and no input a negative position: heads, control and captures use these.
             uses.setdefault(head.node, []).append((-1, position, head.index))
         below: dict[Node, int] = {}
         for node in track_batches(order[::-1], "comparing", "nodes"):

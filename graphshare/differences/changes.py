@@ -180,6 +180,7 @@ def _find_subgraph_changes(
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
     for key, x, y, images in align_bodies(a, b, branch.images):
+        # Captures have the numbers of their places for names, which say nothing.
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion

@@ -82,6 +82,7 @@ class NodeDetails(msgspec.Struct, frozen=True):
     bodies: tuple[str, ...] = ()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
+        # A copy or a pickle must give back the one object: its identity tells that a format has nothing to add.
         return "NO_DETAILS" if self is NO_DETAILS else super().__reduce__()
 
 
@@ -245,6 +246,7 @@ class Kept(Mapping[Node, Node]):
         return node
 
     def __contains__(self, node: object) -> bool:
+        # Callers ask about nodes of this graph only; a set of them would be the table that this class saves.
         return isinstance(node, Node)
 
     def __iter__(self) -> Iterator[Node]:
@@ -301,7 +303,9 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
                     continue
                 images = {old: second.images[new] for old, new in first.images.items() if new in second.images}
                 joined.append(Branch(second.label or first.label, first.source, images))
+        # A group that follows has branches of other graphs too, which this rewrite did not touch.
         foreign = [b for b in later.branches if b.source is not self.graph]
+        # An implied state has no node that maps could lead through: its renames are joined by name.
         carried = {(r.branch, r.old): r.new for r in later.renames}
         renames = [Rename(r.branch, r.old, carried.pop((r.branch, r.new), r.new)) for r in self.renames]
         renames += [Rename(branch, old, new) for (branch, old), new in carried.items()]

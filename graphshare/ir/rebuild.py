@@ -42,6 +42,7 @@ def rebuild(
     images = {} if images is None else images
     before = dict(images)
     try:
+        # Nearly every file has inputs before consumers, so that order is tried before one is computed.
         _rebuild(nodes, change, redirect, images, task)
     except KeyError:  # a node stands before one that it needs
         images.clear()

@@ -74,6 +74,7 @@ class NormalForm(ABC):
 
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
         """Return the terms of all outputs of an operator with a key."""
+        # Output 0 is the term of the operator itself, so that a node with unused further outputs is the same term.
         first = self.table.number(*key)
         return [first, *(self.table.number("output", first, index) for index in range(1, node.num_outputs or 1))]
 
@@ -105,6 +106,7 @@ class GraphTerms:
     def add(self, node: Node) -> None:
         """Find the terms of a node whose inputs were added."""
         if node.op:
+            # By entry, because bodies hold the very entries under which their owner reads what they capture.
             captured = {e: self.of(e) for e in node.inputs} if node.subgraphs else EMPTY
             bodies = self._read_bodies(node, captured, 1)
             terms = self.form.make_terms(node, [self.of(entry) for entry in own_inputs(node)], bodies)
@@ -125,6 +127,7 @@ class GraphTerms:
         for key, body in list_bodies(node).items():
             terms = {(variable, 0): outer[entry] for variable, entry in body.captured.items()}
             for inner in post_order(head.node for head in body.graph.heads):
+                # What a body captures is a value around it, whatever the body calls it.
                 if (inner, 0) in terms:
                     continue
                 if inner.op:
@@ -136,6 +139,7 @@ class GraphTerms:
                     continue
                 content = self._find_content(inner)
                 position = inner.details.values.get("position", inner.name)
+                # Arguments bind by position, so names do not count; the depth keeps those of nested bodies apart.
                 own = ("argument", depth, position) if content is None else ("constant", content)
                 terms[inner, 0] = self.form.table.number(*own)
             bodies.append((key, tuple([terms[head.node, head.index] for head in body.graph.heads])))

@@ -252,6 +252,7 @@ class _Batch:
                 self._variables[label, node] = variable
             variables = [self._variables[label, node] for label in self._labels]
             yield from dict.fromkeys(variables)
+            # An input that is itself an output and feeds nothing needs no Concat: each branch returns its own.
             if node not in self._consumed:
                 continue
             attrs = {BRANCHES: self._mark, "dim": str(joined.axis), "num_args": str(len(variables))}
@@ -279,6 +280,7 @@ class _Batch:
             return self._entry(self._variables[label, node])
         if node.is_variable:
             return entry
+        # A graph may list one output twice; then both heads are one Identity, as both were one entry.
         known = self._copies.get((label, node, entry.index))
         if known is not None:
             return known

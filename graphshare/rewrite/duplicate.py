@@ -150,7 +150,9 @@ def add_branches(
     if not drop_original:
         branches.append(Branch("", graph, Kept(graph)))
         nodes.extend(graph.nodes)
+    # MXNet numbers the entries to a mutated variable by the mutations before them, and these go on from branch to branch.
     versions = _count_mutations(source, shared)
+    # Shared nodes are in the graph with the original; without it the first copy brings them.
     placed: set[Node] = set() if drop_original else set(shared)
     all_heads: list[Entry] = [] if drop_original else list(graph.heads)
     for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):

@@ -28,6 +28,7 @@ from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 
 _HINTS = ("lr_mult", "wd_mult", "init")
+# In the order of MXNet's numbers for dtypes, which `__dtype__` holds.
 _KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 _NUMBER = re.compile(r"-?\d+")
 

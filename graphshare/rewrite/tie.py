@@ -83,6 +83,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         count = mutations.get(entry.node)
         return Entry(images[entry.node], entry.index, entry.version + count) if count and entry.version else None
 
+    # The image of a kept variable is wanted at its tied ones, which may come first in the file.
     order = tuple(dict.fromkeys((*ties.values(), *topological(graph))))
     rebuild(order, change, redirect=redirect if mutations else None, images=images)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in graph.heads)

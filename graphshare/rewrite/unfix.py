@@ -209,6 +209,7 @@ class _Unfixing:
         try:
             outputs = find_axes(call)
             for axis in (axis for edit in call.edits.values() for axis in edit.row):
+                # A row is computed from the shape of a value that has the free size on an axis by itself.
                 if len(list_names(axis)) > 1 or not self.origins.keys() >= set(list_names(axis)):
                     raise SizeRefusal("has a constant that depends on free sizes")
             for number in (number for number, edit in call.edits.items() if not edit.expands):

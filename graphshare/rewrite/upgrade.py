@@ -246,6 +246,7 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
     attrs: dict[str, list[object]] = {VERSION: ["int", WRITES_VERSION]}
     np_shape = graph.attrs.get("is_np_shape")
     if isinstance(np_shape, (list, tuple)) and len(np_shape) == 2 and np_shape[1]:
+        # MXNet writes this key before the version.
         attrs = {"is_np_shape": ["int", 1], **attrs}
     nodes = tuple(post_order(entry.node for entry in heads))
     remaining = set(nodes)

@@ -56,6 +56,7 @@ def verify_batched(batch: Batched, side: Checkpoint, options: VerifyOptions, not
         return Report(tuple(BranchReport(ALONE, label or "(original)", (stage,)) for label in batch.labels))
     graphs = [single_run(batch, number)[0] for number in range(len(batch.labels))]
     stages = [_structure(graphs[0], graph) for graph in graphs]
+    # What is an input in one branch is one in all of them.
     bases = {name[len(label) :] for name in options.as_input for label in batch.labels if name.startswith(label)}
     as_input = [*options.as_input, *(label + base for label in batch.labels for base in bases)]
     roles = assign_roles(side.graph, held=list_parameter_names(side.parameter_file), as_input=as_input)

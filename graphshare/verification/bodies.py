@@ -62,6 +62,7 @@ def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint,
     images: dict[Node, Node] = {}
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry:
+        # A body may return what it captures, and that may come from another If that gave way.
         while get_place(entry) in links:
             entry = links[get_place(entry)]
         return relink(entry, images)
@@ -126,6 +127,7 @@ def open_bodies(
         if left is None or right is None:
             return []
         heads = left.graph.heads, right.graph.heads
+        # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
         matched = outputs if node.op == "If" else {number: number for number in range(max(map(len, heads)))}
         if max(matched) >= len(heads[0]) or max(matched.values()) >= len(heads[1]):
             return []
@@ -145,6 +147,7 @@ def _open_body(
     links: dict[Place, Entry] = {}
     outer: dict[Node, Node] = {}
     for variable, entry in body.captured.items():
+        # Constants stay constants of the body's model: identities and axes need their values, not an input.
         needed = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
         if needed and all(node.op or node.details.holds_value for node in needed):
             outer.update({node: node for node in needed})
@@ -162,6 +165,7 @@ def _open_body(
     if len(body_inputs) != len(arguments):
         return None
     for node, name in zip(sorted(body_inputs, key=lambda node: node.details.values["position"]), arguments, strict=True):
+        # The sizes of other arguments may change from one pass to the next.
         shape = () if name in scalars else None
         links[node, 0] = Entry(format_.make_input(name, name_dtype(feeds[name]), shape))
     own = [node for node in post_order(head.node for head in body.graph.heads) if get_place(Entry(node)) not in links]

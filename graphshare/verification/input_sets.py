@@ -44,6 +44,7 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Array]]:
                 faults += error.faults
                 continue
             if number is not None and not arrays.keys() & declared.keys():
+                # Tensors of test data often have no name; the number of the file is then that of the input.
                 arrays = {"".join(list(declared)[int(number[1]) :][:1]): array for array in arrays.values()}
             arrays = {name or stem: array for name, array in arrays.items()}
             faults += [fault for name, array in arrays.items() for fault in _find_misfits(graph, declared, name, array, path)]
@@ -82,6 +83,7 @@ def merge_reports(reports: Sequence[Report]) -> Report:
         regions = tuple(judged for branch in same for judged in branch.regions)
         stages: dict[str, Stage] = {}
         for stage in (stage for branch in same for stage in branch.stages):
+            # A stage that fails for one set fails for all; values and engines are counted anew below.
             if stages.get(stage.name, stage).verdict != "fails":
                 stages[stage.name] = stage
         stages |= {"values": value_stage(rounds)} if rounds else {}

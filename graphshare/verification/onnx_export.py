@@ -144,6 +144,7 @@ def prove_export(
     session = open_session(data, staged.folder)
     for number, (static, names) in enumerate(parts):
         ready = _prepare(source, static, {} if number else feeds, as_input, seed)
+        # Feeds have the sizes of the first part, so at others all inputs are drawn.
         for node in (node for node in ready.values if names.get((node, 0)) in stated and (number or node.name not in feeds)):
             ready.values[node] = draw_as(ready.values[node], stated[names[node, 0]].dtype)
         inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
@@ -151,6 +152,7 @@ def prove_export(
         runner = SessionRunner(model, model.convert({names[node, 0]: array for node, array in inputs.items()}))
         rounds.append(_compare_with_graph(static, ready, runner, tolerance))
         if not number and rounds[0] and (pairs := list(_find_branches(source, static, inputs))):
+            # onnxruntime would merge tied branches that share an input, and their equality would show nothing.
             apart = _StagedSession(open_session(data, staged.folder, merge_equal=False), staged, static, names)
             branches = tuple(_prove_branches(pairs, apart, static, names, inputs))
     report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)

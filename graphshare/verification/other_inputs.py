@@ -17,6 +17,7 @@ from graphshare.verification.compare import Tolerate, compare_values
 from graphshare.verification.region_plan import Cone, RegionPlan, Side, get_place, open_part
 
 _LARGE = 1000
+# Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
 _LENGTHENED = 4
 """How many sizes are tried."""
@@ -59,6 +60,7 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     wanted = {term: own.get(term) or plan.sources.get(term) for term, _ in rights.values()}
     sources = {term: entry for term, entry in wanted.items() if entry is not None}
     cuts = {get_place(entry): term for term, entry in sources.items()}
+    # The right side may start before the left region does: what lies between reads inputs of the model too.
     for node in _list_needed(cone, cuts):
         if not node.op and not node.details.holds_value:
             cuts[node, 0] = plan.left.terms[node, 0]
@@ -74,6 +76,7 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     try:
         for number, (side, start) in enumerate(zip(sides, starts, strict=True)):  # one of them is in memory at a time
             fed = {place: values[term] for place, term in start.items()}
+            # With free sizes, as later inputs are longer than those that reached the region.
             compute = open_part(side.model, [end[number] for end in cone.ends], fed, has_sizes=False)
             inputs = ({place: each[term] for place, term in start.items()} for each in draw_other_inputs(values, sizes))
             results.append([_compute(compute, each) for each in inputs])
@@ -127,6 +130,7 @@ def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
     """Return an array of the same shape and dtype with other values."""
     result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
     if array.dtype.kind in "biu":
+        # Integers stay small: most are indices or sizes, and large ones would be refused.
         result = np.array((result, result + 1, result * 0)[number]).astype(array.dtype)
     if array.dtype.kind != "f":
         return result

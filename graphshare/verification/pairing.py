@@ -99,6 +99,7 @@ def _pair_images(
     back = {source: node for node, source in reference.items()}
     heads = [entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back]
     twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
+    # Heads of an output that is listed several times are one pair.
     pairs = {(entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)}.values()
     if all(twin.node is entry.node for twin, entry in pairs):
         raise InputError(Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path))

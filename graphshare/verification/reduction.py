@@ -103,16 +103,19 @@ class Reducer:
         parts = None
         while smaller is not None:
             parts = smaller
+            # The first that still departs is taken: candidates come smallest first, and each costs a run of both sides.
             smaller = next(filter(self._departs, self._list_smaller(parts)), None)
         return parts
 
     def _list_whole(self) -> list[Parts]:
         """Return the parts of the whole region, for each of its ends."""
         planner, plan, cone, feeds = self._departure.planner, self._departure.plan, self._departure.cone, self._departure.feeds
+        # Values that the region's left side reads are started from as well: a part must run by itself.
         own = set(cone.left)
         edges = [e for node in cone.left for e in node.inputs if e.node not in own]
         lefts = {get_place(e): plan.sources.get(plan.left.of(e), e) for e in edges if plan.left.key(e)[0] != "constant"}
         rights = {place: source for place, (_, source) in plan.list_sources(cone).items()}
+        # A value that both sides start from is computed once, by the original, and has one name.
         sources = list({get_place(e): e for e in (*lefts.values(), *rights.values()) if e.node.op}.values())
         names = dict(zip(map(get_place, sources), unique_names(list(map(output_name, sources))), strict=True))
         inputs = {(node, 0): feeds[node.name] for node in planner.sides[0].nodes if not node.op and node.name in feeds}
@@ -137,6 +140,7 @@ class Reducer:
             inner = [self._compute_inner(parts, side, own) for side, own in enumerate(nodes)]
         except GraphshareError:
             return
+        # From the end, because a later start leaves fewer operators.
         for a, wanted in reversed(inner[0].values()):
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
@@ -149,6 +153,7 @@ class Reducer:
         for b, value in inner[1].values():
             for a, wanted in inner[0].values():
                 is_like = (wanted.shape, wanted.dtype.kind) == (value.shape, value.dtype.kind)
+                # `is True`: where a side is not computed (None), nothing is known of what follows.
                 if is_like and self._compare(parts.start_at(a, b, wanted, str(value.dtype))) is True:
                     yield replace(parts, end=(a, b))
 
@@ -207,6 +212,7 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         with open(os.path.join(scratch, _INPUTS), "wb") as file:
             write_arrays(inputs, file, find_parameter_format("npz"))
         left, right = (load(os.path.join(scratch, name)) for name in names)
+        # From the files as written: parts in memory could depart where what users get does not.
         confirmed = confirm(left, right, inputs)
         if confirmed:
             raise _refuse(folder, report)
@@ -222,8 +228,10 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         page = _format_page(reduction, [model.where for model in reducer.models], commands)
         sources = [used for model in reducer.models for used in input_files(model)]
         refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
+        # Files are about to be put in place: a limit that strikes now would lose the answer.
         end_time_limit()
         with make_folder(folder), OutputTransaction() as stage:
+            # The page is the last of `files`, and not among those that were run.
             for name, path in zip(sorted(os.listdir(scratch)), files, strict=False):
                 with open(os.path.join(scratch, name), "rb") as file:
                     shutil.copyfileobj(file, stage.open(path))

@@ -121,6 +121,7 @@ class Judge:
         """Return the report of two models of which every operator is exact; None where some are not."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
+            # Terms alone may do: facts take inference of types and a run of the constants, so they come second.
             while self._plan is not None and self._plan.cones:
                 self._planner.read_facts()
                 plan = self._plan = self._planner.make_plan()
@@ -137,6 +138,7 @@ class Judge:
                 if all(model is side.model for side, (model, _) in zip(self._planner.sides, chosen, strict=True)):
                     break
                 (left, lefts), (right, rights) = chosen
+                # A body that takes the place of its If brings names to pair, and may hold further Ifs of constants.
                 self._planner = Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
         return self._report(self._plan, []) if self._plan is not None and not self._plan.cones else None
 
@@ -187,9 +189,9 @@ class _Walk:
         """Return the plan that was followed to its end, what became of its regions, and the reports of bodies in them."""
         known = self._planner.changes
         while known.lacks(changes := self._follow(plan)):
-            is_repaired = not (changes.banned <= known.banned and changes.moved.keys() <= known.moved.keys())
+            has_undone_pairs = not (changes.banned <= known.banned and changes.moved.keys() <= known.moved.keys())
             known.add(changes)
-            if is_repaired:
+            if has_undone_pairs:
                 # Bodies were compared, and values proved, on the word of pairs that are no longer pairs.
                 known.proved.clear()
                 self._inner.clear()
@@ -276,6 +278,7 @@ class _Walk:
             RefusedError: it fails.
         """
         sources = plan.list_sources(cone)
+        # Sequences and optional values cannot be fed to a session, so regions start before them.
         closed = self._compute_left(targets) & {get_place(source) for _, source in sources.values()}
         if closed:
             return PlanChanges(closed=closed)
@@ -295,10 +298,12 @@ class _Walk:
                 return compared
             regions.append(compared)
         region = max(regions, key=lambda each: (not each, float("inf") if each.of_largest is None else each.of_largest))
+        # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         is_same = all(each.comparison is not None and each.comparison.identical for each in regions)
         entered, learned = self._enter_bodies(plan, cone)
         rest = Cone(cone.ends, *(tuple(n for n in side if n not in entered) for side in (cone.left, cone.right)))
         if is_same and is_alike(rest):
+            # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
             learned.ranks.update(self._find_ranks(plan, cone))
         if self._planner.changes.lacks(learned):
             return learned
@@ -317,10 +322,12 @@ class _Walk:
         wanted = self._read(a)
         is_array = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
         dtypes = {str(wanted.dtype), str(value.dtype)} if is_array else set()
+        # Only the run shows the dtype where no type was inferred: consumers on the right get the value in theirs.
         if len(dtypes) == 2 and dtypes <= FLOATS and plan.right.key(b)[0] == "cut":
             return PlanChanges(dtypes={get_place(a): str(value.dtype)})
         tolerance = self._tolerate(wanted, value)
         comparison = compare_values(value, wanted, tolerance)
+        # Outputs are what callers get by name; an inner name may have moved to another value.
         if is_array and not comparison and not self._planner.is_head(end):
             moved = self._find_moved(a, cone, value)
             if moved is not None or _are_unlike_sizes(wanted, value):
@@ -394,6 +401,7 @@ class _Walk:
             return None
         for entry, wanted in zip(near, values, strict=True):
             is_like = isinstance(wanted, np.ndarray) and wanted.shape == value.shape and wanted.dtype == value.dtype
+            # Zeros are equal to too much to tell where a name has moved.
             if is_like and np.any(wanted) and compare_values(value, wanted, self._tolerate(wanted, value)):
                 return get_place(entry)
         return None

@@ -206,13 +206,16 @@ def _merge_rounds(rounds: Sequence[RegionReport]) -> _Merged:
         groups.setdefault((region.place, region.ends), []).append(region)
     merged = _Merged([], [], [], [])
     for group in groups.values():
+        # A region counts as judged where any round judged it, and as departed where one round shows it.
         judged = [region for region in group if region.comparison is not None]
         merged.departed += [region for region in judged if not region][:1]
         merged.unjudged += group[:1] if not judged else []
         merged.near += sorted(judged, key=lambda region: region.of_largest or 0.0)[-1:] if all(judged) else []
         if all(judged):
+            # One round that was not blind to the change is enough.
             merged.hidden += [f"{_name_end(region)}: {region.hidden}" for region in judged[:1] if all(r.hidden for r in judged)]
         for name in dict.fromkeys(name for region in judged for name in region.switches):
+            # Over all rounds: a body that has no counterpart is compared only when its If takes it.
             if len({each.taken.get(name) for each in rounds} - {None}) < 2:
                 merged.hidden.append(f"{name!r}: one of its bodies was compared with nothing")
     return merged
@@ -243,6 +246,7 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
     """Return the stages of a proof with those of the regions of all runs: before the values, and after all what values hide."""
     if not any(each.regions for each in rounds):
         return tuple(stages)
+    # Reports of several sets of inputs have these stages already, each of one round.
     own = [stage for stage in stages if stage.name not in ("regions", "changes")]
     place = next((number for number, stage in enumerate(own) if stage.name == "values"), len(own))
     result = [*own[:place], region_stage(rounds), *own[place:]]

@@ -71,6 +71,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     other = [name for name, a, b in zip(names, values, wanted, strict=True) if not compare_values(a, b, EXACT).identical]
     if not other:
         return f"{format_count(len(names), 'output')} equal bit for bit"
+    # A model that draws numbers differs from itself; only then is the copy not to blame.
     again = WholeModel(model, read_source).run(drawn.values)
     if any(not compare_values(a, b, EXACT).identical for a, b in zip(again, wanted, strict=True)):
         return "not compared: two runs of the model itself differ"

@@ -165,6 +165,7 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
             return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
         for user, position in around.list_consumers(node):
             kernel = find_node_kernel(user)
+            # Another BatchNorm may have the same statistics, which inference only reads.
             if position in auxiliary_slots(user) and (kernel is None or kernel.scaling is None):
                 return f"depends on {node.name!r}, which {user.name!r} changes"
     return ""

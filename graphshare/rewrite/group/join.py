@@ -129,6 +129,7 @@ def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
 
 def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
     """Yield every node that stays, inputs before consumers, across the parts."""
+    # Where outputs feed later graphs only, the graphs one after the other are an order of computation.
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
             yield from ((number, node) for node in topological(part.graph) if (number, node) not in connect)

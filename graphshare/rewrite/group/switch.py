@@ -263,6 +263,7 @@ def _place_variables(
         if node in shared:
             second[node] = first[shared[node]]
         elif node.name not in by_name:
+            # Two members may hold one node object, as parts of one loaded model do, and become two nodes here.
             second[node] = replace(node) if node in first else node
         elif is_input:
             second[node] = by_name[node.name]

@@ -207,6 +207,7 @@ class _Reader:
                 for old, new in one["map"].items():
                     at = f"{place}.map[{json.dumps(old)}]"
                     if not old or not self.is_name(at, new):
+                        # is_name() has reported a value that is wrong.
                         self.fault(at, "names must be texts that are not empty") if not old else None
                     else:
                         yield Rule(kind, old, new, within, only, place=f"{self.where}: {at}")

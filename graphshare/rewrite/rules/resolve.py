@@ -56,6 +56,7 @@ class Resolver:
         self.fired: dict[Rule, int] = {}
         self._parameters = parameters
         self._separator = ruleset.separator
+        # One count for all choosers: the limit is on the rules as a whole.
         self._trials = [0]
         rules = ruleset.rules
         self._aliases = self._chooser(rules, "alias")
@@ -256,10 +257,12 @@ def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
         if rule.kind in ("variable_scope", "name_scope"):
             continue  # they nest
         group = "given" if rule.kind in ("map", "match") else rule.kind
+        # Any prefix fits any name, so all of them compete; other rules only with those of their own text.
         text = "" if rule.kind == "prefix" else rule.literal if rule.literal is not None else rule.text
         if rule.kind == "scope":
             text = join_scope(split_scope(rule.text, ruleset.separator), ruleset.separator)
         key = (group, rule.literal is None, text, rule.within)
+        # A later rule without `only` decides about all kinds of nodes, one with it about its own.
         later = last.get((*key, ())) or last.get((*key, rule.only))
         if later is not None:
             hidden.append((rule, later))

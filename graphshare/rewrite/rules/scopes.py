@@ -256,6 +256,7 @@ class Overrides:
         return self._resolved.get((rule, self.block_key(rule, block)))
 
     def _cycle(self, rules: Sequence[Override]) -> Fault:
+        # Every rule of a cycle finds it; from its first rule on it is one fault. For long ones the search would cost too much.
         first = rules.index(min(rules, key=self.rules.index)) if len(rules) <= _SHOWN else 0
         turned = [*rules[first:], *rules[:first]]
         path = [join_scope(rule.key, self.separator) or "(root)" for rule in turned[:_SHOWN]]
