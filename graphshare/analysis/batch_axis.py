@@ -28,7 +28,7 @@ class Coupling(msgspec.Struct, frozen=True, eq=False):
 
 
 Placed = tuple[Sequence[Place | None], Coupling | None]
-"""Where each output of an operator has the samples, and the coupling where it mixes them."""
+"""The place of the samples in each output of an operator, and the coupling where it mixes them."""
 
 
 def follow_batch(

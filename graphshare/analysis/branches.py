@@ -63,7 +63,8 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         faults.append(Fault("there is only one branch", hint="give the prefix of another with `prefixes`"))
     faults += [
         Fault(
-            f"output {node.name!r} is there {format_count(count, 'time')}, and there are {format_count(len(labels), 'branch')}"
+            f"output {node.name!r} is listed {format_count(count, 'time')} for {format_count(len(labels), 'branch')}",
+            hint="list an output that all branches share once for each of them",
         )
         for node, count in shared.items()
         if count % len(labels)
@@ -150,7 +151,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         if prefixes and sorted(wanted) == sorted(names):
             return list(dict.fromkeys(prefixes))
     hint = "name them with `prefixes`, or give the map file with `map`; `against` compares with another file"
-    raise RefusedError(Fault("the branches cannot be told from the outputs' names", hint=hint))
+    raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
 
 
 def pair_all(left: Graph, right: Graph) -> HeadPairs:
@@ -218,7 +219,7 @@ class Counterparts:
 
 
 def find_twins(graph: Graph) -> Counterparts:
-    """Return the variables with the same place in the branches that the names of outputs tell; none in other graphs."""
+    """Return the variables with the same place in the branches that names of outputs show; none in other graphs."""
     try:
         pairs = pair_by_prefix(graph, find_prefixes(graph))
     except RefusedError:

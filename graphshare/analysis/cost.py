@@ -1,4 +1,4 @@
-"""What a graph costs to compute, read off its shapes: multiply-adds and parameters, layer by layer and by operator.
+"""The cost of computing a graph, by its shapes: multiply-adds and parameters, layer by layer and by operator.
 
 Counted are the operators that multiply matrices or windows. A multiply-add is one product added to a sum; a bias, an
 activation, a mean count nothing, as is usual in tables of models.

@@ -85,7 +85,7 @@ class Listed(msgspec.Struct, frozen=True, eq=False):
 class NameLists:
     """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as in MXNet after loading.
 
-    What belongs to the lists of a graph, and in which order, its format says.
+    The format of a graph decides which variables are listed, and in which order.
     """
 
     def __init__(self, graph: Graph) -> None:

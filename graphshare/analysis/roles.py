@@ -1,6 +1,6 @@
 """Which variable is an input, which a parameter, which an auxiliary state, and why.
 
-An ONNX file says it: initializers are parameters. A symbol file does not. There the first of these that applies decides: an
+In an ONNX file initializers are parameters. A symbol file does not mark them: there the first of these that applies decides: an
 option of the user; a slot that an operator mutates; a record in the parameter file; a formal input other than data (weight,
 bias, gamma); labels and RNN states; an initializer or a known suffix; unknown operators; otherwise it is an input.
 """
@@ -33,7 +33,7 @@ class Kind(str, Enum):
 
 
 class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What a variable is and why. ``user`` is the operator that decided, if one did.
+    """The kind of a variable and the reason. ``user`` is the operator that decided, if one did.
 
     ``is_label`` and ``is_state`` mark inputs that are not data.
     """

@@ -29,8 +29,8 @@ class Reading(msgspec.Struct, eq=False):
     """What could be read of a file, and the faults of each stage.
 
     ``graph`` is None where a stage has faults, except for a wrong ``arg_nodes``, which is corrected here. ``value`` is the JSON
-    value; ``duplicate_keys`` are the places of keys that occur twice in one object; ``has_raw_controls`` tells of raw control
-    characters inside strings. ``missing_arguments`` and ``operator_arguments`` are the ids in ``arg_nodes`` without a node and
+    value; ``duplicate_keys`` are the places of keys that occur twice in one object; ``has_raw_controls`` is whether strings
+    hold raw control characters. ``missing_arguments`` are the ids in ``arg_nodes`` without a node, ``operator_arguments``
     those of operators.
     """
 

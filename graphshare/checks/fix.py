@@ -184,7 +184,7 @@ def _recount_outputs(graph: Graph) -> Graph:
     """Return the graph with new output counts, or without ``node_row_ptr`` where an operator's count is unknown."""
     source = _regularize(get_source(graph), "node_row_ptr")
     counts = [total_outputs(node) for node in graph.nodes]
-    # A count that nobody knows is left out rather than guessed; MXNet does not need the list.
+    # Where a count is unknown the list is left out rather than guessed; MXNet does not need it.
     if None in counts:
         keys = tuple(key for key in source.keys if key != "node_row_ptr")
         return msgspec.structs.replace(graph, source=msgspec.structs.replace(source, keys=keys))

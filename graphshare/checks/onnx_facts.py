@@ -1,4 +1,4 @@
-"""What rules on ONNX models look at. Imported where a model is checked: symbol files need no other format."""
+"""Facts of ONNX models that several rules use. Imported where a model is checked: symbol files need no other format."""
 
 from __future__ import annotations
 

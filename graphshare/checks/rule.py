@@ -74,7 +74,7 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One check. ``why`` tells what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing).
+    """One check. ``why`` is what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing).
 
     ``format`` is that of the graphs it looks at. Without ``runs_after_errors`` it only looks at those in which no other rule
     finds an error.

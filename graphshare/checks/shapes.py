@@ -98,17 +98,17 @@ class Shapes:
 
     @cached_property
     def alone(self) -> Inference | Fault | None:
-        """Inferred without the parameter file; a Fault where shapes contradict each other, None where nothing is known."""
+        """Return what is inferred without the parameter file; a Fault where shapes contradict each other, None for nothing."""
         return self._infer(self._select_given_shapes(), None)
 
     @cached_property
     def with_shapes(self) -> Inference | Fault | None:
-        """Inferred with the shapes of the parameter file; otherwise as :attr:`alone`."""
+        """Return what is inferred with the shapes of the parameter file; otherwise as :attr:`alone`."""
         return self._infer(self._collect_shapes(), None)
 
     @cached_property
     def with_dtypes(self) -> Inference | Fault | None:
-        """Inferred with the shapes and dtypes of the parameter file; otherwise as :attr:`alone`."""
+        """Return what is inferred with the shapes and dtypes of the parameter file; otherwise as :attr:`alone`."""
         dtypes = {node: record.dtype for node, record in self.records.items() if record.dtype is not None}
         dtypes = {node: "float32" if dtype == "bfloat16" else dtype for node, dtype in dtypes.items()}
         return self._infer(self._collect_shapes(), dtypes)

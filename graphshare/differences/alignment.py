@@ -262,7 +262,7 @@ class KeyNumbers:
 
 
 class Fingerprints:
-    """``above`` numbers each node with everything it is computed from; ``below`` numbers all uses of its outputs.
+    """``above`` numbers each node with everything that it is computed from, ``below`` with all uses of its outputs.
 
     All variables have one number above, those of subgraphs aside. ``coarse`` ignores attributes, so that differently
     written operators are equal. ``around`` numbers the values that a subgraph captures.

@@ -1,4 +1,4 @@
-"""The one place that copies nodes: a transform says what changes, and edges follow.
+"""The one place that copies nodes: a transform states what changes, and edges follow.
 
 Inputs and control dependencies are the only references from one node to another. What a subgraph captures is an input of the
 node that owns it (:attr:`graphshare.ir.graph.Graph.captures`), so captures follow in the same way.

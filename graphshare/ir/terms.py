@@ -1,7 +1,7 @@
-"""Values by what computes them: what has one number in a table of terms has one value, whichever graph computes it.
+"""Values named by their computation: places with one number in a table of terms have one value, whichever graph computes it.
 
-A term is an operator with the terms of its operands, a constant by its content, or an input. A format's normal form says which
-unlike nodes are one term.
+A term is an operator with the terms of its operands, a constant by its content, or an input. A format's normal form decides
+which unlike nodes are one term.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Name = Callable[[Node], Hashable | None]
 
 
 class TermTable:
-    """Terms by number; ``keys`` has what each is."""
+    """Terms by number; ``keys`` has the key of each: a kind, and what tells it from others of the kind."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
@@ -38,9 +38,9 @@ class TermTable:
 
 
 class Facts(Struct, frozen=True):
-    """What follows of a graph's values from its inputs alone, by place: ``types``, and as constants dtype, shape and bytes.
+    """Facts of a graph's values that follow from its inputs alone, by place: ``types``, and ``computed`` constants.
 
-    ``ranks`` are those of values that were computed.
+    A constant is its dtype, shape and bytes. ``ranks`` are those of values that a run computed.
     """
 
     types: Mapping[Place, Any] = EMPTY
@@ -49,7 +49,7 @@ class Facts(Struct, frozen=True):
 
 
 class NormalForm(ABC):
-    """What terms the nodes of one graph are; ``used`` counts the identities that made a term of another node."""
+    """The rules by which nodes of one graph become terms; ``used`` counts the identities that made two nodes one term."""
 
     def __init__(self, table: TermTable) -> None:
         self.table = table
@@ -65,11 +65,11 @@ class NormalForm(ABC):
         """Return the terms of the outputs of an operator, whose own inputs are ``operands``, with those of its ``bodies``."""
 
     def find_truth(self, term: int) -> bool | None:
-        """Return which of two constants a term is, true or false; None for others."""
+        """Return the truth of a term that is a boolean constant; None for any other."""
         return None
 
     def is_call(self, node: Node) -> bool:
-        """Whether a function of the file says what an operator computes."""
+        """Whether an operator calls a function of the file."""
         return False
 
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
@@ -79,7 +79,7 @@ class NormalForm(ABC):
         return [first, *(self.table.number("output", first, index) for index in range(1, node.num_outputs or 1))]
 
     def count_drawn(self, key: Hashable) -> int:
-        """Return how many operators of a key came before: of two that draw numbers each has its own."""
+        """Return a number that grows with each operator of a key: two that draw random numbers are never one term."""
         self._drawn[key] += 1
         return self._drawn[key]
 
@@ -100,7 +100,7 @@ class GraphTerms:
         return self.terms[entry.node, entry.index]
 
     def key(self, entry: Entry) -> tuple[Any, ...]:
-        """Return what identifies the term of an output."""
+        """Return the key of the term of an output."""
         return self.form.table.keys[self.of(entry)]
 
     def add(self, node: Node) -> None:

@@ -75,7 +75,7 @@ def node_ids(graph: Graph) -> dict[Node, int]:
 
 
 def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
-    """For each node that feeds another: ``(consumer, input position)`` pairs in order."""
+    """Return for each node that feeds another its ``(consumer, input position)`` pairs in order."""
     users: dict[Node, list[tuple[Node, int]]] = {}
     for node in nodes:
         for position, entry in enumerate(node.inputs):

@@ -121,7 +121,8 @@ def _refuse_odd_inputs(graph: Graph, inputs: Collection[Node]) -> None:
     for node in graph.nodes:
         names = [repr(dep.name) for dep in node.control_deps if dep in inputs]
         if names:
-            faults.append(Fault(f"waits for {format_names(names, _SHOWN)}, an input that would be joined", node=node.name))
+            message = f"has a control dependency on {format_names(names, _SHOWN)}, an input that would be joined"
+            faults.append(Fault(message, node=node.name))
     if faults:
         raise RefusedError(faults)
 

@@ -216,7 +216,7 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 
 
 def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
-    """Records of implied states, which have no node: every branch has one of its own beside the operator that implies it."""
+    """Return the renames of implied states, which have no node: every branch has its own, named after its operator."""
     implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
     return tuple(

@@ -205,7 +205,7 @@ def _dtype(node: Node, record: Record | None) -> str:
 
 
 def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, object, object]]:
-    """Sizes that the first operators of two variables give to the same formal input, where those differ."""
+    """Yield the sizes that the first operators of two variables give to the same formal input, where those differ."""
     for user, slot in uses.get(tied, ())[:1]:
         for other, place in uses.get(kept, ())[:1]:
             signature, twin = find_signature(user), find_signature(other)
@@ -290,7 +290,7 @@ def plan_doctor(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> Sharing:
-    """Leave one variable to a name: those of one name become one node (``tie``), or get a number (``separate``).
+    """Repair repeated names: variables of one name become one node (``tie``), or get numbers (``separate``).
 
     A record in ``params`` is written for each of those that are separate.
 

@@ -1,6 +1,6 @@
 """Tying and untying: several variables become one node of all their consumers, or one becomes a node for each of them.
 
-One node is all that MXNet trains as one parameter.
+Only one node is trained by MXNet as one parameter.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         RefusedError: something other than a variable is to be tied; all are listed.
     """
     faults = [
-        Fault("cannot be tied: only variables without inputs can", node=node.name)
+        Fault("cannot be tied: only variables without inputs can be", node=node.name)
         for pair in ties.items()
         for node in pair
         if not node.is_variable or node.inputs or node.control_deps
@@ -163,7 +163,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         RefusedError: something other than a variable without inputs is to be untied; all are listed.
     """
     faults = [
-        Fault("cannot be untied: only variables without inputs can", node=node.name)
+        Fault("cannot be untied: only variables without inputs can be", node=node.name)
         for node in variables
         if not node.is_variable or node.inputs or node.control_deps
     ]

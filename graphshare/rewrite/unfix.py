@@ -72,7 +72,7 @@ def unfix(graph: Graph, dynamic: DynamicShapes, dynamic_batch: bool, measure: Me
     symbols = choose_symbols(dynamic, dynamic_batch, inputs, lambda: _find_batch(inputs, axes))
     if not symbols:
         hint = "`dynamic_batch` frees the batch, `dynamic={'data': ('n', 3, 'h', 'w')}` sizes by name"
-        raise UsageError(Fault("no size is to be free", hint=hint))
+        raise UsageError(Fault("no size is chosen to be free", hint=hint))
     unfixing = _Unfixing(graph, inputs, symbols, axes)
     unfixing.find_types(inputs, measure)
     return unfixing.rewrite()
@@ -105,7 +105,7 @@ def _find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
     sizes = {name: inputs[name][axis] for name, axis in batched.items()}
     first = next((size for size in sizes.values() if isinstance(size, int)), None)
     if first is None:
-        raise RefusedError(Fault("has no input with a fixed batch", hint="`dynamic` names other sizes"))
+        raise RefusedError(Fault("no input has a fixed batch size", hint="free other sizes by name with `dynamic`"))
     return join_places(BATCH, {name: axis for name, axis in batched.items() if sizes[name] == first})
 
 
@@ -132,11 +132,12 @@ class _Unfixing:
                 number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
                 for factor in list_names(axis):
                     if numbers.setdefault(factor, number) != number and isinstance(size, int):
-                        message = f"the file has {numbers[factor]} and {number} for the size {factor!r}"
-                        raise UsageError(Fault(message, node=name, hint="name them differently"))
+                        message = f"the size {factor!r} is {numbers[factor]} in one place of the file and {number} in another"
+                        raise UsageError(Fault(message, node=name, hint="give the two sizes different names"))
         empty = [symbol.name for symbol in symbols if not numbers[symbol.name]]
         if empty:
-            raise UsageError([Fault(f"the file has 0 for the size {name!r}, from which nothing follows") for name in empty])
+            message = "is 0 in the file, from which other sizes cannot be inferred"
+            raise UsageError([Fault(f"the size {name!r} {message}") for name in empty])
         self.fed = {node for node in graph.variables() if node.name in inputs}
         for node in self.nodes:
             if any(entry.node in self.fed for entry in node.inputs):

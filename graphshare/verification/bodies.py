@@ -1,4 +1,4 @@
-"""Bodies of If, Loop and Scan as models of their own, in which two models are compared on what reaches a first pass."""
+"""Bodies of If, Loop and Scan as models of their own: two models are compared there on the values of a first pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pa
 
 
 class BodyPair(msgspec.Struct, eq=False):
-    """One body of two operators as models whose inputs have equal names; ``place`` says which body of which operator it is."""
+    """One body of two operators as models whose inputs have equal names; ``place`` names the body and its operator."""
 
     place: str
     models: tuple[Checkpoint, Checkpoint]

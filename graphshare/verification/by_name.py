@@ -186,7 +186,7 @@ def _compare_with_record(
     if lost:
         hint = "`against=MODEL` compares them, and graphshare extract leaves them out"
         raise RefusedError(
-            Fault(f"outputs that no record has, as they are not arrays of numbers: {format_names(lost)}", hint=hint)
+            Fault(f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}", hint=hint)
         )
     nodes = post_order(entry.node for entry in ready.part.heads)
     compared = {(n, 0): (n.name, ready.values[n]) for n in nodes if n.is_variable and n.name in recorded.keys() - fed}

@@ -64,7 +64,7 @@ def tolerate_other_program(atol: float, rtol: float) -> Tolerance:
 
 
 def tolerate_batch(atol: float, rtol: float) -> Tolerance:
-    """Return the tolerance of a batch and runs of each sample, which sum in another order: near zero differs most."""
+    """Return the tolerance of a batch beside runs of each sample: they sum in another order, which shows most near zero."""
     return Tolerance(atol, rtol, of_largest=1e-5)
 
 
@@ -96,7 +96,7 @@ class ExportTolerance(Tolerance, frozen=True, kw_only=True):
 
 
 def tolerate_export(tolerance: float | None) -> ExportTolerance:
-    """Return the tolerance of an exported model; what is given holds for floats of every dtype."""
+    """Return the tolerance of an exported model; a ``tolerance`` that is given holds for floats of every dtype."""
     return ExportTolerance(by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance))
 
 
@@ -294,7 +294,7 @@ def allow_spread(
     spreads = _measure_spread(part, feeds, runs[0])
     outputs, notes = list(values.outputs), []
     for number, (output, spread) in enumerate(zip(outputs, spreads, strict=True)):
-        # A rewrite may choose other kernels, as another session of the original does; what that moves is no fault of it.
+        # A rewrite may make onnxruntime choose other kernels, as other sessions of the original do: that is not a fault.
         wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, spread))
         comparison = compare_values(runs[1][number], runs[0][number], wider)
         if comparison and not output.comparison:

@@ -1,4 +1,4 @@
-"""Which bodies of the Ifs of a model are computed in a proof: values say nothing of the others."""
+"""Which bodies of the Ifs of a model a proof computes: values show nothing of the others."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class _Trial:
         return tuple(sizes)
 
     def _run_rows(self, drawn: Sequence[Mapping[str, Array]], rows: Sequence[int], wanted: Sequence[Array]) -> list[Array]:
-        """Return the outputs for samples by number, the samples of each first. Raises DisprovedError where one is other."""
+        """Return the outputs for samples by number, the samples of each first. Raises DisprovedError where one differs."""
         assert self.batch is not None
         feeds = dict(drawn[0])
         for name, axis in self._list_places(self.batch):

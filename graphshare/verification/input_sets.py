@@ -1,4 +1,4 @@
-"""Sets of inputs from a folder, each of which is a round of a proof; and the reports of all rounds as one."""
+"""Sets of inputs from a folder, each a round of a proof, and the reports of all rounds as one."""
 
 from __future__ import annotations
 

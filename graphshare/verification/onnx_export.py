@@ -61,13 +61,13 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
     @property
     def first(self) -> str:
-        """MXNet's name of the first inner output that differs, with the operator; empty where none does."""
+        """Return MXNet's name of the first inner output that differs, with the operator; empty where none does."""
         inner = next((values.first for values in self.model.rounds if values.first is not None), None)
         return "" if inner is None else f"{inner.reference} ({inner.op})"
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """Return the result in one line."""
         outputs = self.outputs
         if not self:
             wrong = [output.reference for output in outputs if not output.comparison]
@@ -83,7 +83,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
         return f"{text}; bit for bit in the branches {branches}" if branches else text
 
     def describe(self) -> dict[str, Any]:
-        """Return the report as the JSON of ``export`` has it."""
+        """Return the report as an object for the JSON of ``export``."""
         return {
             "runtime": self.runtime,
             "outputs": [

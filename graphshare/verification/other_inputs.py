@@ -1,4 +1,4 @@
-"""Other inputs for a part of a model than those that reach it: a change that these do not show may show there."""
+"""Inputs for a part of a model beside those that reach it: they may show a change that the others do not."""
 
 from __future__ import annotations
 

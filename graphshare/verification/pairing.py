@@ -65,7 +65,7 @@ def find_exchanged(pairs: Sequence[tuple[str, str]], noun: str) -> Iterator[str]
 
 
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
-    """Heads whose nodes came from one source node belong together; the first branch of the map is the reference."""
+    """Pair heads whose nodes came from one source node; the first branch of the map is the reference."""
     images: dict[str, dict[tuple[int, int], Node]] = {}
     finder = NodeFinder(graph)
     for entry in read_map(path).entries:

@@ -124,7 +124,7 @@ def cut_part(
 
 
 def make_form(model: Checkpoint, table: TermTable, facts: Facts) -> NormalForm | None:
-    """Return what terms the nodes of a model are; None where its format has no normal form."""
+    """Return the rules by which the nodes of a model become terms; None where its format has no normal form."""
     if not has_kernels(model.graph):
         return find_format(model.graph).make_normal_form(model.graph, table, facts)
     file = model.parameter_file
@@ -214,7 +214,7 @@ class Cone(msgspec.Struct, eq=False):
 
 
 class PlanChanges(msgspec.Struct, eq=False):
-    """What makes another plan: left values that end no region, or do not pass between sessions, and facts of right ones.
+    """Findings for another plan: left values that end no region, or cannot pass between sessions, and facts of right ones.
 
     ``dtypes`` are those on the right where they differ; ``moved`` has the right value that a left one is, under another name,
     ``proved`` that which is the same for every input. ``ranks`` are those of values of either side that were computed.
@@ -281,7 +281,7 @@ class Planner:
     """Plans the comparison of two models whose heads and inputs are paired."""
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
-        """``inputs`` has the name on the right of each input of the left model."""
+        """Take both models; ``inputs`` has the name on the right of each input of the left one."""
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
         self._is_mixed = find_format(left.graph) is not find_format(right.graph)
@@ -430,7 +430,7 @@ class Planner:
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
         """Return the nodes of both sides, each after both values of every pair that it needs, and the pairs by their nodes.
 
-        Of pairs that would have to come before each other, one is none, and is banned: that which is least in its place.
+        Pairs whose names cross would each have to come before the other: the one furthest from its place is dropped and banned.
         """
         nodes = [node for side in self.sides for node in side.nodes]
         while True:

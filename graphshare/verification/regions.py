@@ -60,8 +60,9 @@ class Region(msgspec.Struct, frozen=True):
     """A part that is not the same on both sides: its ends, the values that it computes, and its nodes on either side.
 
     ``comparison`` is that of the end that is furthest apart, ``of_largest`` how far relative to the largest number there.
-    ``tolerance`` is what was allowed of that number; ``reason`` says why nothing was compared, ``place`` in which body it is.
-    ``hidden`` says what equal values do not show, and ``switches`` are the names of Ifs of which one body was compared at most.
+    ``tolerance`` is what was allowed of that number; ``reason`` is why nothing was compared, ``place`` the body that it is in.
+    ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
+    compared.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -111,7 +112,7 @@ class Judge:
     """
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
-        """``inputs`` has the name on the right of each input of the left model."""
+        """Take both models; ``inputs`` has the name on the right of each input of the left one."""
         self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
         self._plan: RegionPlan | None = None
         self._bodies: dict[tuple[Node, Node, str], Judge] = {}
@@ -271,7 +272,7 @@ class _Walk:
         return targets, uses
 
     def _judge(self, plan: RegionPlan, cone: Cone, targets: Mapping[Place, Entry]) -> Region | PlanChanges:
-        """Return what became of a region, or why the plan does not hold for it.
+        """Return a region with its judgement, or the changes that the plan needs first.
 
         Raises:
             InputError: onnxruntime refuses one of its sides.
@@ -317,7 +318,7 @@ class _Walk:
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
 
     def _compare_end(self, plan: RegionPlan, cone: Cone, end: Pair, value: Any) -> Region | PlanChanges:
-        """Return a region by one of its ends, or why this is none; ``value`` is that of the right side."""
+        """Return a region judged by one of its ends, or the changes that the plan needs first; ``value`` is the right one."""
         a, b = end
         wanted = self._read(a)
         is_array = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
@@ -389,7 +390,7 @@ class _Walk:
         return (self._values if entry.node.op else self._inputs).get(get_place(entry))
 
     def _find_moved(self, end: Entry, cone: Cone, value: Any) -> Place | None:
-        """Return the left value near ``end`` that a right one is which has its name; None where none is.
+        """Return the left value near ``end`` that is equal to the right value of that name; None where none is.
 
         Optimizers give the result of several operators the name of the first, and converters number their values.
         """
@@ -437,7 +438,7 @@ def _make_region(
 
 
 def tolerate_region(dtype: str, atol: float, rtol: float) -> Tolerate:
-    """Return what returns the tolerance of an end: by ``dtype`` if it is chosen, else by the less precise one of its values."""
+    """Return the function of the tolerance of an end: by ``dtype`` if it is chosen, else by the coarser one of its values."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
         coarsest = dtype or find_coarsest(str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray))

@@ -48,7 +48,7 @@ _RULES = {
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """One stage's answer in a line, with what it rests on."""
+    """The answer of one stage in a line, with details."""
 
     name: str
     verdict: Verdict
@@ -66,7 +66,7 @@ class ParameterResult(msgspec.Struct, frozen=True):
 
 
 class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
-    """What was found of one branch beside the reference; ``rounds`` has the values of each run, ``training`` the step's.
+    """The comparison of one branch with the reference; ``rounds`` has the values of each run, ``training`` the step's.
 
     Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first. ``tolerance`` is
     the rule by which values were compared, None where they were not. ``regions`` has, for each run of two models that are not
@@ -113,7 +113,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """Return the result in one line."""
         if not self.branches:
             return "NOT VERIFIED: nothing was compared"
         names = ", ".join(report.branch or "(original)" for report in self.branches)
@@ -153,12 +153,12 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
 
     def _measure_regions(self) -> str:
-        """How much of two models is exact where something is not; empty elsewhere."""
+        """Return how much of two models is exact, where something is not; an empty text elsewhere."""
         regions = [each for branch in self.branches for each in branch.regions if each.regions]
         return f"; {region_stage(regions).summary}" if regions else ""
 
     def _fate(self) -> str:
-        """What training makes of them, where that was asked."""
+        """Return what training does to the branches, where that was asked for."""
         trained = [branch.training for branch in self.branches if branch.training is not None]
         if not trained:
             return ""
@@ -273,7 +273,7 @@ def _describe_region(region: Region) -> Iterator[str]:
 
 
 def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()) -> Stage:
-    """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown. ``tied`` says how much is tied."""
+    """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown. ``tied`` is how much is tied."""
     count = {how: sum(pair.how == how for pair in pairs) for how in ("tied", "equal", "different", "missing", "fed")}
     wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in pairs if p.how in ("different", "missing"))
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"

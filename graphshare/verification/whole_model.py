@@ -1,4 +1,4 @@
-"""ONNX models before and after a change, computed by onnxruntime: bit for bit as their files have them, or folded."""
+"""Proofs of ONNX models before and after a change in onnxruntime: of whole files bit for bit, and of folded ones."""
 
 from __future__ import annotations
 

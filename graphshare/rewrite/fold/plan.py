@@ -56,7 +56,7 @@ class FoldPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 def plan_folding(graph: Graph) -> FoldPlan:
-    """Return what the graph allows to fold; whether the parameters do is another question."""
+    """Return the folds that the graph allows; whether the parameters allow them shows when they are computed."""
     surroundings = _Surroundings(graph)
     pairs: dict[Node, Pair] = {}
     left: dict[Node, str] = {}
@@ -92,7 +92,7 @@ def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
 
 
 class _Surroundings:
-    """What is around each node of a graph."""
+    """The surroundings of each node of a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.uses = consumers(graph.nodes)
@@ -172,7 +172,7 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
 
 
 def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundings) -> str:
-    """Return who else uses the weight or bias of a group, as a reason; empty where nothing does."""
+    """Return the other use of the weight or bias of a group, as a reason; empty where there is none."""
     layers = {pair.layer for pair in group}
     biases = {pair.bias for pair in group}
     if len(biases) > 1:
@@ -210,7 +210,7 @@ class Foldable(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | None:
-    """Return what a fold needs of a node, None of one without a part in it; ``operator_set`` is ONNX's version of operators."""
+    """Return the facts of a node that a fold needs, None where it has no part in one; ``operator_set`` is ONNX's version."""
     if not node.details.domain and node.op in _ONNX_OPERATORS:
         try:
             return _ONNX_OPERATORS[node.op](node, operator_set or 0)

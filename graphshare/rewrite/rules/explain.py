@@ -30,7 +30,7 @@ class ExplainedStep(msgspec.Struct, frozen=True):
 
 
 class Explanation(ShortRepr, msgspec.Struct, frozen=True):
-    """What becomes of a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` where no graph tells."""
+    """What becomes of a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph."""
 
     name: str
     kind: NameKind

@@ -71,7 +71,7 @@ def make_ruleset(
 
 
 def read_file(path: str) -> bytes:
-    """The bytes of a rules file, no more of them than such a file may have.
+    """Return the bytes of a rules file, no more of them than such a file may have.
 
     Raises:
         InputError: it cannot be read.
@@ -84,7 +84,7 @@ def read_file(path: str) -> bytes:
 
 
 def read_rules(data: bytes, *, where: str) -> Ruleset:
-    """The rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``. Errors as in :func:`load_rules`."""
+    """Return the rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``. Raises as :func:`load_rules`."""
     toml = where.lower().endswith(".toml")
     most = MAX_TOML_BYTES if toml else MAX_BYTES
     if len(data) > most:
@@ -135,7 +135,7 @@ def _no_constant(name: str) -> Any:
 
 
 class _Reader:
-    """Takes a parsed file apart and gathers what is wrong with it."""
+    """Reads the rules of a parsed file and gathers its faults."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -178,7 +178,8 @@ class _Reader:
             kinds = [key for key in one if key in _MAY]
             if len(kinds) != 1:
                 known = ", ".join(_MAY)
-                self.fault(place, f"has {len(kinds) or 'none'} of the keys that say what a rule is", f"exactly one of {known}")
+                message = f"has {len(kinds) or 'none'} of the keys that name a kind of rule"
+                self.fault(place, message, f"give exactly one of {known}")
                 continue
             (kind,) = kinds
             for key in one.keys() - _MAY[kind] - {kind}:
@@ -254,7 +255,7 @@ class _Reader:
                 at,
                 "is missing"
                 if key not in owner
-                else f"is {_kind(value)}, not a text{'' if empty else ' with something in it'}",
+                else f"is {_kind(value)}, not {'a text' if empty else 'a text that is not empty'}",
             )
             return None
         return value

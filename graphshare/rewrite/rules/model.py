@@ -1,4 +1,4 @@
-"""The rules of every sharing system as one model: what a rule says, from options or from a file.
+"""The rules of every sharing system as one model, from options or from a file.
 
 A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` makes new names of old ones, and
 :mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules come in order, a file's before those of options; where

@@ -21,7 +21,7 @@ from graphshare.text.patterns import compile_pattern
 class Plan(msgspec.Struct, frozen=True, eq=False):
     """``names`` are those of nodes that get another one, ``ties`` the variables that become another node, which stays.
 
-    ``why`` is the rule that decided about a node, ``notes`` what a person should know of the rules themselves. Of an operator
+    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules themselves. Of an operator
     of an ONNX model rules that match no value may match its own name: then it is in ``stored``.
     """
 
@@ -146,10 +146,10 @@ def _refusals(
     """Return what forbids that ``movers`` become the parameter ``new``, now the name of ``staying`` nodes."""
     faults = []
     if len(staying) > 1:
-        hint = "say which they are: one (`share --doctor tie`) or several (`share --doctor separate`)"
+        hint = "first make them one (`share --doctor tie`) or rename them (`share --doctor separate`)"
         faults.append(
             Fault(
-                f"{movers[0].name!r} is to be {new!r}, but that is the name of {format_count(len(staying), 'variable')}",
+                f"{movers[0].name!r} would become {new!r}, but {format_count(len(staying), 'variable')} have that name",
                 hint=hint,
             )
         )
@@ -162,8 +162,8 @@ def _refusals(
         rule = why[node]
         policy = rule.reuse or reuse
         if policy == "require" and not staying:
-            message = f"{node.name!r} is to be {new!r}, which does not exist, and reuse is required"
-            faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` renames it then"))
+            message = f"{node.name!r} would become {new!r}, which does not exist, and reuse is required"
+            faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` renames it instead"))
         elif policy == "forbid" and (staying or number):
             message = f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
             faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` ties the two"))
