@@ -325,7 +325,7 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
     if mode == "tie" and not report.tied and not count:
         if report.copied:
             hint = "leave out the --copy that matches all; a parameter that is an output is not tied"
-            message = f"nothing would be tied: {format_count(len(report.copied), 'parameter')} copied, which are all"
+            message = f"nothing would be tied: all of {format_count(len(report.copied), 'parameter')} would be copied"
             raise RefusedError(Fault(message, hint=hint))
         return ["there are no parameters, so nothing is tied"]
     if count and (mode == "copy" or report.copied):

@@ -152,7 +152,7 @@ class _Trial:
         # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
         plain = [self._open(model, optimize=False).run(feeds) for model in (self.unfixed, self.source)]
         if names := self._find_other(*plain):
-            raise self._disprove(f"computes other bits at the sizes of the file: {format_names(names)}")
+            raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
 
     def _find_other(self, values: Sequence[Array], wanted: Sequence[Array]) -> list[str]:
@@ -171,7 +171,8 @@ class _Trial:
             return ()
         if len({tuple(output.shape for output in run) for run in runs}) > 1:
             hint = "write it without a proof with `verify=False`"
-            raise RefusedError(Fault("outputs have other shapes for other samples, so nothing can be proved", hint=hint))
+            message = "outputs have different shapes for different samples, so nothing can be proved"
+            raise RefusedError(Fault(message, hint=hint))
         wanted = [np.concatenate([self._split(run[i], i, self.per_run) for run in runs]) for i in range(len(self.names))]
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run

@@ -68,10 +68,10 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, array: Array, whe
     if name not in known:
         yield Fault(f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known))
     if dtype not in (None, str(array.dtype)):
-        yield Fault(f"input {name!r} is {array.dtype}, and the model declares {dtype}", where=where)
+        yield Fault(f"input {name!r} is {array.dtype}, but the model declares {dtype}", where=where)
     if shape is not None and not fits_sizes(array.shape, shape):
         size = format_declared(array.shape)
-        yield Fault(f"input {name!r} is {size}, and the model declares {format_declared(shape)}", where=where)
+        yield Fault(f"input {name!r} is {size}, but the model declares {format_declared(shape)}", where=where)
 
 
 def merge_reports(reports: Sequence[Report]) -> Report:

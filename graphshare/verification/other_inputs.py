@@ -69,7 +69,7 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     if not values and not rights:
         return ""
     if None in wanted.values() or not all(isinstance(value, np.ndarray) for value in values.values()):
-        return "other inputs are not known"
+        return "different inputs cannot be drawn"
     starts = cuts, {place: term for place, (term, _) in rights.items()}
     sizes = {term: sides[0].find_parts(entry)[1] or () for term, entry in sources.items()}
     results = []
@@ -88,8 +88,8 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
         for wanted, value in zip(left, right, strict=True) if left and right else ():
             is_computed = True
             if not compare_values(value, wanted, tolerate(wanted, value)):
-                return "other inputs give other values"
-    return "" if is_computed else "other inputs are refused"
+                return "different inputs give different values"
+    return "" if is_computed else "different inputs are refused"
 
 
 def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], inputs: Mapping[Place, Array]) -> list[Any]:

@@ -241,7 +241,7 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
 
 
 def _refuse(folder: str, report: Report) -> RefusedError:
-    message = f"the difference is not there in parts that run by themselves, so nothing was written ({report.verdict})"
+    message = f"the difference does not appear in parts that run by themselves, so nothing was written ({report.verdict})"
     return RefusedError(Fault(message, where=folder))
 
 

@@ -201,7 +201,7 @@ class _Walk:
             assert changed is not None
             plan = changed
             self._judged = dict(self._list_kept(plan))
-        unknown = "what it computes is another value in each plan"
+        unknown = "no plan of regions holds for its values"
         regions: list[Region] = []
         inner: dict[tuple[Node, Node, str], RegionReport] = {}
         for cone in plan.cones:

@@ -34,11 +34,11 @@ Verdict = Literal["holds", "fails", "skipped"]
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
     for stage, summary in (
-        ("structure", "The branches are not one graph but for names"),
+        ("structure", "The branches differ in more than names"),
         ("parameters", "Parameters of the branches are neither tied nor equal"),
         ("values", "Equal inputs give different outputs"),
         ("regions", "A part of the other model departs on the values of the original"),
-        ("changes", "What differs between the models changed no value"),
+        ("changes", "The differences between the models changed no value"),
         ("layers", "Inner outputs depart"),
         ("engines", "Engines give different outputs"),
         ("training", "Branches diverge after one training step"),
@@ -129,7 +129,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
                 count = format_count(len(merged.unjudged), "region")
                 return f"NOT PROVED: the values are equal, and {count} could not be judged"
             if {name for name, _ in failed} == {"changes"}:
-                return "NOT PROVED: the values are equal, and what differs between the models changed none of them"
+                return "NOT PROVED: the values are equal, but none of them shows the differences between the models"
             return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
@@ -252,7 +252,7 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
     result = [*own[:place], region_stage(rounds), *own[place:]]
     hidden = _merge_rounds(rounds).hidden
     if hidden and all(stage.verdict != "fails" for stage in result):
-        summary = f"what differs in {format_count(len(hidden), 'place')} changed nothing that was computed"
+        summary = f"differences in {format_count(len(hidden), 'place')} changed no value that was computed"
         result.append(Stage("changes", "fails", summary, tuple(hidden)))
     return tuple(result)
 

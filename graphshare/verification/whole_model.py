@@ -75,7 +75,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     again = WholeModel(model, read_source).run(drawn.values)
     if any(not compare_values(a, b, EXACT).identical for a, b in zip(again, wanted, strict=True)):
         return "not compared: two runs of the model itself differ"
-    raise DisprovedError(Fault(f"computes other bits than its source: {format_names(other)}", where=where, hint=hint))
+    raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
 
 
 def prove_folding(

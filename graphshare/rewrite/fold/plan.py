@@ -123,7 +123,7 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
     if axis not in linear.linear.channel_axes(linear.attrs):
         return f"works on axis {axis}, which is not the axis of the output channels of {layer.name!r}"
     if around.list_consumers(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
-        return f"is not all that uses the output of {layer.name!r}"
+        return f"is not the only use of the output of {layer.name!r}"
     if _uses_other_outputs(norm, around):
         return "has a mean or variance that is used"
     parameters = layer.inputs[1:]
