@@ -139,6 +139,7 @@ def _correct_arguments(reading: Reading, body: bytes) -> None:
     except InputError as error:
         reading.json_faults = list(error.faults)
         return
+    # json.dumps() wrote another layout than the file has, which a fix would otherwise adopt.
     reading.graph = restyle(graph, **msgspec.structs.asdict(recognize_style(body)))
 
 

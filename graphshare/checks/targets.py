@@ -61,6 +61,7 @@ def find_targets(
     if faults:
         raise InputError(faults)
     sieve.refuse_unused()
+    # A graph that one argument names alone and another with its parameters is checked once, with them.
     paired = {graph for graph, beside in targets if beside}
     alone = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
     if len(alone) > 1 and (params is not None or epoch is not None):

@@ -119,6 +119,7 @@ def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> Grap
     return GraphDiff(
         added=tuple(ids.new(node) for node in right.nodes if node not in reached),
         removed=tuple(ids.old(node) for node in left.nodes if node not in all_images),
+        # Branches may share nodes: each is reported once.
         renamed=tuple(dict.fromkeys(renamed)),
         changed=tuple(dict.fromkeys(changed)),
         ties=tuple(_find_moved_ties(left, branches, ids)),

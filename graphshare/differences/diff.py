@@ -274,6 +274,7 @@ def _group(items: Iterable[T], labels: Callable[[T], Iterable[str]]) -> tuple[li
             break
         label, count = counts[0]
         groups.append((label, count))
+        # What a label covers counts for no other one, so that the numbers add up.
         left = [candidates for candidates in left if label not in candidates]
     return groups, len(left)
 

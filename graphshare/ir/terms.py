@@ -27,6 +27,7 @@ class TermTable:
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
+        # A key begins with its kind: constant, input, argument, output, or one of a form or a plan (operator, call, cut, as).
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def number(self, *key: Hashable) -> int:

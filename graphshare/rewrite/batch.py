@@ -72,6 +72,7 @@ def plan_batch(
     _refuse_odd_inputs(graph, inputs)
     places_at, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
     notes = _note_couplings(couplings, force)
+    # An output without samples is one value for all branches and is not split.
     outputs = {
         (head.node, head.index): places_at[head.node, head.index].axis
         for head in graph.heads

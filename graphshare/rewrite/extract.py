@@ -60,6 +60,7 @@ def extract_entries(
     cuts = cuts or {}
     reached = _find_reached(targets, cuts) if cuts else {}
     if inputs is not None:
+        # Callers that bring variables may bring more than the targets need; users' cuts are refused for that.
         cuts, variables = reached, {key: inputs[key] for key in reached}
     else:
         variables = dict(find_format(graph).make_inputs(graph, reached)) if reached else {}

@@ -129,6 +129,7 @@ class _Unfixing:
             axes = [own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)]
             self.inputs[name] = tuple(axes)
             for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
+                # A size that is open already needs some number for the shapes: one sample, or a common size of pictures.
                 number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
                 for factor in list_names(axis):
                     if numbers.setdefault(factor, number) != number and isinstance(size, int):
@@ -155,6 +156,7 @@ class _Unfixing:
         shapes = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
         entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
+        # What the file states of inner values is not believed: a wrong shape would free a wrong axis.
         types = find_format(self.graph).find_types(self.graph, entries, shapes=opened, independent=True)
         for place, (dtype, shape) in ((place, kind.parts) for place, kind in types.items()):
             self.dtypes[place] = dtype or ""

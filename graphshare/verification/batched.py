@@ -106,6 +106,7 @@ def _find_misplaced(batch: Batched) -> Iterator[str]:
         twin = batch.graph.heads[which]
         base = output_name(twin).removeprefix(batch.labels[0])
         source = head.node.inputs[0] if head.node.op == IDENTITY and head.node.inputs else head
+        # Heads without a name, and those that are one node for all branches, have no name of a branch.
         if head.node.name and output_name(head) != batch.labels[number] + base and head.node is not twin.node:
             yield f"output {output_name(head)!r} stands where {batch.labels[number] + base!r} should"
         if source.node in batch.splits and source.index != number:

@@ -77,6 +77,7 @@ def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[tuple[Node, Node, dict
     """Yield the operators of a region whose bodies can be compared one by one, with the outputs that belong together."""
     lefts, rights = ([node for node in side if node.subgraphs] for side in (cone.left, cone.right))
     for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
+        # Only operators of one meaning on equal operands give their bodies the same arguments.
         if a.op == b.op and a.details.values == b.details.values and list_bodies(a).keys() == list_bodies(b).keys():
             operands = [[plan.find_term(terms, e) for e in own_inputs(n)] for terms, n in ((plan.left, a), (plan.right, b))]
             outputs = _pair_outputs(plan, a, b)
@@ -129,6 +130,7 @@ def open_bodies(
         heads = left.graph.heads, right.graph.heads
         # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
         matched = outputs if node.op == "If" else {number: number for number in range(max(map(len, heads)))}
+        # Bodies with fewer results than their operators claim would be paired wrongly.
         if max(matched) >= len(heads[0]) or max(matched.values()) >= len(heads[1]):
             return []
         place = f"{key} of {output_name(Entry(node, 0))!r}"

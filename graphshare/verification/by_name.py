@@ -221,9 +221,11 @@ def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, 
     own, other = (_keep_names(_spread(options, side.graph), _list_variables(side.graph)) for side in (left, right))
     heads = [output_name(entry) for entry in right.graph.heads]
     known = {output for output, _ in internals(left.graph.nodes)}
+    # A head that the left graph does not have is a difference, and not a name to refuse.
     ready = _prepare(left, own, targets=() if options.layers else [head for head in heads if head in known])
     outputs = _make_runner(ready, create_executor(options.engines[0]), options.engines[0], options.seed).run()
     held = list_parameter_names(left.parameter_file) or ()
+    # The right graph has parameters of its own; only inputs are passed on.
     values = {node.name: array for node, array in ready.values.items() if node.name not in held}
     report = verify_recorded(right, {**values, **dict(zip(ready.names, outputs, strict=True))}, other, name=name)
     rest = [output for entry in left.graph.heads if (output := output_name(entry)) not in heads]

@@ -18,6 +18,7 @@ from graphshare.text.names import did_you_mean
 from graphshare.verification.report import BranchReport, Report, Stage, add_regions, engine_stage, value_stage
 
 _TENSOR = re.compile(r"input_(\d+)")
+_ONE = "a set has one array for each input: put one of the files into another folder"
 _HINT = "sets are .npz files, .npy files named after inputs, or folders such as test_data_set_0 with input_0.pb"
 
 
@@ -27,12 +28,13 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Array]]:
     An ``.npy`` file has the name of an input; ``input_K.pb`` is a tensor with the name of one, or the K-th input.
 
     Raises:
-        InputError: files cannot be read or do not fit the inputs, or there are none; all are listed.
+        InputError: files cannot be read, do not fit the inputs or give one twice, or there are none; all are listed.
     """
     declared, faults, sets = list_declared(graph), list[Fault](), list[dict[str, Array]]()
     paths = _list(folder) if is_folder(folder) else []
     for place in [folder, *filter(is_folder, paths)] if paths else ():
         own: dict[str, Array] = {}
+        places: dict[str, str] = {}
         for path in _list(place):
             stem, ending = os.path.splitext(os.path.basename(path))
             number = _TENSOR.fullmatch(stem) if ending == ".pb" else None
@@ -48,8 +50,14 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Array]]:
                 arrays = {"".join(list(declared)[int(number[1]) :][:1]): array for array in arrays.values()}
             arrays = {name or stem: array for name, array in arrays.items()}
             faults += [fault for name, array in arrays.items() for fault in _find_misfits(graph, declared, name, array, path)]
-            sets += [arrays] if ending == ".npz" else []
-            own |= arrays if ending != ".npz" else {}
+            if ending == ".npz":
+                sets.append(arrays)
+                continue
+            faults += [
+                Fault(f"input {name!r} is in {places[name]} too", where=path, hint=_ONE) for name in arrays if name in own
+            ]
+            places.update(dict.fromkeys(arrays, os.path.basename(path)))
+            own |= arrays
         sets += [own] if own else []
     if faults or not any(sets):
         raise InputError(faults or Fault("has no arrays of inputs", where=folder, hint=_HINT))

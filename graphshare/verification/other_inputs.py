@@ -43,6 +43,7 @@ def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
 
 
 def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
+    # An attribute that only one side states may be the default of the other.
     if any(b.details.values.get(name, value) != value for name, value in a.details.values.items()):
         return True
     operands = zip(list_operands(a), list_operands(b), strict=False)
@@ -84,6 +85,7 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     except (InputError, RefusedError) as error:
         return error.faults[0].message
     is_computed = False
+    # Inputs that one side refuses show nothing: they may not be valid for the model.
     for left, right in zip(*results, strict=True):
         for wanted, value in zip(left, right, strict=True) if left and right else ():
             is_computed = True
@@ -118,6 +120,7 @@ def draw_other_inputs(values: Mapping[int, Array], known: Mapping[int, Sequence[
     They are the same numbers in other places and with other signs, larger ones, numbers of any magnitude, and arrays that have
     one more of each size that is free; ``known`` has the sizes that are not, where the rank is known.
     """
+    # Both sides call this for themselves, and must get the same inputs.
     rng = np.random.default_rng(0)
     for number in range(3):
         yield {key: _change(rng, array, number) for key, array in values.items()}

@@ -83,6 +83,7 @@ class Parts(Struct, frozen=True, eq=False):
     def free_names(self) -> Parts:
         """Return the parts in which no start has the name of an operator that stays."""
         nodes = [node for side in (0, 1) for node in self.list_nodes(side)]
+        # Starts are named after values of the original, whose operators may stay on the other side.
         taken = [*dict.fromkeys(name for node in nodes for name in (node.name, *node.details.outputs))]
         names = dict(zip(self.values, unique_names([*taken, *self.values])[len(taken) :], strict=True))
         starts = [{place: names[name] for place, name in side.items()} for side in self.starts]
@@ -134,6 +135,7 @@ class Reducer:
     def _list_smaller(self, parts: Parts) -> Iterator[Parts]:
         """Yield parts with fewer operators, the smallest first."""
         nodes = [parts.list_nodes(side) for side in (0, 1)]
+        # Pairs of values grow with the square of the operators, and each may be run.
         if max(map(len, nodes)) > _LARGEST:
             return
         try:
@@ -160,6 +162,7 @@ class Reducer:
     def _compute_inner(self, parts: Parts, side: int, nodes: Sequence[Node]) -> dict[Place, tuple[Entry, Any]]:
         """Return the arrays that operators compute before the end, by place."""
         entries = {get_place(e): e for node in nodes for e in visible_outputs(node)}
+        # The end is known to depart, and the starts are equal.
         left_out = {get_place(parts.end[side]), *parts.starts[side]}
         entries = {place: e for place, e in entries.items() if place not in left_out}
         values = zip(entries.values(), self._compute(parts, side, list(entries.values())), strict=True)
@@ -255,6 +258,7 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
     """Write a side, and return its name there; what that side alone starts from is a parameter."""
     values = parts.find_values(side)
     names = {place: parts.starts[side][place] for place in values}
+    # A file of inputs must fit both models, so what one side alone reads is stored in its model.
     own = {names[place]: value for place, value in values.items() if names[place] not in _list_shared(parts)}
     (end,) = compute_part(model, [parts.end[side]], values)
     rewrite, _ = cut_part(model, [parts.end[side]], values, names, own)

@@ -1,6 +1,11 @@
 """Where two models differ: both graphs as terms of one table, cut into regions at values that have one name on both sides.
 
-A value that has one name and another term on both sides ends a region, and counts as the same value for what follows.
+A *pair* is a left and a right value that belong together, most often by their name. A pair with unlike terms is an *end*: both
+values get one new term, a *cut*, and count as the same value for what follows. The *cone* of an end has the operators behind
+it, up to values whose terms both sides have, its *sources*. Ends with the same cones are one region.
+
+Each region is judged by itself: both sides compute its ends from the left values of its sources, so that a difference is named
+where it arises. If all are equal bit for bit, so are the outputs for these inputs; the tolerances of regions are not a bound.
 """
 
 from __future__ import annotations
@@ -82,10 +87,12 @@ def open_part(
             return compute_graph(part, {node: fed[node] for node in part.variables() if node in fed}, model.parameter_file)
 
         return compute_kernels
+    # Optimizations would sum in another order on one side only, as both sides have other operators.
     session = SessionPart(part, part.heads, model.parameter_file, model.where, optimize=False)
 
     def compute(values: Values) -> list[Any]:
         named = {inputs.get(place, place[0]).name: value for place, value in values.items()}
+        # Values that the targets do not need are not inputs of the session.
         taken = {name: value for name, value in named.items() if name in session.session.dtypes}
         return session.run(convert_inputs(session.session, taken))
 
@@ -149,6 +156,7 @@ def compute_graph(part: Graph, feeds: Mapping[Node, Array], params: ParameterFil
     roles = assign_roles(part, held=list_parameter_names(params))
     held = [node for node in part.variables() if node not in feeds]
     parameters = parameter_values(held, params, lambda node: roles[node].kind is Kind.AUXILIARY)
+    # A part may need labels, which a forward pass does not read: zeros do.
     ready = assign_values(part, roles, parameters, feeds=feeds, shapes=EMPTY, seed=0, params_seed=None, params=params)
     return list(run_plan(make_plan(part.heads), ready.values, shapes=ready.inference.shapes).outputs)
 
@@ -177,6 +185,7 @@ class Side:
         """Infer types from inputs of these shapes, and compute constants; none where onnxruntime refuses it."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
+        # Types that a file states of inner values may be wrong, and identities that hold for every input must not rest on them.
         types = format_.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
@@ -186,6 +195,7 @@ class Side:
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []
         except GraphshareError:
+            # Without constants fewer nodes are the same: the proof is weaker, and not wrong.
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
         arrays = {

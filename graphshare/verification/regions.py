@@ -1,6 +1,10 @@
 """Two models judged region by region: both sides of each compute on the same inputs, which are values of the original.
 
 What both models have exactly is not compared, and what lies between is cut into regions (:mod:`.region_plan`).
+
+A plan is a guess from names and types, and a run may contradict it: a name stands for another value on the right, a value is no
+array, a dtype or a rank shows. The walk notes such a change and follows a new plan, until a plan teaches nothing new. What was
+judged before is kept where it starts from the same values in the new plan.
 """
 
 from __future__ import annotations
@@ -287,6 +291,7 @@ class _Walk:
         missing = [entry for entry in starts if self._read(entry) is None]
         if missing:  # they are computed for an earlier region, which failed
             raise RefusedError(Fault(f"the original's value {output_name(missing[0])!r} was not computed"))
+        # The right side reads the inputs of the models as they are, and all else from the left.
         feeds = dict(self._other_inputs)
         for place, (entry, source) in sources.items():
             dtype = plan.find_dtype(entry)
@@ -302,12 +307,14 @@ class _Walk:
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         is_same = all(each.comparison is not None and each.comparison.identical for each in regions)
         entered, learned = self._enter_bodies(plan, cone)
+        # Operators whose bodies were judged by themselves hide nothing any more.
         rest = Cone(cone.ends, *(tuple(n for n in side if n not in entered) for side in (cone.left, cone.right)))
         if is_same and is_alike(rest):
             # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
             learned.ranks.update(self._find_ranks(plan, cone))
         if self._planner.changes.lacks(learned):
             return learned
+        # Of an If that could not be entered, a run compares one body at most: the report counts over all rounds.
         unentered = [node for side in (rest.left, rest.right) for node in side if node.subgraphs]
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
         hidden = ""
@@ -359,6 +366,7 @@ class _Walk:
                 raise
             except (InputError, RefusedError):
                 continue
+            # Once in a walk: several regions may lead through one operator.
             for pair in pairs if (a, b) not in {key[:2] for key in self._inner} else ():
                 names = {name: name for name in pair.feeds}
                 judge = self._bodies.setdefault((a, b, pair.place), Judge(*pair.models, pair.heads, names))
@@ -370,6 +378,7 @@ class _Walk:
                 self._inner[a, b, pair.place] = msgspec.structs.replace(report, regions=tuple(regions))
             if pairs:
                 entered |= {a, b}
+                # Exact bodies prove the outputs for every input, so the next plan needs no region for them.
                 if all(self._bodies[a, b, pair.place].find_exact() for pair in pairs):
                     learned.proved.update({(a, i): Entry(b, j) for i, j in outputs.items()})
         return entered, learned

@@ -120,6 +120,7 @@ class PartRunner(Runner):
 
     def run(self) -> Sequence[Any]:
         outputs = self._whole.run()
+        # The memory of the run as a whole: the parts of one batch cannot be told apart.
         self.peak_bytes = self._whole.peak_bytes
         return [outputs[place] for place in self._places]
 

@@ -147,7 +147,7 @@ def test_what_cannot_be_one_model_is_refused_with_all_reasons(tmp_path: Path) ->
     cases: dict[str, tuple[Path, str]] = {
         "is already the name of a value of": (write_decoder(tmp_path / "a.onnx", past=False), "past"),
         "is float32 ('batch'": (write_decoder(tmp_path / "b.onnx", past=False, dtype=TensorProto.DOUBLE), "use_cache"),
-        "has 1 outputs": (
+        "has 1 output, and": (
             write_decoder(tmp_path / "c.onnx", past=False, nodes=identity, outputs=("logits", "more")),
             "use_cache",
         ),

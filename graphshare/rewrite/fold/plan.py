@@ -161,6 +161,7 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
             return f"depends on {node.name!r}, {what}"
         if node in around.replaceable:
             return f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
+        # Records are found by name, so variables of one name would get one folded array.
         if around.names[node.name] > 1:
             return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
         for user, position in around.list_consumers(node):

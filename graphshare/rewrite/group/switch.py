@@ -117,6 +117,7 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     own = {node: image for node, image in images.items() if node not in chosen}
     source = graph.source.after_rewrite()
     whole = Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, own),))
+    # The body that is gone leaves inputs and parameters behind which nothing needs.
     return whole.then(extract_entries(whole.graph, heads))
 
 

@@ -75,6 +75,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
             new name meets one that is not a parameter's; all such are listed.
     """
     implied = {variable.name for variable in list_implied_variables(graph)}
+    # An alias may lead to an implied state, which _refuse_implied names, so its name counts as known.
     resolver = Resolver(ruleset, _parameters(roles) | implied)
     faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
     groups: dict[str, list[Node]] = {}
@@ -164,6 +165,7 @@ def _refusals(
         if policy == "require" and not staying:
             message = f"{node.name!r} would become {new!r}, which does not exist, and reuse is required"
             faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` renames it instead"))
+        # The first one takes a free name; from the second on the name exists.
         elif policy == "forbid" and (staying or number):
             message = f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
             faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` ties the two"))
@@ -176,6 +178,7 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
     if not literals:
         return []
     parameters = _parameters(roles)
+    # In reverse, so that the first of several nodes of one name is kept.
     by_name = {node.name: node for node in reversed(graph.nodes)}
     faults = []
     for rule, literal in literals:
