@@ -268,20 +268,26 @@ UNSHIFTED_BODY = """shifted (float[4, 8] data, int64 n) => (float[4, 8] out) {
     then_branch = yes () => (float[4, 8] y) { y = Add (x, both) },
     else_branch = no () => (float[4, 8] q) { q = Exp (data) }>
 }"""
+SHIFTED_EXACT = SHIFTED_BODY.replace("t = Add (x, eighth) y = Add (t, more)", "t = Mul (eighth, more) y = Add (x, t)")
 SHIFTS = {name: np.array(value, np.float32) for name, value in (("half", 0.5), ("eighth", 0.125), ("more", 0.625))}
-JOINED = {"both": np.array(0.75, np.float32)}
 THREE = {"three": np.array(3)}
 
 
 @pytest.mark.parametrize(
-    ("original", "rewrite", "more"), [(SHIFTED, UNSHIFTED, {}), (SHIFTED_BODY, UNSHIFTED_BODY, THREE)], ids=["main", "body"]
+    ("original", "rewrite", "joined", "more"),
+    [
+        (SHIFTED, UNSHIFTED, 0.75, {}),
+        (SHIFTED_BODY, UNSHIFTED_BODY, 0.75, THREE),
+        (SHIFTED_EXACT, UNSHIFTED_BODY, 0.078125, THREE),
+    ],
+    ids=["main", "body", "exact body"],
 )
 def test_a_region_is_judged_again_where_its_start_was_taken_for_another_value(
-    original: str, rewrite: str, more: Mapping[str, np.ndarray], tmp_path: Path
+    original: str, rewrite: str, joined: float, more: Mapping[str, np.ndarray], tmp_path: Path
 ) -> None:
     """What follows the name is right if it starts from the original's value of that name, which the rewrite does not have."""
     paths = []
-    for name, text, weights in (("original", original, SHIFTS), ("rewrite", rewrite, JOINED)):
+    for name, text, weights in (("original", original, SHIFTS), ("rewrite", rewrite, {"both": np.array(joined, np.float32)})):
         paths.append(tmp_path / f"{name}.onnx")
         onnx.save(parse(text, {**weights, **more}, 17), paths[-1])
     feeds = {
