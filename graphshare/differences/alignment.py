@@ -234,6 +234,7 @@ def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tupl
             image = images.get(entry.node)
             if image is not None and (image, entry.index) in captures:
                 known[capture] = captures[image, entry.index]
+        # One body on both sides: align() would pair each node with itself, so only captures are of interest.
         if x.graph is y.graph:
             yield key, x, y, dict(zip(x.captured, y.captured, strict=True))
         else:

@@ -117,6 +117,7 @@ def match_nodes(
 def _complete(left: Graph, right: Graph, branches: list[PairedBranch], renames: bool) -> list[PairedBranch]:
     """Return the branches with the remaining nodes aligned; all of them belong to the first branch."""
     first, *others = branches
+    # Nodes that only another branch has are no free counterparts; those of the first branch are known pairs.
     taken = [node for branch in others for pair in branch.images.items() for node in pair if node not in first.images]
     images = align(left, right, known=first.images, taken=taken, renames=renames).images
     first = msgspec.structs.replace(first, images=images)

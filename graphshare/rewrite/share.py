@@ -76,6 +76,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
         from graphshare.formats.onnx.transposed import tie_reshaped  # start-up: few ties are of two shapes
 
         images = rewrite.branches[0].images
+        # A second rewrite, after the ties of equal shapes, because it adds operators that a run has to prove.
         reshaping = tie_reshaped(rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped})
     report = _report(plan, roles, rewrite)
     warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan.ties, roles))

@@ -82,6 +82,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     for draft in order:
         draft.op = canonical(draft.op)
         _rename_attributes(draft)
+    # Files of this version write hidden keys with underscores, and a plain one is an unknown attribute there.
     hidden = _take_hidden(order) if version < WRITES_VERSION else {}
     faults = [fault for draft in order for fault in _unparsable(draft)]
     if hidden:
@@ -250,6 +251,7 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
         # MXNet writes this key before the version.
         attrs = {"is_np_shape": ["int", 1], **attrs}
     nodes = tuple(post_order(entry.node for entry in heads))
+    # Casts that were removed have an image that nothing reads any more.
     remaining = set(nodes)
     kept = {node: images[node] for node in drafts if images[node] in remaining}
     return Rewrite(Graph(nodes, heads, attrs, MxnetSource()), (Branch("", graph, kept),))

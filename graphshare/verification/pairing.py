@@ -168,5 +168,6 @@ def find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) ->
     sides = SidePair(left, right)
     parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
     compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
+    # A weight in another dtype has other bytes by intent; values decide there.
     different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
     return pairing, (*pairing.describe(), *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different))

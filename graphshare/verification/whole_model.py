@@ -87,6 +87,7 @@ def prove_folding(
     """
     by_dtype = tolerate_export(tolerance).by_dtype
     rounding = max(_ROUNDING[dtype] for dtype in dtypes) if tolerance is None else 0.0
+    # Folding rounds each weight once more, so nothing is bit for bit; a Sigmoid near 0 has an error of its own.
     limit = Tolerance(atol=rounding, of_largest=max(by_dtype[dtype] for dtype in dtypes))
     norms = {name: None for one in report.folded for name in one.norms}
     heads = [[*one.graph.heads, *_find_inner(one.graph, norms)] for one in (source, folded)]

@@ -100,6 +100,7 @@ class _Names:
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
         """Return the input variables of that ``name`` which ``output`` is to feed, or the faults of the name."""
         candidates = self._variables.get(name, [])
+        # An input that another pair names in full is not meant a second time by its short name.
         own = [place for place in self._own_variables.get(name, []) if place not in self._named]
         candidates = candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
         if output is not None:

@@ -64,6 +64,7 @@ def plan_group(
             Fault("a group takes at least two graphs, each of them once", hint="load a file twice to use it twice")
         )
     faults = find_incompatibilities(members)
+    # Functions of one name and unlike bodies get other names first, or one of them would be lost.
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
     parts = [msgspec.structs.replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
