@@ -96,6 +96,7 @@ def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[Layer
     for node in inference.nodes:
         if node.is_variable:
             continue
+        # A layer may read one parameter twice, and has it once.
         held = dict.fromkeys(e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter)
         new = [count_elements(inference.shapes[variable][0]) for variable in held if variable not in counted]
         old = [count_elements(inference.shapes[variable][0]) for variable in held if variable in counted]

@@ -56,6 +56,7 @@ def read_baseline(path: str) -> Counter[Key]:
 
 def drop_known(findings: Iterable[Finding], known: Counter[Key], path: str) -> tuple[list[Finding], int]:
     """Return the findings that the baseline at ``path`` does not contain, and the number of those it contains."""
+    # Counted, because a second finding like a known one is new.
     remaining = Counter(known)
     fresh = []
     count = 0

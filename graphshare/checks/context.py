@@ -274,6 +274,7 @@ class CheckContext:
         """
         if not self.has_graph or self.params is None:
             return []
+        # Without knowing which inputs an operator writes, a record may rightly have either prefix.
         undecided = {
             entry.node.name
             for _, node in self.operators()

@@ -210,6 +210,7 @@ def _same_entry(x: Entry, y: Entry, branch: PairedBranch, all_images: Mapping[No
 def _is_image(a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:
     """Whether ``b`` is the counterpart of ``a`` in this branch, or in any branch if this one has none."""
     image = branch.images.get(a)
+    # A node that this branch shares with another has its image there.
     return image is b if image is not None else b in all_images.get(a, ())
 
 

@@ -218,6 +218,7 @@ class _StagedSession(OpenModel):
         computed = {name: Entry(node, i) for node in model.nodes if node.op for i, name in enumerate(list_output_names(node))}
         order = {node: number for number, node in enumerate(inference.nodes)}
         inner = []
+        # In the order of the graph, so that the first difference is the earliest.
         for node, index in sorted((place for place in self._names if place[0] in order), key=lambda p: (order[p[0]], p[1])):
             name = self._names[node, index]
             if not node.is_variable and index < len(inference.shapes[node]) and name in computed:

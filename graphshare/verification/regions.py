@@ -194,10 +194,10 @@ class _Walk:
         """Return the plan that was followed to its end, what became of its regions, and the reports of bodies in them."""
         known = self._planner.changes
         while known.lacks(changes := self._follow(plan)):
-            has_undone_pairs = not (changes.banned <= known.banned and changes.moved.keys() <= known.moved.keys())
+            has_other_pairs = known.lacks(PlanChanges(banned=changes.banned, closed=changes.closed, moved=changes.moved))
             known.add(changes)
-            if has_undone_pairs:
-                # Bodies were compared, and values proved, on the word of pairs that are no longer pairs.
+            if has_other_pairs:
+                # Bodies were compared, and values proved, on the word of pairs that may be none in the next plan.
                 known.proved.clear()
                 self._inner.clear()
                 self._bodies.clear()

@@ -122,6 +122,7 @@ def train_branches(
         atol=options.atol,
         rtol=options.rtol,
         shapes={**first.right_inference.shapes, **shapes},
+        # Shared nodes have the shapes of the reference in both.
         own_shapes={**own.right_inference.shapes, **shapes},
     )
 

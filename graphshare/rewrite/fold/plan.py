@@ -122,6 +122,7 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
     axis = scaling.scaling.axis(scaling.attrs)
     if axis not in linear.linear.channel_axes(linear.attrs):
         return f"works on axis {axis}, which is not the axis of the output channels of {layer.name!r}"
+    # Any other reader of the layer would get the values after the BatchNorm.
     if around.list_consumers(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
         return f"is not the only use of the output of {layer.name!r}"
     if _uses_other_outputs(norm, around):
