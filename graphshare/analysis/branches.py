@@ -223,7 +223,7 @@ def find_twins(graph: Graph) -> Counterparts:
     try:
         pairs = pair_by_prefix(graph, find_prefixes(graph))
     except RefusedError:
-        # A graph without branches has no twins: that is no fault for run and export, which ask on every call.
+        # Most graphs have no branches, and run and export ask on every call: without branches there are no twins.
         return Counterparts(())
     return Counterparts((pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs) for pair in pairs)
 

@@ -120,7 +120,7 @@ def compare_images(
             continue
         what, details, new_details = "", node.details, image.details
         if (
-            # Most nodes of a large graph keep the objects that they hold, so identity comes before values.
+            # Unchanged nodes keep the objects that they hold, so identity comes before a comparison by value.
             image.attrs is not node.attrs
             or image.op != node.op
             or image.subgraphs is not node.subgraphs

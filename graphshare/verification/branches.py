@@ -94,7 +94,7 @@ def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint
     heads, left, right = _upgrade_pairs(heads, left, right, notes)
     check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [pair_nodes(pair, left, right) for pair in heads]
-    # Two files of another structure may still be exact by identities, without a run of unlike outputs.
+    # Files of unlike structure may still be exact by identities; if not, their outputs are not compared here.
     if left is not right and not options.layers and not all(pairings):
         exact = _compare_exact(left, right, options)
         if exact is not None:

@@ -81,7 +81,7 @@ def verify_by_name(side: Checkpoint, other: Checkpoint, options: VerifyOptions) 
     else:
         compare = compare_formats if has_kernels(other.graph) else _compare_sessions
         report = compare(side, other, options)
-    # Without a chosen dtype unlike floats end the comparison; the note names the option that goes on.
+    # Unlike dtypes end a comparison unless a dtype is chosen; a note names the option that chooses one.
     if not options.dtype:
         outputs = [output for branch in report.branches for values in branch.rounds for output in values.outputs]
         apart = any(output.comparison.reason.startswith("types float") for output in outputs)
@@ -130,7 +130,7 @@ def make_judge(side: Checkpoint, other: Checkpoint, heads: Sequence[Pair] = ()) 
         for each in (side, other)
     ]
     shared = set(inputs[0]) & set(inputs[1])
-    # Inputs that only one side calls so are paired in their order, like outputs.
+    # Inputs whose names only one side has are paired in their order, as outputs are.
     rest = [[name for name in names if name not in shared] for names in inputs]
     pairs = {**{name: name for name in shared}, **dict(zip(*rest, strict=False))}
     return Judge(side, other, heads, pairs)
@@ -321,7 +321,7 @@ def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions
     ]
     if faults:
         raise RefusedError(faults)
-    # Formats have no inner names in common to compare layer by layer: regions answer for `layers`.
+    # Inner outputs of two formats are not compared name by name: regions take the place of `layers`.
     options, by_region = _spread(msgspec.structs.replace(options, layers=False), graph.graph), options.layers
     declared = {
         name: tuple(size if isinstance(size, int) else None for size in shape)

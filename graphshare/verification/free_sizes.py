@@ -98,7 +98,7 @@ class _Trial:
 
     def prove(self) -> SizesProof:
         """Return what was compared. Raises DisprovedError."""
-        # Two sets at least, so that samples of different runs meet in a batch; samples in all, so that one can have neighbours.
+        # At least two sets, so that samples of different runs meet in one batch, and at least _SAMPLES samples in all.
         drawn = self._draw(self.original, {}, max(2, -(-_SAMPLES // self.per_run)))
         runs = [self.original.run(values) for values in drawn]
         # A model that draws numbers differs from itself, and then a difference would show nothing.

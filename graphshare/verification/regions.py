@@ -335,7 +335,7 @@ class _Walk:
             return PlanChanges(dtypes={get_place(a): str(value.dtype)})
         tolerance = self._tolerate(wanted, value)
         comparison = compare_values(value, wanted, tolerance)
-        # Outputs are what callers get by name; an inner name may have moved to another value.
+        # Callers get outputs by name, so these must not move; an inner name may stand for another value.
         if is_array and not comparison and not self._planner.is_head(end):
             moved = self._find_moved(a, cone, value)
             if moved is not None or _are_unlike_sizes(wanted, value):
@@ -411,7 +411,7 @@ class _Walk:
             return None
         for entry, wanted in zip(near, values, strict=True):
             is_like = isinstance(wanted, np.ndarray) and wanted.shape == value.shape and wanted.dtype == value.dtype
-            # Zeros are equal to too much to tell where a name has moved.
+            # An array of zeros equals too many others to show where a name has moved.
             if is_like and np.any(wanted) and compare_values(value, wanted, self._tolerate(wanted, value)):
                 return get_place(entry)
         return None

@@ -248,7 +248,7 @@ def _verify_branches(model: Checkpoint, options: VerifyOptions, prefixes: Sequen
     Each branch of a batch is compared with a run of its own.
     """
     batch = find_batch(model.graph) if not map_file else None
-    # Prefixes that are those of the batch name its branches; others ask for branches by name.
+    # The prefixes of the batch itself name its branches; any others ask for branches by the names of outputs.
     if batch is not None and set(prefixes) in (set(), {label for label in batch.labels if label}):
         return _verify_batch(batch, model, options)
     rewrite = model.rewrite
