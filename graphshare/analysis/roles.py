@@ -150,7 +150,7 @@ def _by_graph(node: Node, use: _Use) -> Role:
     if use.rank == _STATE:
         return Role(Kind.INPUT, f"{use.formal} of", use.user, is_state=True)
     if "__init__" in node.attrs:
-        return Role(Kind.PARAMETER, "it has an initialiser (__init__)")
+        return Role(Kind.PARAMETER, "it has an initializer (__init__)")
     suffix = next((suffix for suffix in SUFFIXES if node.name.endswith(suffix)), None)
     if suffix:
         return Role(Kind.PARAMETER, f"its name ends in {suffix}")

@@ -227,7 +227,7 @@ def _formal(user: Node, slot: int) -> str:
 
 
 def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
-    """Yield the optimiser's and the initialiser's hints in which two variables differ."""
+    """Yield the hints for the optimizer and the initializer in which two variables differ."""
     for hint in _HINTS:
         ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
         if ours != theirs:
