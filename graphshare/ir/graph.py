@@ -296,17 +296,22 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
         A branch of the result joins a branch of each; its label is the later one's where that has one.
         """
-        joined = []
+        joined: list[Branch] = []
+        renames: list[Rename] = []
+        later_names = {(r.branch, r.old): r.new for r in later.renames}
+        followed: set[tuple[str, str]] = set()
         for first in self.branches:
+            names = {r.old: r.new for r in self.renames if r.branch == first.label}
             for second in later.branches:
                 if second.source is not self.graph:
                     continue
                 images = {old: second.images[new] for old, new in first.images.items() if new in second.images}
-                joined.append(Branch(second.label or first.label, first.source, images))
+                label = second.label or first.label
+                joined.append(Branch(label, first.source, images))
+                # An implied state has no node that maps could lead through: its renames are joined by name.
+                renames += [Rename(label, old, later_names.get((second.label, new), new)) for old, new in names.items()]
+                followed.update((second.label, new) for new in names.values())
         # A group that follows has branches of other graphs too, which this rewrite did not touch.
         foreign = [b for b in later.branches if b.source is not self.graph]
-        # An implied state has no node that maps could lead through: its renames are joined by name.
-        carried = {(r.branch, r.old): r.new for r in later.renames}
-        renames = [Rename(r.branch, r.old, carried.pop((r.branch, r.new), r.new)) for r in self.renames]
-        renames += [Rename(branch, old, new) for (branch, old), new in carried.items()]
+        renames += [Rename(*key, new) for key, new in later_names.items() if key not in followed]
         return Rewrite(later.graph, (*joined, *foreign), tuple(renames), (*self.notes, *later.notes))
