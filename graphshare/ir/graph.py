@@ -294,7 +294,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     def then(self, later: Rewrite) -> Rewrite:
         """Return this rewrite followed by ``later``, which must have been made from this one's graph.
 
-        A branch of the result joins a branch of each; its label is the later one's where that has one.
+        A branch of the result joins a branch of each; its label is that of the later one before that of the first, as in names.
         """
         joined: list[Branch] = []
         renames: list[Rename] = []
@@ -306,7 +306,8 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
                 if second.source is not self.graph:
                     continue
                 images = {old: second.images[new] for old, new in first.images.items() if new in second.images}
-                label = second.label or first.label
+                # Two branches of one label would be one branch in map files, feeds and reports.
+                label = second.label + first.label
                 joined.append(Branch(label, first.source, images))
                 # An implied state has no node that maps could lead through: its renames are joined by name.
                 renames += [Rename(label, old, later_names.get((second.label, new), new)) for old, new in names.items()]
