@@ -287,9 +287,11 @@ def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[s
 
 def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
+    if not any(values.outputs for values in rounds):
+        return Stage("values", "fails", "there are no outputs to compare")
     apart = [(values, output) for values in rounds for output in values.outputs if not output.comparison]
     details = [f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}" for values, o in apart]
-    if not details and any(values.outputs for values in rounds):
+    if not details:
         owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
         sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
         return Stage("values", "holds", _summarize((values.outputs for values in rounds), "output") + sizes)
