@@ -22,6 +22,7 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern, is_literal
 
+_ALL_NAMES = "`graphshare inspect --names` lists them all"
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
 
@@ -197,10 +198,11 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
             chosen = {(entry.node, entry.index) for entry in targets}
             entries = known.match(name)
             if not entries:
-                faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=known.hint_on_pattern(name)))
+                hint = known.hint_on_pattern(name) or _ALL_NAMES
+                faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=hint))
             targets.extend(entry for entry in entries if (entry.node, entry.index) not in chosen)
         else:
-            faults.append(Fault(f"{option} {name!r} names no output and no node", hint=known.hint(name)))
+            faults.append(Fault(f"{option} {name!r} names no output and no node", hint=known.hint(name) or _ALL_NAMES))
     if faults:
         raise RefusedError(faults)
     return targets

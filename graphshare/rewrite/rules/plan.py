@@ -62,7 +62,7 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
         if resolved[1] is not None:
             why[node] = resolved[1]
     known = (name for node in graph.nodes for name in node_names(node))
-    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known), stored)
+    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known, roles), stored)
 
 
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
@@ -102,7 +102,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
         ties.update((node, kept) for node in movers if node is not kept)
     if faults:
         raise RefusedError(faults)
-    notes = (*_note_unknown(ruleset, roles), *_note_idle_rules(ruleset, resolver, (node.name for node in roles)))
+    notes = (*_note_unknown(ruleset, roles), *_note_idle_rules(ruleset, resolver, (node.name for node in roles), roles))
     return Plan(names, ties, why, notes)
 
 
@@ -202,8 +202,8 @@ def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     ]
 
 
-def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tuple[str, ...]:
-    """Return notes on rules that decided nothing; such an option is refused.
+def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str], roles: Mapping[Node, Role]) -> tuple[str, ...]:
+    """Return notes on rules that decided nothing; such an option is refused. ``names`` are those that rules of names see.
 
     Raises:
         RefusedError: an option matches nothing in the graph.
@@ -212,19 +212,20 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str])
     if not idle:
         return ()
     hidden = dict(find_shadowed(ruleset))
-    known: list[str] = []
+    known = list(dict.fromkeys(names))
+    parameters = list(dict.fromkeys(node.name for node, role in roles.items() if role.is_parameter))
     notes = []
     faults = []
     for rule in idle:
+        what, candidates = ("parameter", parameters) if rule.kind in SHARING else ("name", known)
         if rule in hidden:
             notes.append(f"{rule.place}: {rule} is shadowed by {hidden[rule].place}")
         elif not rule.option:
             notes.append(f"{rule.place}: {rule} never fires")
-        elif _is_overruled(rule, known := known or list(dict.fromkeys(names))):
+        elif _is_overruled(rule, candidates):
             notes.append(f"{rule.place}: has no effect: a later rule decides every name that it matches")
         else:
-            what = "parameter" if rule.kind in SHARING else "name"
-            near = suggest(rule.literal or rule.text, known, f"{what}s") if rule.kind != "scope" else ""
+            near = suggest(rule.literal or rule.text, candidates, f"{what}s") if rule.kind != "scope" else ""
             faults.append(Fault(f"matches no {what} of the graph", where=rule.place, hint=near))
     if faults:
         raise RefusedError(faults)
