@@ -183,11 +183,8 @@ class _Reader:
                 continue
             (kind,) = kinds
             for key in one.keys() - _MAY[kind] - {kind}:
-                self.fault(
-                    f"{place}.{key}",
-                    f"is not a key of a rule {kind!r}",
-                    f"it may have {', '.join(sorted(_MAY[kind])) or 'none'}",
-                )
+                known = ", ".join((kind, *sorted(_MAY[kind])))
+                self.fault(f"{place}.{key}", f"is not a key of a rule {kind!r}", f"the keys of such a rule are {known}")
             if kind == "within":
                 begin = self.text(place, one, kind)
                 if depth >= MAX_DEPTH:
@@ -249,16 +246,16 @@ class _Reader:
         self, path: str, owner: dict[str, Any], key: str, default: str | None = None, *, empty: bool = False
     ) -> str | None:
         value = owner.get(key, default)
-        if not isinstance(value, str) or (not value and not empty) or "\0" in value:
-            at = f"{path}.{key}"
-            self.fault(
-                at,
-                "is missing"
-                if key not in owner
-                else f"is {_kind(value)}, not {'a text' if empty else 'a text that is not empty'}",
-            )
-            return None
-        return value
+        if isinstance(value, str) and (value or empty) and "\0" not in value:
+            return value
+        if key not in owner:
+            message = "is missing"
+        elif not isinstance(value, str):
+            message = f"is {_kind(value)}, not a text"
+        else:
+            message = "contains a NUL character" if value else "is empty"
+        self.fault(f"{path}.{key}", message)
+        return None
 
     def reuse(self, path: str, owner: dict[str, Any]) -> Reuse | None:
         value = owner.get("reuse")
