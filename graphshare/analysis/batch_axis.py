@@ -28,7 +28,7 @@ class Coupling(msgspec.Struct, frozen=True, eq=False):
 
 
 Placed = tuple[Sequence[Place | None], Coupling | None]
-"""Where each output of an operator has the samples, and the coupling where it mixes them."""
+"""The place of the samples in each output of an operator, and the coupling where it mixes them."""
 
 
 def follow_batch(
@@ -78,6 +78,7 @@ def follow(
 
 def _read_declared_rank(node: Node) -> int | None:
     """Return the rank of a variable's ``__shape__``; None without one."""
+    # Without np-shape `()` means an unknown shape, so an empty one gives no rank.
     return sum(1 for part in node.attrs.get("__shape__", "").strip("()[] ").split(",") if part.strip()) or None
 
 

@@ -47,6 +47,7 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         if entry.node in shared:
             continue
         name = output_name(entry)
+        # One prefix may begin another, as `a-` begins `a-b-`.
         prefix = known.find_longest(name)
         named[prefix].append((name[len(prefix) :], entry))
     labels = [label for label in ("", *prefixes) if label or named[label]]
@@ -62,7 +63,8 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         faults.append(Fault("there is only one branch", hint="give the prefix of another with `prefixes`"))
     faults += [
         Fault(
-            f"output {node.name!r} is there {format_count(count, 'time')}, and there are {format_count(len(labels), 'branch')}"
+            f"output {node.name!r} is listed {format_count(count, 'time')} for {format_count(len(labels), 'branch')}",
+            hint="list an output that all branches share once for each of them",
         )
         for node, count in shared.items()
         if count % len(labels)
@@ -112,6 +114,7 @@ def _pair_heads(
     for name, entry in named[label]:
         if heads.get(name):
             pairs.append((heads[name].pop(0), entry))
+        # Names of operators repeat in real graphs: only a name of one output can be meant.
         elif len(inner.get(reference + name, ())) == 1:
             pairs.append((inner[reference + name][0], entry))
             reaches_inside = True
@@ -132,6 +135,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         RefusedError: the names of the heads do not fit any set of prefixes.
     """
     names = [output_name(entry) for entry in graph.heads]
+    # A variable that all branches share is a head of each under one name, which tells no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if not entry.node.is_variable), 0)
     if names:
         base = names[first]
@@ -147,7 +151,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         if prefixes and sorted(wanted) == sorted(names):
             return list(dict.fromkeys(prefixes))
     hint = "name them with `prefixes`, or give the map file with `map`; `against` compares with another file"
-    raise RefusedError(Fault("the branches cannot be told from the outputs' names", hint=hint))
+    raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
 
 
 def pair_all(left: Graph, right: Graph) -> HeadPairs:
@@ -215,10 +219,11 @@ class Counterparts:
 
 
 def find_twins(graph: Graph) -> Counterparts:
-    """Return the variables with the same place in the branches that the names of outputs tell; none in other graphs."""
+    """Return the variables with the same place in the branches that names of outputs show; none in other graphs."""
     try:
         pairs = pair_by_prefix(graph, find_prefixes(graph))
     except RefusedError:
+        # Most graphs have no branches, and run and export ask on every call: without branches there are no twins.
         return Counterparts(())
     return Counterparts((pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs) for pair in pairs)
 

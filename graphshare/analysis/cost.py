@@ -1,4 +1,4 @@
-"""What a graph costs to compute, read off its shapes: multiply-adds and parameters, layer by layer and by operator.
+"""The cost of computing a graph, by its shapes: multiply-adds and parameters, layer by layer and by operator.
 
 Counted are the operators that multiply matrices or windows. A multiply-add is one product added to a sum; a bias, an
 activation, a mean count nothing, as is usual in tables of models.
@@ -65,6 +65,7 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
         return kernel.body_cost(attrs, inputs, lambda i, shapes: _of_graph(node.subgraphs[i], shapes))
     if kernel.cost is None:
         return 0
+    # Costs follow from the first output; further ones may be hidden, and of unknown shape.
     if any(shape is None or None in shape for shape in (*inputs, *outputs[:1])):
         return None
     known = [[tuple(d for d in shape or () if d is not None) for shape in shapes] for shapes in (inputs, outputs)]
@@ -95,6 +96,7 @@ def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[Layer
     for node in inference.nodes:
         if node.is_variable:
             continue
+        # A layer may read one parameter twice, and has it once.
         held = dict.fromkeys(e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter)
         new = [count_elements(inference.shapes[variable][0]) for variable in held if variable not in counted]
         old = [count_elements(inference.shapes[variable][0]) for variable in held if variable in counted]

@@ -64,14 +64,15 @@ def _list_symbols(dynamic: DynamicShapes, inputs: Mapping[str, Sequence[int | st
         if name not in inputs:
             faults.append(Fault(f"`dynamic` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
         elif len(shape) != len(inputs[name]):
-            message = f"`dynamic` gives {name!r} {format_count(len(shape), 'axis')}, and it has {len(inputs[name])}"
+            message = f"`dynamic` lists {format_count(len(shape), 'axis')} for {name!r}, which has {len(inputs[name])}"
             faults.append(Fault(message, hint="name each of its axes, or give its size"))
         else:
             for axis, size in enumerate(shape):
                 if isinstance(size, str):
                     places.setdefault(size, {})[name, axis] = None
                 elif size is not None and size != inputs[name][axis]:
-                    faults.append(Fault(f"`dynamic` gives axis {axis} of {name!r} {size}, and its shape {inputs[name][axis]}"))
+                    message = f"`dynamic` sets axis {axis} of {name!r} to {size}, but its size is {inputs[name][axis]}"
+                    faults.append(Fault(message, hint="give its own size, or a name to free it"))
     if faults:
         raise UsageError(faults)
     return [Symbol(size, *first, tuple(others)) for size, (first, *others) in places.items()]
@@ -84,4 +85,5 @@ def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict
 
 
 def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int) -> int:
+    # The first axis is most often the batch, which takes any size; other sizes grow from one that works.
     return _BATCHES[number] if symbol.axis == 0 else base[symbol.name] + _STEPS[number]

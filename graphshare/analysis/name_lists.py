@@ -22,6 +22,7 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern, is_literal
 
+_ALL_NAMES = "`graphshare inspect --names` lists them all"
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
 
@@ -85,7 +86,7 @@ class Listed(msgspec.Struct, frozen=True, eq=False):
 class NameLists:
     """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as in MXNet after loading.
 
-    What belongs to the lists of a graph, and in which order, its format says.
+    The format of a graph decides which variables are listed, and in which order.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -197,10 +198,11 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
             chosen = {(entry.node, entry.index) for entry in targets}
             entries = known.match(name)
             if not entries:
-                faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=known.hint_on_pattern(name)))
+                hint = known.hint_on_pattern(name) or _ALL_NAMES
+                faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=hint))
             targets.extend(entry for entry in entries if (entry.node, entry.index) not in chosen)
         else:
-            faults.append(Fault(f"{option} {name!r} names no output and no node", hint=known.hint(name)))
+            faults.append(Fault(f"{option} {name!r} names no output and no node", hint=known.hint(name) or _ALL_NAMES))
     if faults:
         raise RefusedError(faults)
     return targets
@@ -221,6 +223,7 @@ class _Outputs:
 
     def find(self, name: str) -> list[Entry]:
         """Return the outputs of this name, else those of the nodes of this name; none if it is unknown."""
+        # A leading `=` marks a literal name, as in patterns, unless a name itself begins with one.
         name = name.removeprefix("=") if name not in self._by_output and name not in self._by_node else name
         return self._by_output.get(name) or [entry for node in self._by_node.get(name, []) for entry in visible_outputs(node)]
 

@@ -1,6 +1,6 @@
 """Which variable is an input, which a parameter, which an auxiliary state, and why.
 
-An ONNX file says it: initializers are parameters. A symbol file does not. There the first of these that applies decides: an
+In an ONNX file initializers are parameters. A symbol file does not mark them: there the first of these that applies decides: an
 option of the user; a slot that an operator mutates; a record in the parameter file; a formal input other than data (weight,
 bias, gamma); labels and RNN states; an initializer or a known suffix; unknown operators; otherwise it is an input.
 """
@@ -33,7 +33,7 @@ class Kind(str, Enum):
 
 
 class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What a variable is and why. ``user`` is the operator that decided, if one did.
+    """The kind of a variable and the reason. ``user`` is the operator that decided, if one did.
 
     ``is_label`` and ``is_state`` mark inputs that are not data.
     """
@@ -83,6 +83,7 @@ def assign_roles(
         if has_options and node.name in as_input:
             role = Role(Kind.INPUT, AS_INPUT)
         elif has_options and node.name in as_parameter:
+            # The option tells parameters from inputs; which parameters are auxiliary is a fact of the graph.
             role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`")
         elif node.details.holds_value is not None:
             role = Role(Kind.PARAMETER, "it is an initializer") if node.details.holds_value else Role(Kind.INPUT, _NO_VALUE)
@@ -149,7 +150,7 @@ def _by_graph(node: Node, use: _Use) -> Role:
     if use.rank == _STATE:
         return Role(Kind.INPUT, f"{use.formal} of", use.user, is_state=True)
     if "__init__" in node.attrs:
-        return Role(Kind.PARAMETER, "it has an initialiser (__init__)")
+        return Role(Kind.PARAMETER, "it has an initializer (__init__)")
     suffix = next((suffix for suffix in SUFFIXES if node.name.endswith(suffix)), None)
     if suffix:
         return Role(Kind.PARAMETER, f"its name ends in {suffix}")

@@ -80,6 +80,7 @@ def check_targets(targets: Sequence[Target], options: CheckOptions, *, jobs: int
     else:
         results = []
         with task("checking", len(targets), "files") as advance:
+            # More processes than chunks of files would have nothing to do.
             for result in _run(targets, options, min(jobs, -(-len(targets) // _CHUNK))):
                 results.append(result)
                 advance(1)

@@ -69,6 +69,7 @@ def find_config(start: str = ".") -> CheckConfig:
         if os.path.isfile(own):
             return read_config(own)
         shared = os.path.join(folder, _SHARED_FILE)
+        # A pyproject.toml without our table is not parsed: Python before 3.11 has no reader, and it is not ours to check.
         if os.path.isfile(shared) and b"[tool.graphshare" in _read_bytes(shared):
             return read_config(shared)
         above = os.path.dirname(folder)

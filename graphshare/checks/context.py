@@ -91,7 +91,7 @@ class CheckContext:
 
     @cached_property
     def line_index(self) -> LineIndex:
-        """Where the lines of the text begin; the text must be decoded."""
+        """Return the index of the lines of the text; the text must be decoded."""
         return LineIndex(self.reading.text or "")
 
     @cached_property
@@ -185,7 +185,7 @@ class CheckContext:
 
     @cached_property
     def prefixes(self) -> dict[str, set[str]]:
-        """The prefixes (``arg``, ``aux``) that a parameter file may use for each variable name, implied variables too."""
+        """Return the prefixes (``arg``, ``aux``) that a parameter file may use for each variable name, implied ones too."""
         prefixes: dict[str, set[str]] = {}
         for node, role in self.roles.items():
             prefixes.setdefault(node.name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
@@ -254,7 +254,7 @@ class CheckContext:
 
     @cached_property
     def misfiled_records(self) -> list[tuple[NamedRecord, str]]:
-        """Records whose prefix does not fit their variable, each with its right key."""
+        """Return the records whose prefix does not fit their variable, each with its right key."""
         return [
             (record, key)
             for record, key in self._keys_by_graph
@@ -263,7 +263,7 @@ class CheckContext:
 
     @cached_property
     def bare_records(self) -> list[tuple[NamedRecord, str]]:
-        """Records of variables under a key without ``arg:`` and ``aux:``, each with its right key."""
+        """Return the records of variables under keys without ``arg:`` and ``aux:``, each with its right key."""
         return [(record, key) for record, key in self._keys_by_graph if not record.prefix]
 
     @cached_property
@@ -274,6 +274,7 @@ class CheckContext:
         """
         if not self.has_graph or self.params is None:
             return []
+        # Without knowing which inputs an operator writes, a record may rightly have either prefix.
         undecided = {
             entry.node.name
             for _, node in self.operators()
@@ -294,7 +295,7 @@ class CheckContext:
 
     @cached_property
     def consumers(self) -> dict[Node, list[tuple[Node, int]]]:
-        """For each node that the heads need, its consumers with the input positions."""
+        """Return for each node that the heads need its consumers with the input positions."""
         return consumers(self.reachable)
 
     @cached_property
@@ -303,7 +304,7 @@ class CheckContext:
         return [node for node, role in self.roles.items() if role.is_parameter and len(self.consumers.get(node, ())) > 1]
 
     def facts(self, node: Node) -> OperatorFacts:
-        """Return what the signature of an operator node tells of it."""
+        """Return the facts that the signature of an operator node states about it."""
         # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity stands for content.
         key = (node.op, id(node.attrs))
         facts = self._facts.get(key) if not node.subgraphs else read_facts(node)
@@ -325,7 +326,7 @@ class CheckContext:
 
 
 class OperatorFacts(NamedTuple):
-    """What a signature tells of one node.
+    """The facts that a signature states about one node.
 
     ``faults`` are the attributes that MXNet refuses; ``formals`` (inputs) and ``outputs`` are None where only code outside the
     file knows them. ``named``: MXNet registers the names of the inputs, and so adds the missing ones of an old file.
@@ -344,7 +345,7 @@ _UNKNOWN = OperatorFacts(False, False, (), None, False, (), None)
 
 
 def read_facts(node: Node) -> OperatorFacts:
-    """Return what the signature of an operator node tells of it; equal operators with equal attributes are read once."""
+    """Return the facts that the signature of an operator node states; equal operators with equal attributes are read once."""
     items = tuple(node.attrs.items())
     return _read_facts(node.op, items, node.subgraphs) if node.subgraphs else _read_facts_once(node.op, items)
 

@@ -29,8 +29,8 @@ class Reading(msgspec.Struct, eq=False):
     """What could be read of a file, and the faults of each stage.
 
     ``graph`` is None where a stage has faults, except for a wrong ``arg_nodes``, which is corrected here. ``value`` is the JSON
-    value; ``duplicate_keys`` are the places of keys that occur twice in one object; ``has_raw_controls`` tells of raw control
-    characters inside strings. ``missing_arguments`` and ``operator_arguments`` are the ids in ``arg_nodes`` without a node and
+    value; ``duplicate_keys`` are the places of keys that occur twice in one object; ``has_raw_controls`` is whether strings
+    hold raw control characters. ``missing_arguments`` are the ids in ``arg_nodes`` without a node, ``operator_arguments``
     those of operators.
     """
 
@@ -139,6 +139,7 @@ def _correct_arguments(reading: Reading, body: bytes) -> None:
     except InputError as error:
         reading.json_faults = list(error.faults)
         return
+    # json.dumps() wrote another layout than the file has, which a fix would otherwise adopt.
     reading.graph = restyle(graph, **msgspec.structs.asdict(recognize_style(body)))
 
 
@@ -175,6 +176,7 @@ def _load(text: str) -> tuple[Any, list[Steps], bool]:
     try:
         value = json.loads(text, object_pairs_hook=hook, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
+        # Strict reading stops at raw control characters in strings, which are a finding (GS009) and not the end.
         value = json.loads(text, strict=False, object_pairs_hook=hook, parse_constant=_refuse_constant)
         has_raw_controls = True
     return value, _find_duplicate_keys(text) if has_duplicates else [], has_raw_controls

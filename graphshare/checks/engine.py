@@ -57,6 +57,7 @@ def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> t
     """Return the findings of the rules ``codes``, ordered by place, and how many more the file itself suppresses."""
     rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.format.name]
     violations = [(rule, violation) for rule in rules if rule.runs_after_errors for violation in _find(context, rule)]
+    # ONNX's checker would only repeat what another rule has explained, with its place.
     if not any((violation.level or rule.level) is Level.ERROR for rule, violation in violations):
         violations += [(rule, violation) for rule in rules if not rule.runs_after_errors for violation in _find(context, rule)]
     reported = [(rule, violation) for rule, violation in violations if not _is_suppressed(context, rule, violation)]
@@ -74,6 +75,7 @@ def _find(context: CheckContext, rule: CheckRule) -> Iterator[Violation]:
 
 def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation) -> bool:
     """Whether the node of the violation, or the one that contains its place, suppresses the rule."""
+    # A suppression that names no rule must not hide that it does so.
     if rule.code == "GS010" or not context.has_graph:
         return False
     nodes: list[Node] = [violation.node] if violation.node is not None else []
@@ -110,6 +112,7 @@ def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, 
         path=record if record is not None else format_path(violation.steps) if violation.steps else "",
         node=violation.node_name,
         line=line,
+        # Editors count the byte order mark of the first line, which reading removed.
         column=column + (1 if line == 1 and rule.code != "GS003" and context.data.startswith(BOM) else 0),
         hint=violation.hint,
         fixable=bool(rule.fix),

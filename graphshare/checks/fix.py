@@ -134,6 +134,7 @@ def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
     fixes = GRAPH_FIXES.intersection(codes)
     if not fixes or not context.has_graph:
         return None
+    # Three bytes go, and the rest of the file stays as it was written.
     if fixes == {"GS003"}:
         return context.data.removeprefix(BOM)
     try:
@@ -154,6 +155,7 @@ def fix_records(context: CheckContext, codes: Collection[str]) -> list[tuple[Rec
     bare = context.bare_records if "GS405" in codes else []
     keys = {record.number: key for record, key in (*misfiled, *bare)}
     taken = {record.key for record in context.params.records}
+    # A record with the right key is there already: which of the two is meant, only the user knows.
     if not keys or taken.intersection(keys.values()) or len(set(keys.values())) < len(keys):
         return None
     return [(record, keys.get(i, record.key)) for i, record in enumerate(context.params.records)]
@@ -182,6 +184,7 @@ def _recount_outputs(graph: Graph) -> Graph:
     """Return the graph with new output counts, or without ``node_row_ptr`` where an operator's count is unknown."""
     source = _regularize(get_source(graph), "node_row_ptr")
     counts = [total_outputs(node) for node in graph.nodes]
+    # Where a count is unknown the list is left out rather than guessed; MXNet does not need it.
     if None in counts:
         keys = tuple(key for key in source.keys if key != "node_row_ptr")
         return msgspec.structs.replace(graph, source=msgspec.structs.replace(source, keys=keys))

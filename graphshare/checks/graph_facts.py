@@ -1,4 +1,4 @@
-"""What several rules look at in a graph: faults of operators, shared parameters, repeated names, and what nodes suppress.
+"""Facts of a graph that several rules use: faults of operators, shared parameters, repeated names, suppressed codes.
 
 The node attribute ``__graphshare_ignore__`` lists codes, or ``*`` for all of them. MXNet accepts any key that begins and ends
 with two underscores, so a file that passes through MXNet keeps its suppressions.
@@ -58,7 +58,7 @@ def find_refused_hidden_keys(context: CheckContext) -> Iterator[tuple[Steps, Nod
 
 
 def find_reshapes_without_shape(context: CheckContext) -> Iterator[tuple[Steps, Node]]:
-    """Yield each Reshape that has neither of the attributes that tell its shape; MXNet requires none of the two alone."""
+    """Yield each Reshape that has neither of the attributes that state its shape; neither alone is required."""
     for steps, node in context.operators():
         if canonical(node.op) == "Reshape" and not ("shape" in node.attrs or "target_shape" in node.attrs):
             yield steps, node

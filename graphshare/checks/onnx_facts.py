@@ -1,4 +1,4 @@
-"""What rules on ONNX models look at. Imported where a model is checked: symbol files need no other format."""
+"""Facts of ONNX models that several rules use. Imported where a model is checked: symbol files need no other format."""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
         values, captures = [(name, 0, node) for name, node in home.items()], {*body.captures, *at_home}
         for i, node in enumerate(body.nodes):
             values += [(name, i, node) for name in list_output_names(node) if name and node not in captures]
+        # Inputs and initializers come before all operators; some loaders accept a body that hides them.
         ranks = {name: i if node.op or is_constant(node) else -1 for name, i, node in values}
         for name, _, node in values:
             for outer, place, owner in around:

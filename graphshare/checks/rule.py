@@ -74,7 +74,7 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One check. ``why`` tells what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing).
+    """One check. ``why`` is what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing).
 
     ``format`` is that of the graphs it looks at. Without ``runs_after_errors`` it only looks at those in which no other rule
     finds an error.
@@ -219,6 +219,7 @@ def value(number: int, name: str, *shape: int, dtype: int = 1) -> bytes:
 
 def initializer(name: str, *, location: str = "", size: int = 2) -> bytes:
     """Return an initializer of ``size`` float32 numbers, in the file ``location`` if one is given."""
+    # The last byte differs: arrays of one repeated number are no repeats to GS612.
     data = field(13, field(1, "location") + field(2, location)) + field(14, 1) if location else b""
     return field(5, field(1, size) + field(2, 1) + field(8, name) + (data or field(9, bytes(4 * size - 1) + b"?")))
 

@@ -34,6 +34,7 @@ def find_shapes(context: CheckContext) -> Shapes | None:
         find_reshapes_without_shape(context),
         find_wrong_input_counts(context),
     )
+    # One fault is enough: the rules of these faults report all of them, and inference would only repeat one.
     return None if any(True for each in faults for _ in each) else Shapes(context)
 
 
@@ -98,18 +99,19 @@ class Shapes:
 
     @cached_property
     def alone(self) -> Inference | Fault | None:
-        """Inferred without the parameter file; a Fault where shapes contradict each other, None where nothing is known."""
+        """Return what is inferred without the parameter file; a Fault where shapes contradict each other, None for nothing."""
         return self._infer(self._select_given_shapes(), None)
 
     @cached_property
     def with_shapes(self) -> Inference | Fault | None:
-        """Inferred with the shapes of the parameter file; otherwise as :attr:`alone`."""
+        """Return what is inferred with the shapes of the parameter file; otherwise as :attr:`alone`."""
         return self._infer(self._collect_shapes(), None)
 
     @cached_property
     def with_dtypes(self) -> Inference | Fault | None:
-        """Inferred with the shapes and dtypes of the parameter file; otherwise as :attr:`alone`."""
+        """Return what is inferred with the shapes and dtypes of the parameter file; otherwise as :attr:`alone`."""
         dtypes = {node: record.dtype for node, record in self.records.items() if record.dtype is not None}
+        # Inference has no bfloat16; float32 holds the same numbers.
         dtypes = {node: "float32" if dtype == "bfloat16" else dtype for node, dtype in dtypes.items()}
         return self._infer(self._collect_shapes(), dtypes)
 

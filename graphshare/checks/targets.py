@@ -61,6 +61,7 @@ def find_targets(
     if faults:
         raise InputError(faults)
     sieve.refuse_unused()
+    # A graph that one argument names alone and another with its parameters is checked once, with them.
     paired = {graph for graph, beside in targets if beside}
     alone = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
     if len(alone) > 1 and (params is not None or epoch is not None):
@@ -107,6 +108,7 @@ def _find_named_format(path: str) -> ModelFormat | None:
 def read_context(target: Target, options: CheckOptions) -> CheckContext:
     """Read the files of a target. Raises InputError where the graph file cannot be read."""
     if not target.graph:
+        # The rules on parameter files (GS4) belong to MXNet's format, which is the first.
         alone = load_format(next(iter(FORMAT_NAMES)))
         return CheckContext(target.params, b"", params_path=target.params, format_=alone, reading=Reading())
     path = STDIN if target.graph == "-" else target.graph

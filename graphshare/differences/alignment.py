@@ -74,6 +74,7 @@ class Alignment:
         if not rights:
             return
         by_name: dict[str, list[Node]] = {}
+        # In reverse, so that pop() hands out nodes of one name in file order.
         for node in reversed(rights):
             by_name.setdefault(node.name, []).append(node)
         for node in lefts:
@@ -149,6 +150,7 @@ def _pair_operators(alignment: Alignment, left: Graph, right: Graph, coarse: boo
     alignment.pair_by_key((key_by_both(a), key_by_both(b)), variables=False)
     alignment.pair_by_name(is_same_on_one_side, variables=False)
     alignment.pair_by_key((key_by_inputs(a), key_by_inputs(b)), variables=False)
+    # Uses alone say little of what a node computes, so several alike are not paired by their order.
     alignment.pair_by_key((key_by_uses(a), key_by_uses(b)), variables=False, in_order=False)
     alignment.pair_by_name(lambda x, y: x.op == y.op, variables=False)
 
@@ -190,6 +192,7 @@ def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
     used = {*lefts, *rights}
     alignment.pair_by_key((key_by_uses(lefts), key_by_uses(rights)), variables=True, in_order=False)
     alignment.pair_by_name(lambda a, b: True, variables=True)
+    # What is left of the variables was tied or untied: any use in common makes a pair.
     owners: dict[Hashable, Node] = {use: node for node, uses in rights.items() for use in uses}
     for node in left.variables():
         if node in used and alignment.is_free_left(node):
@@ -231,6 +234,7 @@ def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tupl
             image = images.get(entry.node)
             if image is not None and (image, entry.index) in captures:
                 known[capture] = captures[image, entry.index]
+        # One body on both sides: align() would pair each node with itself, so only captures are of interest.
         if x.graph is y.graph:
             yield key, x, y, dict(zip(x.captured, y.captured, strict=True))
         else:
@@ -259,7 +263,7 @@ class KeyNumbers:
 
 
 class Fingerprints:
-    """``above`` numbers each node with everything it is computed from; ``below`` numbers all uses of its outputs.
+    """``above`` numbers each node with everything that it is computed from, ``below`` with all uses of its outputs.
 
     All variables have one number above, those of subgraphs aside. ``coarse`` ignores attributes, so that differently
     written operators are equal. ``around`` numbers the values that a subgraph captures.
@@ -298,6 +302,7 @@ class Fingerprints:
         numbers = self._numbers
         uses: dict[Node, list[tuple[int, int, int]]] = {}
         for position, head in enumerate(graph.heads):
+            # No context has a negative number, and no input a negative position: heads, control and captures use these.
             uses.setdefault(head.node, []).append((-1, position, head.index))
         below: dict[Node, int] = {}
         for node in track_batches(order[::-1], "comparing", "nodes"):

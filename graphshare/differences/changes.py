@@ -119,6 +119,7 @@ def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> Grap
     return GraphDiff(
         added=tuple(ids.new(node) for node in right.nodes if node not in reached),
         removed=tuple(ids.old(node) for node in left.nodes if node not in all_images),
+        # Branches may share nodes: each is reported once.
         renamed=tuple(dict.fromkeys(renamed)),
         changed=tuple(dict.fromkeys(changed)),
         ties=tuple(_find_moved_ties(left, branches, ids)),
@@ -180,6 +181,7 @@ def _find_subgraph_changes(
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
     for key, x, y, images in align_bodies(a, b, branch.images):
+        # Captures have the numbers of their places for names, which say nothing.
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
@@ -208,6 +210,7 @@ def _same_entry(x: Entry, y: Entry, branch: PairedBranch, all_images: Mapping[No
 def _is_image(a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:
     """Whether ``b`` is the counterpart of ``a`` in this branch, or in any branch if this one has none."""
     image = branch.images.get(a)
+    # A node that this branch shares with another has its image there.
     return image is b if image is not None else b in all_images.get(a, ())
 
 

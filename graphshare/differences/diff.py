@@ -117,6 +117,7 @@ def match_nodes(
 def _complete(left: Graph, right: Graph, branches: list[PairedBranch], renames: bool) -> list[PairedBranch]:
     """Return the branches with the remaining nodes aligned; all of them belong to the first branch."""
     first, *others = branches
+    # Nodes that only another branch has are no free counterparts; those of the first branch are known pairs.
     taken = [node for branch in others for pair in branch.images.items() for node in pair if node not in first.images]
     images = align(left, right, known=first.images, taken=taken, renames=renames).images
     first = msgspec.structs.replace(first, images=images)
@@ -129,6 +130,7 @@ def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: s
     branches = []
     for prefix in prefixes:
         rest = {name: iter(nodes) for name, nodes in by_name.items()}
+        # Names may repeat: nodes of one name are paired in file order.
         images = {a: b for a in left.nodes if (b := next(rest.get(prefix + a.name, iter(())), None)) is not None}
         branches.append(PairedBranch(prefix, images, prefix=prefix))
     unmatched = [branch.label for branch in branches if not branch.images]
@@ -273,6 +275,7 @@ def _group(items: Iterable[T], labels: Callable[[T], Iterable[str]]) -> tuple[li
             break
         label, count = counts[0]
         groups.append((label, count))
+        # What a label covers counts for no other one, so that the numbers add up.
         left = [candidates for candidates in left if label not in candidates]
     return groups, len(left)
 

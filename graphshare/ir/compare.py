@@ -89,12 +89,14 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: 
             continue
         partner[a], back[b] = b, a
         inputs: EntryPairs = []
+        # A node that both branches share has one content, but what it reads must still be paired with itself.
         what = (a is not b and describe_content(a, b, exempt, attributes=not a.is_variable)) or _pair_inputs(a, b, inputs)
         if what:
             pairing.differences.append(NodeDifference(a, b, what))
             continue
         pending.extend([(x.node, y.node) for x, y in inputs])
         pending.extend(zip(a.control_deps, b.control_deps, strict=True))
+    # The walk went from the heads in no useful order; the first difference inside is looked up in topological order.
     pairing.pairs = [(node, partner[node]) for node in post_order(entry.node for entry in left) if node in partner]
     return pairing
 
@@ -113,10 +115,12 @@ def compare_images(
     ``replaced`` a source variable to the entry of the new graph that is read in its place.
     """
     for node, image in images.items():
+        # A node that stayed itself is still wrong if something that it reads became another node.
         if image is node and all(images[e.node] is e.node and e.node not in replaced for e in node.inputs):
             continue
         what, details, new_details = "", node.details, image.details
         if (
+            # Unchanged nodes keep the objects that they hold, so identity comes before a comparison by value.
             image.attrs is not node.attrs
             or image.op != node.op
             or image.subgraphs is not node.subgraphs
@@ -204,6 +208,7 @@ def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
     """Return the domain, the positions of absent inputs before the last input, and the number of outputs up to the last."""
     details = node.details
     absent, count = details.absent, count_inputs(node) + len(details.absent) if details.absent else 0
+    # ONNX lets a file leave out absent inputs at the end, and the names of unused outputs at the end.
     while absent and absent[-1] == count - 1:
         absent, count = absent[:-1], count - 1
     outputs = len(details.outputs) if node.op else 0
@@ -259,6 +264,7 @@ def _pair_bodies(a: Node, b: Node, captured: EntryPairs) -> str:
 
 def _compare_bodies(left: Body, right: Body, captured: EntryPairs) -> str:
     if left.graph is right.graph:
+        # One graph on both sides: nothing in it can differ, only the values that it captures.
         captured.extend(zip(left.captured.values(), right.captured.values(), strict=True))
         return ""
     x, y = left.graph, right.graph

@@ -53,21 +53,21 @@ class NodeForm(msgspec.Struct, frozen=True):
 
 
 VARIABLE_OP = "null"
-"""What a file has as the operator of a variable, which has none."""
+"""The operator that files write for a variable, which has none."""
 MXNET_DOMAIN = "mxnet"
 """The domain of MXNet's operators."""
 
 
 class NodeDetails(msgspec.Struct, frozen=True):
-    """What a format says of a node beyond what every format does; the defaults are those of MXNet.
+    """The facts of a node that only some formats state; the defaults are those of MXNet.
 
     ``domain`` and ``op`` are an operator's identity: ``mxnet``, or the namespace that an ONNX file states. ``outputs`` are the
     names of its outputs that a file stores: ONNX names values, so ``name`` of the node is that of its first output, and
     ``label`` that of the operator itself, which no other part of a file refers to. ``values`` are typed attributes,
     which are hashable and compared by ``==``, and ``bodies`` the names of those that hold the subgraphs, one for each.
     ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node holds only those that exist.
-    ``holds_value`` tells of a variable whether its value is in the graph's file (an initializer); None where such a file never
-    says. ``stored`` is what the format keeps of the node, opaque to transforms.
+    ``holds_value`` is whether a variable's value is in the graph's file (an initializer); None in formats whose files never
+    hold values. ``stored`` is what the format keeps of the node, opaque to transforms.
 
     A variable of a subgraph has ``values`` too: its ``value`` if it is an initializer, its ``position`` if it is an input.
     """
@@ -82,6 +82,7 @@ class NodeDetails(msgspec.Struct, frozen=True):
     bodies: tuple[str, ...] = ()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
+        # A copy or a pickle must give back the one object: its identity tells that a format has nothing to add.
         return "NO_DETAILS" if self is NO_DETAILS else super().__reduce__()
 
 
@@ -115,7 +116,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def operator_text(self) -> str:
-        """The operator as a file has it; of a variable of an ONNX model whether it is an initializer."""
+        """Return the operator as files write it; for a variable of an ONNX model the word initializer or input."""
         if self.op or self.details.domain == MXNET_DOMAIN:
             return self.op or VARIABLE_OP
         return "initializer" if self.details.holds_value else "input"
@@ -158,7 +159,7 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         return iter(())
 
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
-        """Return how many nodes there are of each kind that the format tells apart, by its own word for it."""
+        """Return how many nodes there are of each kind that the format distinguishes, by its own word for it."""
         return {"node": len(nodes)}
 
     def describe_parts(self, nodes: Collection[Node]) -> str:
@@ -174,7 +175,7 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         return iter(())
 
     def list_notes(self) -> Iterator[str]:
-        """Yield what a person should know who writes a rewritten graph of this source, in sentences."""
+        """Yield remarks for the user who writes a rewritten graph of this source, in sentences."""
         return iter(())
 
 
@@ -198,7 +199,7 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def version(self) -> int | None:
-        """The version of the framework that wrote the file, for MXNet major*10000 + minor*100 + patch; None where unknown."""
+        """Return the version of the framework that wrote the file (MXNet: major*10000 + minor*100 + patch); None if unknown."""
         value = self.attrs.get(self.source.version_key)
         return value[1] if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], int) else None
 
@@ -219,7 +220,7 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Branch(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What one branch of a rewrite made of one source graph.
+    """The image of one source graph in one branch of a rewrite.
 
     ``images`` maps each source node to its new node; a node that is absent was dropped. ``label`` names the branch: the prefix
     of a copy, an empty text for nodes that stayed as they were.
@@ -245,6 +246,7 @@ class Kept(Mapping[Node, Node]):
         return node
 
     def __contains__(self, node: object) -> bool:
+        # Callers ask about nodes of this graph only; a set of them would be the table that this class saves.
         return isinstance(node, Node)
 
     def __iter__(self) -> Iterator[Node]:
@@ -263,9 +265,9 @@ class Rename(msgspec.Struct, frozen=True):
 
 
 class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What every transform returns: the new graph, and for each branch which node became which.
+    """The result of every transform: the new graph, and for each branch which node became which.
 
-    ``notes`` say what a person should know of it. A transform that decides more than that returns a subclass, which has it.
+    ``notes`` are remarks for the user. A transform that decides more than that returns a subclass, which has it.
     """
 
     graph: Graph
@@ -282,7 +284,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def origin(self) -> dict[Node, list[tuple[Graph, Node]]]:
-        """New node to the source nodes it came from; a node that the transform added is absent."""
+        """Return for each new node the source nodes that it came from; a node that the transform added is absent."""
         origin: dict[Node, list[tuple[Graph, Node]]] = {}
         for branch in self.branches:
             for old, new in branch.images.items():
@@ -290,19 +292,27 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         return origin
 
     def then(self, later: Rewrite) -> Rewrite:
-        """This rewrite followed by ``later``, which must have been made from this one's graph.
+        """Return this rewrite followed by ``later``, which must have been made from this one's graph.
 
-        A branch of the result joins a branch of each; its label is the later one's where that has one.
+        A branch of the result joins a branch of each; its label is that of the later one before that of the first, as in names.
         """
-        joined = []
+        joined: list[Branch] = []
+        renames: list[Rename] = []
+        later_names = {(r.branch, r.old): r.new for r in later.renames}
+        followed: set[tuple[str, str]] = set()
         for first in self.branches:
+            names = {r.old: r.new for r in self.renames if r.branch == first.label}
             for second in later.branches:
                 if second.source is not self.graph:
                     continue
                 images = {old: second.images[new] for old, new in first.images.items() if new in second.images}
-                joined.append(Branch(second.label or first.label, first.source, images))
+                # Two branches of one label would be one branch in map files, feeds and reports.
+                label = second.label + first.label
+                joined.append(Branch(label, first.source, images))
+                # An implied state has no node that maps could lead through: its renames are joined by name.
+                renames += [Rename(label, old, later_names.get((second.label, new), new)) for old, new in names.items()]
+                followed.update((second.label, new) for new in names.values())
+        # A group that follows has branches of other graphs too, which this rewrite did not touch.
         foreign = [b for b in later.branches if b.source is not self.graph]
-        carried = {(r.branch, r.old): r.new for r in later.renames}
-        renames = [Rename(r.branch, r.old, carried.pop((r.branch, r.new), r.new)) for r in self.renames]
-        renames += [Rename(branch, old, new) for (branch, old), new in carried.items()]
+        renames += [Rename(*key, new) for key, new in later_names.items() if key not in followed]
         return Rewrite(later.graph, (*joined, *foreign), tuple(renames), (*self.notes, *later.notes))

@@ -1,4 +1,4 @@
-"""What attributes of ONNX's operators hold, and ONNX's numbers for dtypes.
+"""The types of attribute values in ONNX, and ONNX's numbers for dtypes.
 
 dtypes are called as everywhere (``float32``, ``bfloat16``, ``bool``).
 """

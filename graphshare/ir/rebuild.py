@@ -1,4 +1,4 @@
-"""The one place that copies nodes: a transform says what changes, and edges follow.
+"""The one place that copies nodes: a transform states what changes, and edges follow.
 
 Inputs and control dependencies are the only references from one node to another. What a subgraph captures is an input of the
 node that owns it (:attr:`graphshare.ir.graph.Graph.captures`), so captures follow in the same way.
@@ -42,6 +42,7 @@ def rebuild(
     images = {} if images is None else images
     before = dict(images)
     try:
+        # Nearly every file has inputs before consumers, so that order is tried before one is computed.
         _rebuild(nodes, change, redirect, images, task)
     except KeyError:  # a node stands before one that it needs
         images.clear()

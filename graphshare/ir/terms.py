@@ -1,7 +1,7 @@
-"""Values by what computes them: what has one number in a table of terms has one value, whichever graph computes it.
+"""Values named by their computation: places with one number in a table of terms have one value, whichever graph computes it.
 
-A term is an operator with the terms of its operands, a constant by its content, or an input. A format's normal form says which
-unlike nodes are one term.
+A term is an operator with the terms of its operands, a constant by its content, or an input. A format's normal form decides
+which unlike nodes are one term.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ Name = Callable[[Node], Hashable | None]
 
 
 class TermTable:
-    """Terms by number; ``keys`` has what each is."""
+    """Terms by number; ``keys`` has the key of each: a kind, and what tells it from others of the kind."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
+        # A key begins with its kind: constant, input, argument, output, or one of a form or a plan (operator, call, cut, as).
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def number(self, *key: Hashable) -> int:
@@ -38,9 +39,9 @@ class TermTable:
 
 
 class Facts(Struct, frozen=True):
-    """What follows of a graph's values from its inputs alone, by place: ``types``, and as constants dtype, shape and bytes.
+    """Facts of a graph's values that follow from its inputs alone, by place: ``types``, and ``computed`` constants.
 
-    ``ranks`` are those of values that were computed.
+    A constant is its dtype, shape and bytes. ``ranks`` are those of values that a run computed.
     """
 
     types: Mapping[Place, Any] = EMPTY
@@ -49,7 +50,7 @@ class Facts(Struct, frozen=True):
 
 
 class NormalForm(ABC):
-    """What terms the nodes of one graph are; ``used`` counts the identities that made a term of another node."""
+    """The rules by which nodes of one graph become terms; ``used`` counts the identities that made two nodes one term."""
 
     def __init__(self, table: TermTable) -> None:
         self.table = table
@@ -65,20 +66,21 @@ class NormalForm(ABC):
         """Return the terms of the outputs of an operator, whose own inputs are ``operands``, with those of its ``bodies``."""
 
     def find_truth(self, term: int) -> bool | None:
-        """Return which of two constants a term is, true or false; None for others."""
+        """Return the truth of a term that is a boolean constant; None for any other."""
         return None
 
     def is_call(self, node: Node) -> bool:
-        """Whether a function of the file says what an operator computes."""
+        """Whether an operator calls a function of the file."""
         return False
 
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
         """Return the terms of all outputs of an operator with a key."""
+        # Output 0 is the term of the operator itself, so that a node with unused further outputs is the same term.
         first = self.table.number(*key)
         return [first, *(self.table.number("output", first, index) for index in range(1, node.num_outputs or 1))]
 
     def count_drawn(self, key: Hashable) -> int:
-        """Return how many operators of a key came before: of two that draw numbers each has its own."""
+        """Return a number that grows with each operator of a key: two that draw random numbers are never one term."""
         self._drawn[key] += 1
         return self._drawn[key]
 
@@ -99,12 +101,13 @@ class GraphTerms:
         return self.terms[entry.node, entry.index]
 
     def key(self, entry: Entry) -> tuple[Any, ...]:
-        """Return what identifies the term of an output."""
+        """Return the key of the term of an output."""
         return self.form.table.keys[self.of(entry)]
 
     def add(self, node: Node) -> None:
         """Find the terms of a node whose inputs were added."""
         if node.op:
+            # By entry, because bodies hold the very entries under which their owner reads what they capture.
             captured = {e: self.of(e) for e in node.inputs} if node.subgraphs else EMPTY
             bodies = self._read_bodies(node, captured, 1)
             terms = self.form.make_terms(node, [self.of(entry) for entry in own_inputs(node)], bodies)
@@ -125,6 +128,7 @@ class GraphTerms:
         for key, body in list_bodies(node).items():
             terms = {(variable, 0): outer[entry] for variable, entry in body.captured.items()}
             for inner in post_order(head.node for head in body.graph.heads):
+                # What a body captures is a value around it, whatever the body calls it.
                 if (inner, 0) in terms:
                     continue
                 if inner.op:
@@ -136,6 +140,7 @@ class GraphTerms:
                     continue
                 content = self._find_content(inner)
                 position = inner.details.values.get("position", inner.name)
+                # Arguments bind by position, so names do not count; the depth keeps those of nested bodies apart.
                 own = ("argument", depth, position) if content is None else ("constant", content)
                 terms[inner, 0] = self.form.table.number(*own)
             bodies.append((key, tuple([terms[head.node, head.index] for head in body.graph.heads])))

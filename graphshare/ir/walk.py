@@ -36,6 +36,7 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
             if (not node.inputs and not node.control_deps) or node in stop:
                 order.append(node)
                 continue
+            # What is pushed last is popped first: control dependencies lie below the inputs, and the node below both.
             stack.append((node, True))
             stack.extend([(dep, False) for dep in reversed(node.control_deps) if dep not in seen])
             stack.extend([(entry.node, False) for entry in reversed(node.inputs) if entry.node not in seen])
@@ -74,7 +75,7 @@ def node_ids(graph: Graph) -> dict[Node, int]:
 
 
 def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
-    """For each node that feeds another: ``(consumer, input position)`` pairs in order."""
+    """Return for each node that feeds another its ``(consumer, input position)`` pairs in order."""
     users: dict[Node, list[tuple[Node, int]]] = {}
     for node in nodes:
         for position, entry in enumerate(node.inputs):

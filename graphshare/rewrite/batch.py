@@ -72,6 +72,7 @@ def plan_batch(
     _refuse_odd_inputs(graph, inputs)
     places_at, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
     notes = _note_couplings(couplings, force)
+    # An output without samples is one value for all branches and is not split.
     outputs = {
         (head.node, head.index): places_at[head.node, head.index].axis
         for head in graph.heads
@@ -121,7 +122,8 @@ def _refuse_odd_inputs(graph: Graph, inputs: Collection[Node]) -> None:
     for node in graph.nodes:
         names = [repr(dep.name) for dep in node.control_deps if dep in inputs]
         if names:
-            faults.append(Fault(f"waits for {format_names(names, _SHOWN)}, an input that would be joined", node=node.name))
+            message = f"has a control dependency on {format_names(names, _SHOWN)}, an input that would be joined"
+            faults.append(Fault(message, node=node.name))
     if faults:
         raise RefusedError(faults)
 
@@ -252,6 +254,7 @@ class _Batch:
                 self._variables[label, node] = variable
             variables = [self._variables[label, node] for label in self._labels]
             yield from dict.fromkeys(variables)
+            # An input that is itself an output and feeds nothing needs no Concat: each branch returns its own.
             if node not in self._consumed:
                 continue
             attrs = {BRANCHES: self._mark, "dim": str(joined.axis), "num_args": str(len(variables))}
@@ -279,6 +282,7 @@ class _Batch:
             return self._entry(self._variables[label, node])
         if node.is_variable:
             return entry
+        # A graph may list one output twice; then both heads are one Identity, as both were one entry.
         known = self._copies.get((label, node, entry.index))
         if known is not None:
             return known

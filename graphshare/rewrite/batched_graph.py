@@ -38,6 +38,7 @@ def find_batch(graph: Graph) -> Batched | None:
 
 def single_run(batched: Batched, number: int) -> tuple[Graph, dict[Node, Node]]:
     """Return the graph of one branch alone, with its own inputs and heads, and the image of each node that stays."""
+    # A Concat gives way to the branch's own input, a SliceChannel to the value that it would divide.
     skipped = {**dict.fromkeys(batched.joins, number), **dict.fromkeys(batched.splits, 0)}
     images: dict[Node, Node] = {}
 

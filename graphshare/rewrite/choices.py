@@ -92,6 +92,7 @@ def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) ->
         if new in staying:
             hint = "choose another prefix, or rename the existing one first"
             faults.setdefault(new, Fault(f"{old!r} would become {new!r}, a name that the graph already has", hint=hint))
+        # One old name that comes several times is a file that repeats names: its copies may repeat them too.
         elif sources.setdefault(new, old) != old:
             hint = "give each of them a name of its own"
             faults.setdefault(new, Fault(f"{sources[new]!r} and {old!r} would both become {new!r}", hint=hint))

@@ -147,6 +147,7 @@ def _group_by_value(
                 data = bytes(chunk)
                 first = first or data[: ITEM_SIZES[record.dtype]]
                 constant = constant and data == first * (len(data) // len(first))
+            # A parameter and an auxiliary state cannot be tied, whatever their values are.
             key = f"{record.element_type} {node in auxiliary} {digest.hexdigest()}"
             groups.setdefault((_format_array(record), key, constant), []).append(node)
     return groups
@@ -156,6 +157,7 @@ def _describe_form(node: Node, record: Record | None, uses: Mapping[Node, list[t
     if record is not None and record.shape is not None:
         return "shape", _format_array(record)
     shape = node.attrs.get("__shape__", "")
+    # Sizes of 0 or -1 and an empty shape stand for what is unknown, which may be equal by chance.
     if shape and not re.search(r"\b0\b|-|\(\)|None", shape):
         return "shape", f"{shape} {node.attrs.get('__dtype__', '')}".strip()
     for user, slot in uses.get(node, ())[:1]:
@@ -189,6 +191,7 @@ def _group_related(group: list[Node], relations: Mapping[Node, list[str]]) -> li
 
     def find(node: Node) -> Node:
         while leader[node] is not node:
+            # Halving the paths keeps a union of thousands of names nearly linear.
             leader[node] = leader[leader[node]]
             node = leader[node]
         return node

@@ -150,7 +150,9 @@ def add_branches(
     if not drop_original:
         branches.append(Branch("", graph, Kept(graph)))
         nodes.extend(graph.nodes)
+    # MXNet numbers the entries to a mutated variable by the mutations before them, and these go on from branch to branch.
     versions = _count_mutations(source, shared)
+    # Shared nodes are in the graph with the original; without it the first copy brings them.
     placed: set[Node] = set() if drop_original else set(shared)
     all_heads: list[Entry] = [] if drop_original else list(graph.heads)
     for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
@@ -159,6 +161,7 @@ def add_branches(
         branches.append(Branch(prefix, graph, images))
         nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
+        # A head may be a shared statistic itself, whose version counts on as well.
         all_heads.extend(_raise_version(entry, mutations) or relink(entry, images) for entry in heads)
     unchanged = 0 if drop_original else len(graph.nodes)
     result = Graph(
@@ -214,7 +217,7 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 
 
 def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
-    """Records of implied states, which have no node: every branch has one of its own beside the operator that implies it."""
+    """Return the renames of implied states, which have no node: every branch has its own, named after its operator."""
     implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
     return tuple(
@@ -323,7 +326,7 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
     if mode == "tie" and not report.tied and not count:
         if report.copied:
             hint = "leave out the --copy that matches all; a parameter that is an output is not tied"
-            message = f"nothing would be tied: {format_count(len(report.copied), 'parameter')} copied, which are all"
+            message = f"nothing would be tied: all of {format_count(len(report.copied), 'parameter')} would be copied"
             raise RefusedError(Fault(message, hint=hint))
         return ["there are no parameters, so nothing is tied"]
     if count and (mode == "copy" or report.copied):

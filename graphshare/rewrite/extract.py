@@ -28,7 +28,7 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
         except RefusedError as error:
             faults.extend(error.faults)
     if not targets:
-        faults.append(Fault("nothing is asked for", hint="name an output with --target; `graphshare inspect` lists them"))
+        faults.append(Fault("no target is given", hint="name an output with `targets`; `graphshare inspect` lists them"))
     if faults:
         raise RefusedError(faults)
     named: dict[tuple[Node, int], str] = {}
@@ -60,6 +60,7 @@ def extract_entries(
     cuts = cuts or {}
     reached = _find_reached(targets, cuts) if cuts else {}
     if inputs is not None:
+        # Callers that bring variables may bring more than the targets need; users' cuts are refused for that.
         cuts, variables = reached, {key: inputs[key] for key in reached}
     else:
         variables = dict(find_format(graph).make_inputs(graph, reached)) if reached else {}

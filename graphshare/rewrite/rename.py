@@ -211,6 +211,7 @@ def rename(
                 repeats=inverse,
             )
     if inverse and map_file is not None and map_file.sources:
+        # The inverse should give back the bytes of the source, and how that escaped its strings is not in the graph.
         exact = restore_escapes(rewrite, map_file)
         lost = ("the result is not, byte for byte, the file that the map was made from",)
         rewrite = exact or replace(rewrite, notes=lost)

@@ -28,6 +28,7 @@ from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 
 _HINTS = ("lr_mult", "wd_mult", "init")
+# In the order of MXNet's numbers for dtypes, which `__dtype__` holds.
 _KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 _NUMBER = re.compile(r"-?\d+")
 
@@ -75,6 +76,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
         from graphshare.formats.onnx.transposed import tie_reshaped  # start-up: few ties are of two shapes
 
         images = rewrite.branches[0].images
+        # A second rewrite, after the ties of equal shapes, because it adds operators that a run has to prove.
         reshaping = tie_reshaped(rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped})
     report = _report(plan, roles, rewrite)
     warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan.ties, roles))
@@ -156,8 +158,10 @@ def _differences(
             faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint))
         notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]
         ours, theirs = records.get(tied.name), records.get(kept.name)
+        # Variables of one name have one record, whose values need no comparison.
         if ours is not None and theirs is not None and ours is not theirs and ours.shape == theirs.shape:
             unequal.append((tied, kept, ours, theirs))
+    # Arrays are read only once nothing forbids the ties.
     if params is not None and not faults:
         notes += _values(params, unequal)
     return faults, notes
@@ -204,7 +208,7 @@ def _dtype(node: Node, record: Record | None) -> str:
 
 
 def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, object, object]]:
-    """Sizes that the first operators of two variables give to the same formal input, where those differ."""
+    """Yield the sizes that the first operators of two variables give to the same formal input, where those differ."""
     for user, slot in uses.get(tied, ())[:1]:
         for other, place in uses.get(kept, ())[:1]:
             signature, twin = find_signature(user), find_signature(other)
@@ -223,7 +227,7 @@ def _formal(user: Node, slot: int) -> str:
 
 
 def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
-    """Yield the optimiser's and the initialiser's hints in which two variables differ."""
+    """Yield the hints for the optimizer and the initializer in which two variables differ."""
     for hint in _HINTS:
         ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
         if ours != theirs:
@@ -289,7 +293,7 @@ def plan_doctor(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> Sharing:
-    """Leave one variable to a name: those of one name become one node (``tie``), or get a number (``separate``).
+    """Repair repeated names: variables of one name become one node (``tie``), or get numbers (``separate``).
 
     A record in ``params`` is written for each of those that are separate.
 

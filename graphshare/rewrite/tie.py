@@ -1,6 +1,6 @@
 """Tying and untying: several variables become one node of all their consumers, or one becomes a node for each of them.
 
-One node is all that MXNet trains as one parameter.
+Only one node is trained by MXNet as one parameter.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         RefusedError: something other than a variable is to be tied; all are listed.
     """
     faults = [
-        Fault("cannot be tied: only variables without inputs can", node=node.name)
+        Fault("cannot be tied: only variables without inputs can be", node=node.name)
         for pair in ties.items()
         for node in pair
         if not node.is_variable or node.inputs or node.control_deps
@@ -83,6 +83,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         count = mutations.get(entry.node)
         return Entry(images[entry.node], entry.index, entry.version + count) if count and entry.version else None
 
+    # The image of a kept variable is wanted at its tied ones, which may come first in the file.
     order = tuple(dict.fromkeys((*ties.values(), *topological(graph))))
     rebuild(order, change, redirect=redirect if mutations else None, images=images)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in graph.heads)
@@ -162,7 +163,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         RefusedError: something other than a variable without inputs is to be untied; all are listed.
     """
     faults = [
-        Fault("cannot be untied: only variables without inputs can", node=node.name)
+        Fault("cannot be untied: only variables without inputs can be", node=node.name)
         for node in variables
         if not node.is_variable or node.inputs or node.control_deps
     ]

@@ -72,7 +72,7 @@ def unfix(graph: Graph, dynamic: DynamicShapes, dynamic_batch: bool, measure: Me
     symbols = choose_symbols(dynamic, dynamic_batch, inputs, lambda: _find_batch(inputs, axes))
     if not symbols:
         hint = "`dynamic_batch` frees the batch, `dynamic={'data': ('n', 3, 'h', 'w')}` sizes by name"
-        raise UsageError(Fault("no size is to be free", hint=hint))
+        raise UsageError(Fault("no size is chosen to be free", hint=hint))
     unfixing = _Unfixing(graph, inputs, symbols, axes)
     unfixing.find_types(inputs, measure)
     return unfixing.rewrite()
@@ -105,7 +105,7 @@ def _find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
     sizes = {name: inputs[name][axis] for name, axis in batched.items()}
     first = next((size for size in sizes.values() if isinstance(size, int)), None)
     if first is None:
-        raise RefusedError(Fault("has no input with a fixed batch", hint="`dynamic` names other sizes"))
+        raise RefusedError(Fault("no input has a fixed batch size", hint="free other sizes by name with `dynamic`"))
     return join_places(BATCH, {name: axis for name, axis in batched.items() if sizes[name] == first})
 
 
@@ -129,14 +129,16 @@ class _Unfixing:
             axes = [own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)]
             self.inputs[name] = tuple(axes)
             for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
+                # A size that is open already needs some number for the shapes: one sample, or a common size of pictures.
                 number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
                 for factor in list_names(axis):
                     if numbers.setdefault(factor, number) != number and isinstance(size, int):
-                        message = f"the file has {numbers[factor]} and {number} for the size {factor!r}"
-                        raise UsageError(Fault(message, node=name, hint="name them differently"))
+                        message = f"the size {factor!r} is {numbers[factor]} in one place of the file and {number} in another"
+                        raise UsageError(Fault(message, node=name, hint="give the two sizes different names"))
         empty = [symbol.name for symbol in symbols if not numbers[symbol.name]]
         if empty:
-            raise UsageError([Fault(f"the file has 0 for the size {name!r}, from which nothing follows") for name in empty])
+            message = "is 0 in the file, from which other sizes cannot be inferred"
+            raise UsageError([Fault(f"the size {name!r} {message}") for name in empty])
         self.fed = {node for node in graph.variables() if node.name in inputs}
         for node in self.nodes:
             if any(entry.node in self.fed for entry in node.inputs):
@@ -154,6 +156,7 @@ class _Unfixing:
         shapes = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
         entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
+        # What the file states of inner values is not believed: a wrong shape would free a wrong axis.
         types = find_format(self.graph).find_types(self.graph, entries, shapes=opened, independent=True)
         for place, (dtype, shape) in ((place, kind.parts) for place, kind in types.items()):
             self.dtypes[place] = dtype or ""
@@ -209,6 +212,7 @@ class _Unfixing:
         try:
             outputs = find_axes(call)
             for axis in (axis for edit in call.edits.values() for axis in edit.row):
+                # A row is computed from the shape of a value that has the free size on an axis by itself.
                 if len(list_names(axis)) > 1 or not self.origins.keys() >= set(list_names(axis)):
                     raise SizeRefusal("has a constant that depends on free sizes")
             for number in (number for number, edit in call.edits.items() if not edit.expands):

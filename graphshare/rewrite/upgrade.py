@@ -1,4 +1,4 @@
-"""What MXNet 1.9.1 holds after loading a file, and writes back.
+"""A graph as MXNet 1.9.1 holds it after loading a file, and writes it back.
 
 The steps are those of MXNet's own loader, in its order; a step runs for files older than the version beside it, and a file
 without a version counts as 0.8.0. They work on drafts, because two of them change variables while looking at operators.
@@ -64,7 +64,7 @@ def _make_drafts(graph: Graph) -> dict[Node, Draft]:
 
 
 def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
-    """``graph`` as MXNet 1.9.1 writes it after loading: canonical names, one attribute map, implied inputs as nodes, its order.
+    """Return a graph as MXNet 1.9.1 writes it: canonical names, one attribute map, implied inputs as nodes, its order.
 
     Unreachable nodes are dropped, graph attributes other than MXNet's own too. ``keep_amp_cast`` keeps the casts that
     ``Symbol.save`` removes by default.
@@ -82,6 +82,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     for draft in order:
         draft.op = canonical(draft.op)
         _rename_attributes(draft)
+    # Files of this version write hidden keys with underscores, and a plain one is an unknown attribute there.
     hidden = _take_hidden(order) if version < WRITES_VERSION else {}
     faults = [fault for draft in order for fault in _unparsable(draft)]
     if hidden:
@@ -102,8 +103,9 @@ def _unknown(draft: Draft) -> Iterable[Fault]:
     if draft.is_variable or (signature is not None and signature.registered and signature.outputs(draft.attrs) is not None):
         return
     if draft.op == "Custom":
-        hint = "its inputs and outputs are declared in the Python code that defines it"
-        yield Fault(f"Custom operator {draft.attrs.get('op_type', '')!r} cannot be vouched for", node=draft.name, hint=hint)
+        hint = "they are declared in the Python code that defines it; every other command works on the file"
+        message = f"the inputs and outputs of the Custom operator {draft.attrs.get('op_type', '')!r} are unknown"
+        yield Fault(message, node=draft.name, hint=hint)
     else:
         hint = "MXNet 1.9.1 does not register it and refuses the file; every other command works on it"
         yield Fault(f"operator {draft.op} is unknown", node=draft.name, hint=hint)
@@ -124,7 +126,7 @@ def list_refused_keys(graph: Graph) -> dict[Node, list[str]]:
 
 
 def _rename_attributes(draft: Draft) -> None:
-    """MXNet 1.5's spelling of three int8 attributes, replaced at every load; the old key wins if both are there."""
+    """Replace MXNet 1.5's spelling of three int8 attributes, as every load does; the old key wins if both are there."""
     signature = lookup(draft.op)
     for old, new in (signature.renamed_attributes if signature else EMPTY).items():
         if old in draft.attrs:
@@ -132,7 +134,7 @@ def _rename_attributes(draft: Draft) -> None:
 
 
 def _take_hidden(order: list[Draft]) -> dict[Draft, list[tuple[str, str]]]:
-    """Sets aside, before parsing, keys that begin or end with the plain spelling of a hidden attribute."""
+    """Set aside, before parsing, the keys that begin or end with the plain spelling of a hidden attribute."""
     taken: dict[Draft, list[tuple[str, str]]] = {}
     for draft in order:
         for key in [key for key in draft.attrs if any(key.startswith(h) or key.endswith(h) for h in _HIDDEN)]:
@@ -141,7 +143,7 @@ def _take_hidden(order: list[Draft]) -> dict[Draft, list[tuple[str, str]]]:
 
 
 def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]]) -> list[Fault]:
-    """Step A: ``lr_mult`` becomes ``__lr_mult__``; ``weight_lr_mult`` on an operator moves to its variable ``weight``.
+    """Do step A: ``lr_mult`` becomes ``__lr_mult__``; ``weight_lr_mult`` on an operator moves to its variable ``weight``.
 
     A key that fits neither goes back where it was, which an operator with typed attributes does not accept.
     """
@@ -186,14 +188,14 @@ def _unparsable(draft: Draft) -> Iterable[Fault]:
 
 
 def _add_implied(draft: Draft) -> None:
-    """Step C: missing inputs become variables named after the operator, each with a copy of its attributes."""
+    """Do step C: missing inputs become variables named after the operator, each with a copy of its attributes."""
     if not draft.is_variable:
         for implied in list(list_implied_inputs(draft.to_node())):
             draft.inputs.append((Draft(Node("", implied.name, draft.attrs)), 0, 0))
 
 
 def _add_initializers(draft: Draft) -> None:
-    """Step D: operators with a default initialiser write it on the variables that feed them."""
+    """Do step D: operators with a default initializer write it on the variables that feed them."""
     signature = lookup(draft.op)
     initializers: Mapping[int, str] = signature.initializers if signature else {}
     for slot, text in initializers.items():
@@ -202,7 +204,7 @@ def _add_initializers(draft: Draft) -> None:
 
 
 def _flatten_argmax(draft: Draft) -> None:
-    """Step E: ``axis=-1`` meant all axes; now its absence does."""
+    """Do step E: ``axis=-1`` meant all axes; now its absence does."""
     if draft.op in ("argmax", "argmin") and draft.attrs.get("axis") == "-1":
         del draft.attrs["axis"]
 
@@ -215,7 +217,7 @@ _STEPS: tuple[tuple[int, Callable[[Draft], None]], ...] = (
 
 
 def _remove_casts(order: list[Draft]) -> None:
-    """Consumers of a cast take over its own input, version included. One that a head or a control dependency names stays.
+    """Let consumers of a cast read its own input, version included; a cast that a head or control dependency names stays.
 
     Raises:
         RefusedError: a consumer of a cast finds no input behind it; MXNet crashes on that.
@@ -246,8 +248,10 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
     attrs: dict[str, list[object]] = {VERSION: ["int", WRITES_VERSION]}
     np_shape = graph.attrs.get("is_np_shape")
     if isinstance(np_shape, (list, tuple)) and len(np_shape) == 2 and np_shape[1]:
+        # MXNet writes this key before the version.
         attrs = {"is_np_shape": ["int", 1], **attrs}
     nodes = tuple(post_order(entry.node for entry in heads))
+    # Casts that were removed have an image that nothing reads any more.
     remaining = set(nodes)
     kept = {node: images[node] for node in drafts if images[node] in remaining}
     return Rewrite(Graph(nodes, heads, attrs, MxnetSource()), (Branch("", graph, kept),))

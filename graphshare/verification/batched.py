@@ -56,6 +56,7 @@ def verify_batched(batch: Batched, side: Checkpoint, options: VerifyOptions, not
         return Report(tuple(BranchReport(ALONE, label or "(original)", (stage,)) for label in batch.labels))
     graphs = [single_run(batch, number)[0] for number in range(len(batch.labels))]
     stages = [_structure(graphs[0], graph) for graph in graphs]
+    # What is an input in one branch is one in all of them.
     bases = {name[len(label) :] for name in options.as_input for label in batch.labels if name.startswith(label)}
     as_input = [*options.as_input, *(label + base for label in batch.labels for base in bases)]
     roles = assign_roles(side.graph, held=list_parameter_names(side.parameter_file), as_input=as_input)
@@ -105,6 +106,7 @@ def _find_misplaced(batch: Batched) -> Iterator[str]:
         twin = batch.graph.heads[which]
         base = output_name(twin).removeprefix(batch.labels[0])
         source = head.node.inputs[0] if head.node.op == IDENTITY and head.node.inputs else head
+        # Heads without a name, and those that are one node for all branches, have no name of a branch.
         if head.node.name and output_name(head) != batch.labels[number] + base and head.node is not twin.node:
             yield f"output {output_name(head)!r} stands where {batch.labels[number] + base!r} should"
         if source.node in batch.splits and source.index != number:

@@ -1,4 +1,4 @@
-"""Bodies of If, Loop and Scan as models of their own, in which two models are compared on what reaches a first pass."""
+"""Bodies of If, Loop and Scan as models of their own: two models are compared there on the values of a first pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pa
 
 
 class BodyPair(msgspec.Struct, eq=False):
-    """One body of two operators as models whose inputs have equal names; ``place`` says which body of which operator it is."""
+    """One body of two operators as models whose inputs have equal names; ``place`` names the body and its operator."""
 
     place: str
     models: tuple[Checkpoint, Checkpoint]
@@ -62,6 +62,7 @@ def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint,
     images: dict[Node, Node] = {}
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry:
+        # A body may return what it captures, and that may come from another If that gave way.
         while get_place(entry) in links:
             entry = links[get_place(entry)]
         return relink(entry, images)
@@ -76,6 +77,7 @@ def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[tuple[Node, Node, dict
     """Yield the operators of a region whose bodies can be compared one by one, with the outputs that belong together."""
     lefts, rights = ([node for node in side if node.subgraphs] for side in (cone.left, cone.right))
     for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
+        # Only operators of one meaning on equal operands give their bodies the same arguments.
         if a.op == b.op and a.details.values == b.details.values and list_bodies(a).keys() == list_bodies(b).keys():
             operands = [[plan.find_term(terms, e) for e in own_inputs(n)] for terms, n in ((plan.left, a), (plan.right, b))]
             outputs = _pair_outputs(plan, a, b)
@@ -126,7 +128,9 @@ def open_bodies(
         if left is None or right is None:
             return []
         heads = left.graph.heads, right.graph.heads
+        # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
         matched = outputs if node.op == "If" else {number: number for number in range(max(map(len, heads)))}
+        # Bodies with fewer results than their operators claim would be paired wrongly.
         if max(matched) >= len(heads[0]) or max(matched.values()) >= len(heads[1]):
             return []
         place = f"{key} of {output_name(Entry(node, 0))!r}"
@@ -145,6 +149,7 @@ def _open_body(
     links: dict[Place, Entry] = {}
     outer: dict[Node, Node] = {}
     for variable, entry in body.captured.items():
+        # Constants stay constants of the body's model: identities and axes need their values, not an input.
         needed = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
         if needed and all(node.op or node.details.holds_value for node in needed):
             outer.update({node: node for node in needed})
@@ -162,6 +167,7 @@ def _open_body(
     if len(body_inputs) != len(arguments):
         return None
     for node, name in zip(sorted(body_inputs, key=lambda node: node.details.values["position"]), arguments, strict=True):
+        # The sizes of other arguments may change from one pass to the next.
         shape = () if name in scalars else None
         links[node, 0] = Entry(format_.make_input(name, name_dtype(feeds[name]), shape))
     own = [node for node in post_order(head.node for head in body.graph.heads) if get_place(Entry(node)) not in links]

@@ -94,6 +94,7 @@ def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint
     heads, left, right = _upgrade_pairs(heads, left, right, notes)
     check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [pair_nodes(pair, left, right) for pair in heads]
+    # Files of unlike structure may still be exact by identities; if not, their outputs are not compared here.
     if left is not right and not options.layers and not all(pairings):
         exact = _compare_exact(left, right, options)
         if exact is not None:
@@ -105,6 +106,7 @@ def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint
         for pair, pairing in zip(heads, pairings, strict=True):
             inputs = [(a.name, b.name) for a, b in pairing.variables if not sides.is_parameter(a, b)]
             outputs = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
+            # Structure pairs inputs by their use, so exchanged names go unseen; but callers feed by name.
             pairing.statements += [*find_exchanged(inputs, "input"), *find_exchanged(outputs, "output")]
     executors = options.create_executors()
     reports = []
@@ -212,6 +214,7 @@ def _verify_branch(
         else:
             planned = _draw_rounds(inputs, variables, notes)
         rounds, engines = _compare_rounds(inputs, pairing, planned)
+    # Parameters that differ are an answer already, so a run that fails besides must not hide it.
     except (RefusedError, InputError) as error:
         if not differs:
             raise

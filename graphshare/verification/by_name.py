@@ -81,6 +81,7 @@ def verify_by_name(side: Checkpoint, other: Checkpoint, options: VerifyOptions) 
     else:
         compare = compare_formats if has_kernels(other.graph) else _compare_sessions
         report = compare(side, other, options)
+    # Unlike dtypes end a comparison unless a dtype is chosen; a note names the option that chooses one.
     if not options.dtype:
         outputs = [output for branch in report.branches for values in branch.rounds for output in values.outputs]
         apart = any(output.comparison.reason.startswith("types float") for output in outputs)
@@ -129,6 +130,7 @@ def make_judge(side: Checkpoint, other: Checkpoint, heads: Sequence[Pair] = ()) 
         for each in (side, other)
     ]
     shared = set(inputs[0]) & set(inputs[1])
+    # Inputs whose names only one side has are paired in their order, as outputs are.
     rest = [[name for name in names if name not in shared] for names in inputs]
     pairs = {**{name: name for name in shared}, **dict(zip(*rest, strict=False))}
     return Judge(side, other, heads, pairs)
@@ -184,7 +186,7 @@ def _compare_with_record(
     if lost:
         hint = "`against=MODEL` compares them, and graphshare extract leaves them out"
         raise RefusedError(
-            Fault(f"outputs that no record has, as they are not arrays of numbers: {format_names(lost)}", hint=hint)
+            Fault(f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}", hint=hint)
         )
     nodes = post_order(entry.node for entry in ready.part.heads)
     compared = {(n, 0): (n.name, ready.values[n]) for n in nodes if n.is_variable and n.name in recorded.keys() - fed}
@@ -219,9 +221,11 @@ def compare_graphs(left: Checkpoint, right: Checkpoint, options: VerifyOptions, 
     own, other = (_keep_names(_spread(options, side.graph), _list_variables(side.graph)) for side in (left, right))
     heads = [output_name(entry) for entry in right.graph.heads]
     known = {output for output, _ in internals(left.graph.nodes)}
+    # A head that the left graph does not have is a difference, and not a name to refuse.
     ready = _prepare(left, own, targets=() if options.layers else [head for head in heads if head in known])
     outputs = _make_runner(ready, create_executor(options.engines[0]), options.engines[0], options.seed).run()
     held = list_parameter_names(left.parameter_file) or ()
+    # The right graph has parameters of its own; only inputs are passed on.
     values = {node.name: array for node, array in ready.values.items() if node.name not in held}
     report = verify_recorded(right, {**values, **dict(zip(ready.names, outputs, strict=True))}, other, name=name)
     rest = [output for entry in left.graph.heads if (output := output_name(entry)) not in heads]
@@ -317,6 +321,7 @@ def compare_formats(model: Checkpoint, graph: Checkpoint, options: VerifyOptions
     ]
     if faults:
         raise RefusedError(faults)
+    # Inner outputs of two formats are not compared name by name: regions take the place of `layers`.
     options, by_region = _spread(msgspec.structs.replace(options, layers=False), graph.graph), options.layers
     declared = {
         name: tuple(size if isinstance(size, int) else None for size in shape)

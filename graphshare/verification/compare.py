@@ -20,6 +20,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.runners import ABSENT, Runner
 
+# Shares of the largest number in an output; the docstring of verify() names them to users of across_dtypes.
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 _STEP = ("int8", "uint8")
 _BELOW_ONE = ("Sigmoid", "Softmax")
@@ -63,7 +64,7 @@ def tolerate_other_program(atol: float, rtol: float) -> Tolerance:
 
 
 def tolerate_batch(atol: float, rtol: float) -> Tolerance:
-    """Return the tolerance of a batch and runs of each sample, which sum in another order: near zero differs most."""
+    """Return the tolerance of a batch beside runs of each sample: they sum in another order, which shows most near zero."""
     return Tolerance(atol, rtol, of_largest=1e-5)
 
 
@@ -95,7 +96,7 @@ class ExportTolerance(Tolerance, frozen=True, kw_only=True):
 
 
 def tolerate_export(tolerance: float | None) -> ExportTolerance:
-    """Return the tolerance of an exported model; what is given holds for floats of every dtype."""
+    """Return the tolerance of an exported model; a ``tolerance`` that is given holds for floats of every dtype."""
     return ExportTolerance(by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance))
 
 
@@ -236,12 +237,14 @@ def _compare_inner(
     compared: list[InnerComparison] = []
 
     def keep(node: Node, index: int, value: Any) -> None:
+        # The executor writes later values into the same buffer.
         kept[node, index] = value.copy() if isinstance(value, _ARRAYS) else value
 
     def look(node: Node, index: int, value: Any) -> None:
         partner = partners.get(node)
         if partner is None or (partner, index) not in kept or (to_first and compared and not compared[-1].comparison):
             return
+        # Popped, so that memory is free again as the second run goes on.
         result = compare_values(value, kept.pop((partner, index)), tolerance)
         compared.append(InnerComparison(reference.label(partner, index), node.name, node.operator_text, index, result))
 
@@ -258,6 +261,7 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
         if len(value) != len(wanted):
             return Comparison(False, False, _APART, _APART, f"sequences of {len(value)} and {len(wanted)}")
         each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
+        # The element that is furthest apart stands for the whole sequence.
         return next((c for c in each if not c), max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME))
     if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
         if "O" not in (value.dtype.kind, wanted.dtype.kind):
@@ -267,6 +271,7 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
             if across and value.dtype != wanted.dtype:
                 wide = np.result_type(value, wanted)
                 comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
+                # Equal numbers in unlike dtypes are not equal bits.
                 return msgspec.structs.replace(comparison, identical=False)
             return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
         if value.shape != wanted.shape:
@@ -289,6 +294,7 @@ def allow_spread(
     spreads = _measure_spread(part, feeds, runs[0])
     outputs, notes = list(values.outputs), []
     for number, (output, spread) in enumerate(zip(outputs, spreads, strict=True)):
+        # A rewrite may make onnxruntime choose other kernels, as other sessions of the original do: that is not a fault.
         wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, spread))
         comparison = compare_values(runs[1][number], runs[0][number], wider)
         if comparison and not output.comparison:
@@ -323,6 +329,7 @@ def find_largest(array: Array) -> float:
     """Return the largest finite magnitude in an array of numbers; 0 for an empty array, and for one of texts."""
     if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
+    # Integers become floats first: the magnitude of the least one overflows in its own dtype.
     finite = np.abs(array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64))
     return float(finite.max()) if finite.size else 0.0
 

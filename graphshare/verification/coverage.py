@@ -1,4 +1,4 @@
-"""Which bodies of the Ifs of a model are computed in a proof: values say nothing of the others."""
+"""Which bodies of the Ifs of a model a proof computes: values show nothing of the others."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class BodyCoverage:
     def describe(self) -> Iterator[str]:
         """Yield notes on the Ifs of which one body was not computed, and on how many were."""
         for side, word in ((True, "then"), (False, "else")):
+            # Over all rounds: one may take the other side.
             if names := [repr(name) for name, sides in self._taken.items() if sides == {side}]:
                 yield f"If {format_names(names, _NAMED)}: only the {word} branch was computed"
         if self._taken:

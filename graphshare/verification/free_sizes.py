@@ -98,8 +98,10 @@ class _Trial:
 
     def prove(self) -> SizesProof:
         """Return what was compared. Raises DisprovedError."""
+        # At least two sets, so that samples of different runs meet in one batch, and at least _SAMPLES samples in all.
         drawn = self._draw(self.original, {}, max(2, -(-_SAMPLES // self.per_run)))
         runs = [self.original.run(values) for values in drawn]
+        # A model that draws numbers differs from itself, and then a difference would show nothing.
         if self._find_other(self.original.run(drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
@@ -107,6 +109,7 @@ class _Trial:
         # The batch comes before other sizes: its runs are compared sample by sample with those of the original.
         batches = self._prove_batch(drawn, runs)
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
+        # With one size alone, that size by itself and all sizes together are the same kind of trial.
         *trials, odd = list_trials(free, self.base)[len(free) == 1 :] if free else [{}]
         tried = [sizes for sizes in trials if self._prove_sizes(sizes)]
         with suppress(_NotComputedError):  # the network itself need not take odd sizes
@@ -121,6 +124,7 @@ class _Trial:
             for name, axis in self._list_places(symbol):
                 shapes.setdefault(name, [None] * len(part.session.inputs[name]))[axis] = sizes[symbol.name]
         fixed = {name: tuple(shape) for name, shape in shapes.items()}
+        # Inputs without samples, such as a threshold, must be one value for a whole batch.
         first, *others = (draw_values(part, {}, fixed, seed).values for seed in range(count))
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
@@ -145,9 +149,10 @@ class _Trial:
         """Compare the models at the sizes of the file; return whether they are equal with optimizations too."""
         if not self._find_other(self._run(feeds, self.base), wanted):
             return True
+        # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
         plain = [self._open(model, optimize=False).run(feeds) for model in (self.unfixed, self.source)]
         if names := self._find_other(*plain):
-            raise self._disprove(f"computes other bits at the sizes of the file: {format_names(names)}")
+            raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
 
     def _find_other(self, values: Sequence[Array], wanted: Sequence[Array]) -> list[str]:
@@ -166,10 +171,12 @@ class _Trial:
             return ()
         if len({tuple(output.shape for output in run) for run in runs}) > 1:
             hint = "write it without a proof with `verify=False`"
-            raise RefusedError(Fault("outputs have other shapes for other samples, so nothing can be proved", hint=hint))
+            message = "outputs have different shapes for different samples, so nothing can be proved"
+            raise RefusedError(Fault(message, hint=hint))
         wanted = [np.concatenate([self._split(run[i], i, self.per_run) for run in runs]) for i in range(len(self.names))]
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run
+        # The size of the file was proved before; `count` is last, and its outputs are those that the exchange is compared with.
         sizes = sorted({1, 2, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
         for size in sizes:
             whole = self._run_rows(drawn, range(size), wanted)
@@ -177,12 +184,13 @@ class _Trial:
         for kept in (0, count - 1):
             moved = self._run_rows(drawn, [row if row == kept else (row + 1) % count for row in range(count)], wanted)
             for name, a, b in zip(self.names, moved, whole, strict=True):
+                # Bit for bit: in one session at one size only the other samples have changed.
                 if not np.array_equal(a[kept], b[kept], equal_nan=a.dtype.kind == "f"):
                     raise self._disprove(f"{name!r} of a sample depends on the other samples of the batch")
         return tuple(sizes)
 
     def _run_rows(self, drawn: Sequence[Mapping[str, Array]], rows: Sequence[int], wanted: Sequence[Array]) -> list[Array]:
-        """Return the outputs for samples by number, the samples of each first. Raises DisprovedError where one is other."""
+        """Return the outputs for samples by number, the samples of each first. Raises DisprovedError where one differs."""
         assert self.batch is not None
         feeds = dict(drawn[0])
         for name, axis in self._list_places(self.batch):

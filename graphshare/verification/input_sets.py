@@ -1,4 +1,4 @@
-"""Sets of inputs from a folder, each of which is a round of a proof; and the reports of all rounds as one."""
+"""Sets of inputs from a folder, each a round of a proof, and the reports of all rounds as one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from graphshare.text.names import did_you_mean
 from graphshare.verification.report import BranchReport, Report, Stage, add_regions, engine_stage, value_stage
 
 _TENSOR = re.compile(r"input_(\d+)")
+_ONE = "a set has one array for each input: put one of the files into another folder"
 _HINT = "sets are .npz files, .npy files named after inputs, or folders such as test_data_set_0 with input_0.pb"
 
 
@@ -27,12 +28,13 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Array]]:
     An ``.npy`` file has the name of an input; ``input_K.pb`` is a tensor with the name of one, or the K-th input.
 
     Raises:
-        InputError: files cannot be read or do not fit the inputs, or there are none; all are listed.
+        InputError: files cannot be read, do not fit the inputs or give one twice, or there are none; all are listed.
     """
     declared, faults, sets = list_declared(graph), list[Fault](), list[dict[str, Array]]()
     paths = _list(folder) if is_folder(folder) else []
     for place in [folder, *filter(is_folder, paths)] if paths else ():
         own: dict[str, Array] = {}
+        places: dict[str, str] = {}
         for path in _list(place):
             stem, ending = os.path.splitext(os.path.basename(path))
             number = _TENSOR.fullmatch(stem) if ending == ".pb" else None
@@ -44,11 +46,18 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Array]]:
                 faults += error.faults
                 continue
             if number is not None and not arrays.keys() & declared.keys():
+                # Tensors of test data often have no name; the number of the file is then that of the input.
                 arrays = {"".join(list(declared)[int(number[1]) :][:1]): array for array in arrays.values()}
             arrays = {name or stem: array for name, array in arrays.items()}
             faults += [fault for name, array in arrays.items() for fault in _find_misfits(graph, declared, name, array, path)]
-            sets += [arrays] if ending == ".npz" else []
-            own |= arrays if ending != ".npz" else {}
+            if ending == ".npz":
+                sets.append(arrays)
+                continue
+            faults += [
+                Fault(f"input {name!r} is in {places[name]} too", where=path, hint=_ONE) for name in arrays if name in own
+            ]
+            places.update(dict.fromkeys(arrays, os.path.basename(path)))
+            own |= arrays
         sets += [own] if own else []
     if faults or not any(sets):
         raise InputError(faults or Fault("has no arrays of inputs", where=folder, hint=_HINT))
@@ -67,10 +76,10 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, array: Array, whe
     if name not in known:
         yield Fault(f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known))
     if dtype not in (None, str(array.dtype)):
-        yield Fault(f"input {name!r} is {array.dtype}, and the model declares {dtype}", where=where)
+        yield Fault(f"input {name!r} is {array.dtype}, but the model declares {dtype}", where=where)
     if shape is not None and not fits_sizes(array.shape, shape):
         size = format_declared(array.shape)
-        yield Fault(f"input {name!r} is {size}, and the model declares {format_declared(shape)}", where=where)
+        yield Fault(f"input {name!r} is {size}, but the model declares {format_declared(shape)}", where=where)
 
 
 def merge_reports(reports: Sequence[Report]) -> Report:
@@ -82,6 +91,7 @@ def merge_reports(reports: Sequence[Report]) -> Report:
         regions = tuple(judged for branch in same for judged in branch.regions)
         stages: dict[str, Stage] = {}
         for stage in (stage for branch in same for stage in branch.stages):
+            # A stage that fails for one set fails for all; values and engines are counted anew below.
             if stages.get(stage.name, stage).verdict != "fails":
                 stages[stage.name] = stage
         stages |= {"values": value_stage(rounds)} if rounds else {}

@@ -75,9 +75,10 @@ class VerifyOptions(msgspec.Struct, frozen=True):
 
     def create_executors(self) -> dict[str, Executor]:
         """Return what computes, by the names of the engines. Raises UsageError where one is not installed."""
-
         return {
-            name: create_executor(name, strict=self.strict_engine, forwards=self.rounds, alone=False) for name in self.engines
+            # Not alone: branches and engines compute in turn, and threads that wait awake would take the others' cores.
+            name: create_executor(name, strict=self.strict_engine, forwards=self.rounds, alone=False)
+            for name in self.engines
         }
 
     def spread(self, twins: Counterparts, own: Collection[str] = ()) -> VerifyOptions:
@@ -143,6 +144,7 @@ class BranchInputs:
             RefusedError: a branch cannot run at the sizes of one of the two; shapes or values are missing.
         """
         unfed = [p for p in self.parameters if p.left not in self._fed]
+        # With a seed for parameters, those that no file holds are drawn below instead of refused.
         files = _load_parameters(unfed, self.sides, may_miss=self.options.params_seed is not None)
         if len(self.setups) > 1:
             self._check_sizes(files)
@@ -151,6 +153,7 @@ class BranchInputs:
         drawn: list[Sequence[Node]] = []
         for setup in self.setups:
             assigned = self._assign(setup, files[0], notes)
+            # Drawn parameters have shapes as well, which may not fit the sizes of the other branch.
             if not planned and assigned.parameters:  # what is drawn once holds for all sizes and rounds
                 files[0].update((node, assigned.values[node]) for node in assigned.parameters)
                 files[1].update((to_right[node], assigned.values[node]) for node in assigned.parameters)
@@ -181,6 +184,7 @@ class BranchInputs:
     def _copy_inputs(self, assigned: Assignment, parameters: Mapping[Node, Array], setup: Setup) -> RoundValues:
         """Return the values of both branches: the branch has the reference's inputs and its own ``parameters``."""
         left = assigned.values
+        # A parameter that only a seed or the user gives has no record for the branch: the reference's value holds for both.
         right = {b: left[a] if a in self._fed else parameters.get(b, left[a]) for a, b in self._variables}
         shapes = {node: array.shape for node, array in right.items()}
         inferred = infer(self._parts[1], shapes, {node: str(array.dtype) for node, array in right.items()})
@@ -189,6 +193,7 @@ class BranchInputs:
     def _draw_again(self, first: RoundValues, inputs: Sequence[Node], number: int) -> RoundValues:
         """Return the values of round ``number``: those of the first, ``inputs`` drawn anew, of the same shapes and dtypes."""
         seed = self.options.seed + number
+        # Parameters, feeds and zeros (labels, states) stay; only what was drawn as an input is drawn again.
         kept = first.left.keys() - set(inputs)
         drawn = draw_inputs(self._parts[0].nodes, kept, first.inference, self.sides.roles, seed=seed)
         copied = {b: drawn[a] for a, b in self._variables if a in drawn}

@@ -39,6 +39,7 @@ def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
     except Exception as error:  # it raises errors of the checker, of inference and of protobuf
         place, complaint = _PLACE.search(str(error)), _DTYPE.search(str(error))
         node = _find_node(place[1], nodes) if place is not None and complaint is not None else None
+        # Only a complaint about a dtype can be due to the model; any other means that the translation is wrong.
         if node is None:
             raise BugError(f"ONNX's checker refuses the model: {error}") from error
         hint = "convert the data to another dtype, or export only the operators before it"

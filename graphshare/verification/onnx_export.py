@@ -61,13 +61,13 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
     @property
     def first(self) -> str:
-        """MXNet's name of the first inner output that differs, with the operator; empty where none does."""
+        """Return MXNet's name of the first inner output that differs, with the operator; empty where none does."""
         inner = next((values.first for values in self.model.rounds if values.first is not None), None)
         return "" if inner is None else f"{inner.reference} ({inner.op})"
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """Return the result in one line."""
         outputs = self.outputs
         if not self:
             wrong = [output.reference for output in outputs if not output.comparison]
@@ -83,7 +83,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
         return f"{text}; bit for bit in the branches {branches}" if branches else text
 
     def describe(self) -> dict[str, Any]:
-        """Return the report as the JSON of ``export`` has it."""
+        """Return the report as an object for the JSON of ``export``."""
         return {
             "runtime": self.runtime,
             "outputs": [
@@ -144,6 +144,7 @@ def prove_export(
     session = open_session(data, staged.folder)
     for number, (static, names) in enumerate(parts):
         ready = _prepare(source, static, {} if number else feeds, as_input, seed)
+        # Feeds have the sizes of the first part, so at others all inputs are drawn.
         for node in (node for node in ready.values if names.get((node, 0)) in stated and (number or node.name not in feeds)):
             ready.values[node] = draw_as(ready.values[node], stated[names[node, 0]].dtype)
         inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
@@ -151,6 +152,7 @@ def prove_export(
         runner = SessionRunner(model, model.convert({names[node, 0]: array for node, array in inputs.items()}))
         rounds.append(_compare_with_graph(static, ready, runner, tolerance))
         if not number and rounds[0] and (pairs := list(_find_branches(source, static, inputs))):
+            # onnxruntime would merge tied branches that share an input, and their equality would show nothing.
             apart = _StagedSession(open_session(data, staged.folder, merge_equal=False), staged, static, names)
             branches = tuple(_prove_branches(pairs, apart, static, names, inputs))
     report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
@@ -216,6 +218,7 @@ class _StagedSession(OpenModel):
         computed = {name: Entry(node, i) for node in model.nodes if node.op for i, name in enumerate(list_output_names(node))}
         order = {node: number for number, node in enumerate(inference.nodes)}
         inner = []
+        # In the order of the graph, so that the first difference is the earliest.
         for node, index in sorted((place for place in self._names if place[0] in order), key=lambda p: (order[p[0]], p[1])):
             name = self._names[node, index]
             if not node.is_variable and index < len(inference.shapes[node]) and name in computed:

@@ -1,4 +1,4 @@
-"""Other inputs for a part of a model than those that reach it: a change that these do not show may show there."""
+"""Inputs for a part of a model beside those that reach it: they may show a change that the others do not."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from graphshare.verification.compare import Tolerate, compare_values
 from graphshare.verification.region_plan import Cone, RegionPlan, Side, get_place, open_part
 
 _LARGE = 1000
+# Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
 _LENGTHENED = 4
 """How many sizes are tried."""
@@ -42,6 +43,7 @@ def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
 
 
 def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
+    # An attribute that only one side states may be the default of the other.
     if any(b.details.values.get(name, value) != value for name, value in a.details.values.items()):
         return True
     operands = zip(list_operands(a), list_operands(b), strict=False)
@@ -59,6 +61,7 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     wanted = {term: own.get(term) or plan.sources.get(term) for term, _ in rights.values()}
     sources = {term: entry for term, entry in wanted.items() if entry is not None}
     cuts = {get_place(entry): term for term, entry in sources.items()}
+    # The right side may start before the left region does: what lies between reads inputs of the model too.
     for node in _list_needed(cone, cuts):
         if not node.op and not node.details.holds_value:
             cuts[node, 0] = plan.left.terms[node, 0]
@@ -67,13 +70,14 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     if not values and not rights:
         return ""
     if None in wanted.values() or not all(isinstance(value, np.ndarray) for value in values.values()):
-        return "other inputs are not known"
+        return "different inputs cannot be drawn"
     starts = cuts, {place: term for place, (term, _) in rights.items()}
     sizes = {term: sides[0].find_parts(entry)[1] or () for term, entry in sources.items()}
     results = []
     try:
         for number, (side, start) in enumerate(zip(sides, starts, strict=True)):  # one of them is in memory at a time
             fed = {place: values[term] for place, term in start.items()}
+            # With free sizes, as later inputs are longer than those that reached the region.
             compute = open_part(side.model, [end[number] for end in cone.ends], fed, has_sizes=False)
             inputs = ({place: each[term] for place, term in start.items()} for each in draw_other_inputs(values, sizes))
             results.append([_compute(compute, each) for each in inputs])
@@ -81,12 +85,13 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
     except (InputError, RefusedError) as error:
         return error.faults[0].message
     is_computed = False
+    # Inputs that one side refuses show nothing: they may not be valid for the model.
     for left, right in zip(*results, strict=True):
         for wanted, value in zip(left, right, strict=True) if left and right else ():
             is_computed = True
             if not compare_values(value, wanted, tolerate(wanted, value)):
-                return "other inputs give other values"
-    return "" if is_computed else "other inputs are refused"
+                return "different inputs give different values"
+    return "" if is_computed else "different inputs are refused"
 
 
 def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], inputs: Mapping[Place, Array]) -> list[Any]:
@@ -115,6 +120,7 @@ def draw_other_inputs(values: Mapping[int, Array], known: Mapping[int, Sequence[
     They are the same numbers in other places and with other signs, larger ones, numbers of any magnitude, and arrays that have
     one more of each size that is free; ``known`` has the sizes that are not, where the rank is known.
     """
+    # Both sides call this for themselves, and must get the same inputs.
     rng = np.random.default_rng(0)
     for number in range(3):
         yield {key: _change(rng, array, number) for key, array in values.items()}
@@ -127,6 +133,7 @@ def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
     """Return an array of the same shape and dtype with other values."""
     result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
     if array.dtype.kind in "biu":
+        # Integers stay small: most are indices or sizes, and large ones would be refused.
         result = np.array((result, result + 1, result * 0)[number]).astype(array.dtype)
     if array.dtype.kind != "f":
         return result

@@ -65,7 +65,7 @@ def find_exchanged(pairs: Sequence[tuple[str, str]], noun: str) -> Iterator[str]
 
 
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
-    """Heads whose nodes came from one source node belong together; the first branch of the map is the reference."""
+    """Pair heads whose nodes came from one source node; the first branch of the map is the reference."""
     images: dict[str, dict[tuple[int, int], Node]] = {}
     finder = NodeFinder(graph)
     for entry in read_map(path).entries:
@@ -99,6 +99,7 @@ def _pair_images(
     back = {source: node for node, source in reference.items()}
     heads = [entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back]
     twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
+    # Heads of an output that is listed several times are one pair.
     pairs = {(entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)}.values()
     if all(twin.node is entry.node for twin, entry in pairs):
         raise InputError(Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path))
@@ -167,5 +168,6 @@ def find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) ->
     sides = SidePair(left, right)
     parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
     compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
+    # A weight in another dtype has other bytes by intent; values decide there.
     different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
     return pairing, (*pairing.describe(), *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different))

@@ -83,6 +83,7 @@ class Parts(Struct, frozen=True, eq=False):
     def free_names(self) -> Parts:
         """Return the parts in which no start has the name of an operator that stays."""
         nodes = [node for side in (0, 1) for node in self.list_nodes(side)]
+        # Starts are named after values of the original, whose operators may stay on the other side.
         taken = [*dict.fromkeys(name for node in nodes for name in (node.name, *node.details.outputs))]
         names = dict(zip(self.values, unique_names([*taken, *self.values])[len(taken) :], strict=True))
         starts = [{place: names[name] for place, name in side.items()} for side in self.starts]
@@ -103,16 +104,19 @@ class Reducer:
         parts = None
         while smaller is not None:
             parts = smaller
+            # The first that still departs is taken: candidates come smallest first, and each costs a run of both sides.
             smaller = next(filter(self._departs, self._list_smaller(parts)), None)
         return parts
 
     def _list_whole(self) -> list[Parts]:
         """Return the parts of the whole region, for each of its ends."""
         planner, plan, cone, feeds = self._departure.planner, self._departure.plan, self._departure.cone, self._departure.feeds
+        # Values that the region's left side reads are started from as well: a part must run by itself.
         own = set(cone.left)
         edges = [e for node in cone.left for e in node.inputs if e.node not in own]
         lefts = {get_place(e): plan.sources.get(plan.left.of(e), e) for e in edges if plan.left.key(e)[0] != "constant"}
         rights = {place: source for place, (_, source) in plan.list_sources(cone).items()}
+        # A value that both sides start from is computed once, by the original, and has one name.
         sources = list({get_place(e): e for e in (*lefts.values(), *rights.values()) if e.node.op}.values())
         names = dict(zip(map(get_place, sources), unique_names(list(map(output_name, sources))), strict=True))
         inputs = {(node, 0): feeds[node.name] for node in planner.sides[0].nodes if not node.op and node.name in feeds}
@@ -131,12 +135,14 @@ class Reducer:
     def _list_smaller(self, parts: Parts) -> Iterator[Parts]:
         """Yield parts with fewer operators, the smallest first."""
         nodes = [parts.list_nodes(side) for side in (0, 1)]
+        # Pairs of values grow with the square of the operators, and each may be run.
         if max(map(len, nodes)) > _LARGEST:
             return
         try:
             inner = [self._compute_inner(parts, side, own) for side, own in enumerate(nodes)]
         except GraphshareError:
             return
+        # From the end, because a later start leaves fewer operators.
         for a, wanted in reversed(inner[0].values()):
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
@@ -149,33 +155,18 @@ class Reducer:
         for b, value in inner[1].values():
             for a, wanted in inner[0].values():
                 is_like = (wanted.shape, wanted.dtype.kind) == (value.shape, value.dtype.kind)
+                # `is True`: where a side is not computed (None), nothing is known of what follows.
                 if is_like and self._compare(parts.start_at(a, b, wanted, str(value.dtype))) is True:
                     yield replace(parts, end=(a, b))
 
     def _compute_inner(self, parts: Parts, side: int, nodes: Sequence[Node]) -> dict[Place, tuple[Entry, Any]]:
         """Return the arrays that operators compute before the end, by place."""
         entries = {get_place(e): e for node in nodes for e in visible_outputs(node)}
+        # The end is known to depart, and the starts are equal.
         left_out = {get_place(parts.end[side]), *parts.starts[side]}
         entries = {place: e for place, e in entries.items() if place not in left_out}
         values = zip(entries.values(), self._compute(parts, side, list(entries.values())), strict=True)
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
-
-    def _find_operands(self, parts: Parts, inner: Sequence[_Inner]) -> Parts | None:
-        """Return the parts that end at the only operands that differ of last operators that do the same; None for others."""
-        a, b = parts.end
-        own = [
-            [inner[side][get_place(e)] for e in end.node.inputs if get_place(e) in inner[side]]
-            for side, end in enumerate(parts.end)
-        ]
-        rest = [
-            [(e, value) for e, value in own[side] if not any(self._is_same(value, other) for _, other in own[1 - side])]
-            for side in (0, 1)
-        ]
-        if a.node.op != b.node.op or [len(each) for each in rest] != [1, 1]:
-            return None
-        (x, wanted), (y, value) = rest[0][0], rest[1][0]
-        is_end = not self._departs(parts.start_at(x, y, wanted, str(value.dtype)))
-        return replace(parts, end=(x, y)) if is_end else None
 
     def _departs(self, parts: Parts) -> bool:
         return self._compare(parts) is False
@@ -224,6 +215,7 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         with open(os.path.join(scratch, _INPUTS), "wb") as file:
             write_arrays(inputs, file, find_parameter_format("npz"))
         left, right = (load(os.path.join(scratch, name)) for name in names)
+        # From the files as written: parts in memory could depart where what users get does not.
         confirmed = confirm(left, right, inputs)
         if confirmed:
             raise _refuse(folder, report)
@@ -239,8 +231,10 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         page = _format_page(reduction, [model.where for model in reducer.models], commands)
         sources = [used for model in reducer.models for used in input_files(model)]
         refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
+        # Files are about to be put in place: a limit that strikes now would lose the answer.
         end_time_limit()
         with make_folder(folder), OutputTransaction() as stage:
+            # The page is the last of `files`, and not among those that were run.
             for name, path in zip(sorted(os.listdir(scratch)), files, strict=False):
                 with open(os.path.join(scratch, name), "rb") as file:
                     shutil.copyfileobj(file, stage.open(path))
@@ -250,7 +244,7 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
 
 
 def _refuse(folder: str, report: Report) -> RefusedError:
-    message = f"the difference is not there in parts that run by themselves, so nothing was written ({report.verdict})"
+    message = f"the difference does not appear in parts that run by themselves, so nothing was written ({report.verdict})"
     return RefusedError(Fault(message, where=folder))
 
 
@@ -264,6 +258,7 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
     """Write a side, and return its name there; what that side alone starts from is a parameter."""
     values = parts.find_values(side)
     names = {place: parts.starts[side][place] for place in values}
+    # A file of inputs must fit both models, so what one side alone reads is stored in its model.
     own = {names[place]: value for place, value in values.items() if names[place] not in _list_shared(parts)}
     (end,) = compute_part(model, [parts.end[side]], values)
     rewrite, _ = cut_part(model, [parts.end[side]], values, names, own)

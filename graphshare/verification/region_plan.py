@@ -1,6 +1,11 @@
 """Where two models differ: both graphs as terms of one table, cut into regions at values that have one name on both sides.
 
-A value that has one name and another term on both sides ends a region, and counts as the same value for what follows.
+A *pair* is a left and a right value that belong together, most often by their name. A pair with unlike terms is an *end*: both
+values get one new term, a *cut*, and count as the same value for what follows. The *cone* of an end has the operators behind
+it, up to values whose terms both sides have, its *sources*. Ends with the same cones are one region.
+
+Each region is judged by itself: both sides compute its ends from the left values of its sources, so that a difference is named
+where it arises. If all are equal bit for bit, so are the outputs for these inputs; the tolerances of regions are not a bound.
 """
 
 from __future__ import annotations
@@ -82,10 +87,12 @@ def open_part(
             return compute_graph(part, {node: fed[node] for node in part.variables() if node in fed}, model.parameter_file)
 
         return compute_kernels
+    # Optimizations would sum in another order on one side only, as both sides have other operators.
     session = SessionPart(part, part.heads, model.parameter_file, model.where, optimize=False)
 
     def compute(values: Values) -> list[Any]:
         named = {inputs.get(place, place[0]).name: value for place, value in values.items()}
+        # Values that the targets do not need are not inputs of the session.
         taken = {name: value for name, value in named.items() if name in session.session.dtypes}
         return session.run(convert_inputs(session.session, taken))
 
@@ -124,7 +131,7 @@ def cut_part(
 
 
 def make_form(model: Checkpoint, table: TermTable, facts: Facts) -> NormalForm | None:
-    """Return what terms the nodes of a model are; None where its format has no normal form."""
+    """Return the rules by which the nodes of a model become terms; None where its format has no normal form."""
     if not has_kernels(model.graph):
         return find_format(model.graph).make_normal_form(model.graph, table, facts)
     file = model.parameter_file
@@ -149,6 +156,7 @@ def compute_graph(part: Graph, feeds: Mapping[Node, Array], params: ParameterFil
     roles = assign_roles(part, held=list_parameter_names(params))
     held = [node for node in part.variables() if node not in feeds]
     parameters = parameter_values(held, params, lambda node: roles[node].kind is Kind.AUXILIARY)
+    # A part may need labels, which a forward pass does not read: zeros do.
     ready = assign_values(part, roles, parameters, feeds=feeds, shapes=EMPTY, seed=0, params_seed=None, params=params)
     return list(run_plan(make_plan(part.heads), ready.values, shapes=ready.inference.shapes).outputs)
 
@@ -160,9 +168,11 @@ class Side:
         self.model = model
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
+        # A value that nothing reads ends no region: its difference could not reach an output.
         read = {get_place(e) for e in (*heads, *(e for node in self.nodes for e in node.inputs))}
         outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if get_place(e) in read]
         counts = Counter(map(output_name, outputs))
+        # A name that several values have identifies none of them.
         self.names = {name: e for e in outputs if counts[name := output_name(e)] == 1}
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).find_types(model.graph, inputs)
@@ -175,6 +185,7 @@ class Side:
         """Infer types from inputs of these shapes, and compute constants; none where onnxruntime refuses it."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
+        # Types that a file states of inner values may be wrong, and identities that hold for every input must not rest on them.
         types = format_.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
@@ -184,6 +195,7 @@ class Side:
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []
         except GraphshareError:
+            # Without constants fewer nodes are the same: the proof is weaker, and not wrong.
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
         arrays = {
@@ -199,6 +211,7 @@ class Side:
 
     def _count_bytes(self, entry: Entry) -> int:
         sizes = [size if isinstance(size, int) else _COMPUTED_BYTES for size in self.find_parts(entry)[1] or ()]
+        # No number takes more than 8 bytes; an unknown size counts as too large.
         return 8 * int(np.prod(sizes, dtype=np.float64))
 
 
@@ -211,7 +224,7 @@ class Cone(msgspec.Struct, eq=False):
 
 
 class PlanChanges(msgspec.Struct, eq=False):
-    """What makes another plan: left values that end no region, or do not pass between sessions, and facts of right ones.
+    """Findings for another plan: left values that end no region, or cannot pass between sessions, and facts of right ones.
 
     ``dtypes`` are those on the right where they differ; ``moved`` has the right value that a left one is, under another name,
     ``proved`` that which is the same for every input. ``ranks`` are those of values of either side that were computed.
@@ -278,7 +291,7 @@ class Planner:
     """Plans the comparison of two models whose heads and inputs are paired."""
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
-        """``inputs`` has the name on the right of each input of the left model."""
+        """Take both models; ``inputs`` has the name on the right of each input of the left one."""
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
         self._is_mixed = find_format(left.graph) is not find_format(right.graph)
@@ -325,19 +338,23 @@ class Planner:
         if forms[0] is None or forms[1] is None:
             return None
         one, two = self.sides
+        # An input of another dtype is another value, whatever its name.
         left = GraphTerms(forms[0], lambda node: (node.name, one.dtypes.get(node)), one.contents)
         right = GraphTerms(forms[1], lambda node: (self.name_input(node), two.dtypes.get(node)), two.contents)
         ends: dict[tuple[Place, Place], Pair] = {}
         uncut: dict[Place, int] = {}
+        # A cut gives both values of a pair one new term, which must be known before any consumer gets its own.
         order, pairs = self._order(self._pair_names())
         for node in order:  # one that both models share, as a rewrite in memory does, is of both
             for terms, side in zip((left, right), self.sides, strict=True):
                 if node in side.order:
                     terms.add(node)
             for a, b in pairs.get(node, ()):
+                # A pair is met at both of its nodes, and settled at the second.
                 if get_place(a) not in left.terms or get_place(b) not in right.terms:
                     continue
                 if get_place(a) in self.changes.proved:
+                    # The number of terms makes the key new, so that no other value has this term.
                     left.terms[get_place(a)] = right.terms[get_place(b)] = table.number("proved", len(table.keys))
                 elif left.of(a) != right.of(b):
                     ends[get_place(a), get_place(b)] = a, b
@@ -347,6 +364,7 @@ class Planner:
                     right.terms[get_place(b)] = cut if dtype is None else table.number("as", cut, dtype)
         for a, b in self.heads:
             if left.of(a) != right.of(b):
+                # Outputs end a region even where their names differ or repeat.
                 ends.setdefault((get_place(a), get_place(b)), (a, b))
         return self._divide(left, right, ends.values(), uncut)
 
@@ -355,6 +373,7 @@ class Planner:
         closed = {left.terms[place] for place in self.changes.closed}
         known: dict[int, Entry] = {}
         for entry in (entry for node in self.sides[0].nodes for entry in visible_outputs(node)):
+            # Of several left values of one term the first is taken: all are equal.
             known.setdefault(left.of(entry), entry)
         sources = {term: known[term] for term in right.terms.values() if term in known}
         for term in set(right.terms.values()):
@@ -373,12 +392,14 @@ class Planner:
                 cone = cones[tuple(parts)] = Cone([], *parts)
                 plan.cones.append(cone)
             cone.ends.append(end)
+        # Values of the original are computed as the walk goes on, so regions follow its order.
         plan.cones.sort(key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
         return plan
 
     def _find_cone(self, plan: RegionPlan, terms: GraphTerms, end: Entry, side: Side) -> tuple[Node, ...]:
         """Return the operators that an end needs beyond what both sides have."""
         cone: set[Node] = set()
+        # From the node itself, because the end's own term is a cut, which both sides have.
         pending = [end.node] if end.node.op else []
         while pending:
             node = pending.pop()
@@ -390,6 +411,7 @@ class Planner:
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
         """Return the dtype of a value on the right where it is another one than on the left."""
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
+        # A symbol file states no dtypes, so beside one the floats of the ONNX side hold.
         is_known = None not in dtypes or (self._is_mixed and dtypes[1] in FLOATS)
         known = dtypes[1] if is_known and dtypes[0] != dtypes[1] else None
         return self.changes.dtypes.get(get_place(a), known)
@@ -397,6 +419,7 @@ class Planner:
     def _pair_names(self) -> list[Pair]:
         """Return the values that both sides have under one name, and whose shapes do not contradict each other."""
         left, right = self.sides
+        # What runs have shown about a left value comes before what names suggest.
         known = {**self.changes.moved, **self.changes.proved}
         moved = {get_place(entry) for entry in known.values()}
         pairs = []
@@ -408,6 +431,7 @@ class Planner:
             if b is None or not is_free or get_place(a) in self.changes.closed:
                 continue
             (dtype, shape), (other, sizes) = left.find_parts(a), right.find_parts(b)
+            # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
             is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
             if is_number and not _have_other_shapes(shape, sizes):
                 pairs.append((a, b))
@@ -416,7 +440,7 @@ class Planner:
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
         """Return the nodes of both sides, each after both values of every pair that it needs, and the pairs by their nodes.
 
-        Of pairs that would have to come before each other, one is none, and is banned: that which is least in its place.
+        Pairs whose names cross would each have to come before the other: the one furthest from its place is dropped and banned.
         """
         nodes = [node for side in self.sides for node in side.nodes]
         while True:
@@ -432,6 +456,7 @@ class Planner:
                 return list(TopologicalSorter(needs).static_order()), of_node
             except CycleError as error:
                 stuck = set(error.args[1])
+                # One pair at a time: what is left often has no cycle, and each pair that stays makes regions smaller.
                 wrong = max((pair for pair in pairs if not stuck.isdisjoint(e.node for e in pair)), key=self._measure_shift)
                 self.changes.banned.add(get_place(wrong[0]))
                 pairs = [pair for pair in pairs if pair is not wrong]

@@ -1,6 +1,10 @@
 """Two models judged region by region: both sides of each compute on the same inputs, which are values of the original.
 
 What both models have exactly is not compared, and what lies between is cut into regions (:mod:`.region_plan`).
+
+A plan is a guess from names and types, and a run may contradict it: a name stands for another value on the right, a value is no
+array, a dtype or a rank shows. The walk notes such a change and follows a new plan, until a plan teaches nothing new. What was
+judged before is kept where it starts from the same values in the new plan.
 """
 
 from __future__ import annotations
@@ -41,6 +45,8 @@ from graphshare.verification.region_plan import (
     get_place,
 )
 
+_Key = tuple[Place, Place]
+_Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
 
 
@@ -58,8 +64,9 @@ class Region(msgspec.Struct, frozen=True):
     """A part that is not the same on both sides: its ends, the values that it computes, and its nodes on either side.
 
     ``comparison`` is that of the end that is furthest apart, ``of_largest`` how far relative to the largest number there.
-    ``tolerance`` is what was allowed of that number; ``reason`` says why nothing was compared, ``place`` in which body it is.
-    ``hidden`` says what equal values do not show, and ``switches`` are the names of Ifs of which one body was compared at most.
+    ``tolerance`` is what was allowed of that number; ``reason`` is why nothing was compared, ``place`` the body that it is in.
+    ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
+    compared.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -109,7 +116,7 @@ class Judge:
     """
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
-        """``inputs`` has the name on the right of each input of the left model."""
+        """Take both models; ``inputs`` has the name on the right of each input of the left one."""
         self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
         self._plan: RegionPlan | None = None
         self._bodies: dict[tuple[Node, Node, str], Judge] = {}
@@ -119,6 +126,7 @@ class Judge:
         """Return the report of two models of which every operator is exact; None where some are not."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
+            # Terms alone may do: facts take inference of types and a run of the constants, so they come second.
             while self._plan is not None and self._plan.cones:
                 self._planner.read_facts()
                 plan = self._plan = self._planner.make_plan()
@@ -135,6 +143,7 @@ class Judge:
                 if all(model is side.model for side, (model, _) in zip(self._planner.sides, chosen, strict=True)):
                     break
                 (left, lefts), (right, rights) = chosen
+                # A body that takes the place of its If brings names to pair, and may hold further Ifs of constants.
                 self._planner = Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
         return self._report(self._plan, []) if self._plan is not None and not self._plan.cones else None
 
@@ -177,18 +186,26 @@ class _Walk:
         names = {node: planner.name_input(node) for node in variables[1]}
         self._other_inputs: dict[Place, Array] = {(node, 0): feeds[name] for node, name in names.items() if name in feeds}
         self._values: dict[Place, Any] = {}
-        self._judged: dict[tuple[Place, Place], Region] = {}
+        self._judged: dict[_Key, Region] = {}
+        self._starts: dict[_Key, _Start] = {}
         self._inner: dict[tuple[Node, Node, str], RegionReport] = {}
 
     def run(self, plan: RegionPlan) -> tuple[RegionPlan, list[Region], list[RegionReport]]:
         """Return the plan that was followed to its end, what became of its regions, and the reports of bodies in them."""
-        while self._planner.changes.lacks(changes := self._follow(plan)):
-            self._planner.changes.add(changes)
+        known = self._planner.changes
+        while known.lacks(changes := self._follow(plan)):
+            has_other_pairs = known.lacks(PlanChanges(banned=changes.banned, closed=changes.closed, moved=changes.moved))
+            known.add(changes)
+            if has_other_pairs:
+                # Bodies were compared, and values proved, on the word of pairs that may be none in the next plan.
+                known.proved.clear()
+                self._inner.clear()
+                self._bodies.clear()
             changed = self._planner.make_plan()
             assert changed is not None
             plan = changed
-            self._judged = {key: region for key, region in self._judged.items() if region}  # others may start elsewhere now
-        unknown = "what it computes is another value in each plan"
+            self._judged = dict(self._list_kept(plan))
+        unknown = "no plan of regions holds for its values"
         regions: list[Region] = []
         inner: dict[tuple[Node, Node, str], RegionReport] = {}
         for cone in plan.cones:
@@ -198,6 +215,15 @@ class _Walk:
             judged = self._judged.get(_key(cone.ends[0]))
             regions.append(_make_region(cone, reason=unknown) if judged is None else judged)
         return plan, regions, list(inner.values())
+
+    def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[_Key, Region]]:
+        """Yield the judgements that hold in a new plan: both sides are equal, and start from the same values as before."""
+        for cone in plan.cones:
+            start = _describe_start(plan, cone)
+            for key in map(_key, cone.ends):
+                # A start that the plan before took for one value may be two: then the region begins earlier.
+                if (region := self._judged.get(key)) and self._starts[key] == start:
+                    yield key, region
 
     def list_departed(self, plan: RegionPlan) -> list[Cone]:
         """Return the regions of the plan that was followed whose sides compute unlike values."""
@@ -220,6 +246,7 @@ class _Walk:
                 changes.add(region)
             else:
                 self._judged.update({_key(end): region for end in cone.ends})
+                self._starts.update({_key(end): _describe_start(plan, cone) for end in cone.ends})
             for place in [place for place, last in last_uses.items() if last == number]:
                 self._values.pop(place, None)
         return changes
@@ -249,13 +276,14 @@ class _Walk:
         return targets, uses
 
     def _judge(self, plan: RegionPlan, cone: Cone, targets: Mapping[Place, Entry]) -> Region | PlanChanges:
-        """Return what became of a region, or why the plan does not hold for it.
+        """Return a region with its judgement, or the changes that the plan needs first.
 
         Raises:
             InputError: onnxruntime refuses one of its sides.
             RefusedError: it fails.
         """
         sources = plan.list_sources(cone)
+        # Sequences and optional values cannot be fed to a session, so regions start before them.
         closed = self._compute_left(targets) & {get_place(source) for _, source in sources.values()}
         if closed:
             return PlanChanges(closed=closed)
@@ -263,6 +291,7 @@ class _Walk:
         missing = [entry for entry in starts if self._read(entry) is None]
         if missing:  # they are computed for an earlier region, which failed
             raise RefusedError(Fault(f"the original's value {output_name(missing[0])!r} was not computed"))
+        # The right side reads the inputs of the models as they are, and all else from the left.
         feeds = dict(self._other_inputs)
         for place, (entry, source) in sources.items():
             dtype = plan.find_dtype(entry)
@@ -275,13 +304,17 @@ class _Walk:
                 return compared
             regions.append(compared)
         region = max(regions, key=lambda each: (not each, float("inf") if each.of_largest is None else each.of_largest))
+        # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         is_same = all(each.comparison is not None and each.comparison.identical for each in regions)
         entered, learned = self._enter_bodies(plan, cone)
+        # Operators whose bodies were judged by themselves hide nothing any more.
         rest = Cone(cone.ends, *(tuple(n for n in side if n not in entered) for side in (cone.left, cone.right)))
         if is_same and is_alike(rest):
+            # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
             learned.ranks.update(self._find_ranks(plan, cone))
         if self._planner.changes.lacks(learned):
             return learned
+        # Of an If that could not be entered, a run compares one body at most: the report counts over all rounds.
         unentered = [node for side in (rest.left, rest.right) for node in side if node.subgraphs]
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
         hidden = ""
@@ -292,15 +325,17 @@ class _Walk:
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
 
     def _compare_end(self, plan: RegionPlan, cone: Cone, end: Pair, value: Any) -> Region | PlanChanges:
-        """Return a region by one of its ends, or why this is none; ``value`` is that of the right side."""
+        """Return a region judged by one of its ends, or the changes that the plan needs first; ``value`` is the right one."""
         a, b = end
         wanted = self._read(a)
         is_array = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
         dtypes = {str(wanted.dtype), str(value.dtype)} if is_array else set()
+        # Only the run shows the dtype where no type was inferred: consumers on the right get the value in theirs.
         if len(dtypes) == 2 and dtypes <= FLOATS and plan.right.key(b)[0] == "cut":
             return PlanChanges(dtypes={get_place(a): str(value.dtype)})
         tolerance = self._tolerate(wanted, value)
         comparison = compare_values(value, wanted, tolerance)
+        # Callers get outputs by name, so these must not move; an inner name may stand for another value.
         if is_array and not comparison and not self._planner.is_head(end):
             moved = self._find_moved(a, cone, value)
             if moved is not None or _are_unlike_sizes(wanted, value):
@@ -331,6 +366,7 @@ class _Walk:
                 raise
             except (InputError, RefusedError):
                 continue
+            # Once in a walk: several regions may lead through one operator.
             for pair in pairs if (a, b) not in {key[:2] for key in self._inner} else ():
                 names = {name: name for name in pair.feeds}
                 judge = self._bodies.setdefault((a, b, pair.place), Judge(*pair.models, pair.heads, names))
@@ -342,6 +378,7 @@ class _Walk:
                 self._inner[a, b, pair.place] = msgspec.structs.replace(report, regions=tuple(regions))
             if pairs:
                 entered |= {a, b}
+                # Exact bodies prove the outputs for every input, so the next plan needs no region for them.
                 if all(self._bodies[a, b, pair.place].find_exact() for pair in pairs):
                     learned.proved.update({(a, i): Entry(b, j) for i, j in outputs.items()})
         return entered, learned
@@ -362,7 +399,7 @@ class _Walk:
         return (self._values if entry.node.op else self._inputs).get(get_place(entry))
 
     def _find_moved(self, end: Entry, cone: Cone, value: Any) -> Place | None:
-        """Return the left value near ``end`` that a right one is which has its name; None where none is.
+        """Return the left value near ``end`` that is equal to the right value of that name; None where none is.
 
         Optimizers give the result of several operators the name of the first, and converters number their values.
         """
@@ -374,6 +411,7 @@ class _Walk:
             return None
         for entry, wanted in zip(near, values, strict=True):
             is_like = isinstance(wanted, np.ndarray) and wanted.shape == value.shape and wanted.dtype == value.dtype
+            # An array of zeros equals too many others to show where a name has moved.
             if is_like and np.any(wanted) and compare_values(value, wanted, self._tolerate(wanted, value)):
                 return get_place(entry)
         return None
@@ -384,7 +422,14 @@ def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
     return wanted.dtype.kind == value.dtype.kind == "i" and wanted.ndim == value.ndim == 1 and wanted.shape != value.shape
 
 
-def _key(end: Pair) -> tuple[Place, Place]:
+def _describe_start(plan: RegionPlan, cone: Cone) -> _Start:
+    """Return what a judgement rests on: the operators of both sides, and which left value each start on the right is."""
+    sources = plan.list_sources(cone)
+    starts = {place: (get_place(source), plan.find_dtype(entry)) for place, (entry, source) in sources.items()}
+    return cone.left, cone.right, starts
+
+
+def _key(end: Pair) -> _Key:
     return get_place(end[0]), get_place(end[1])
 
 
@@ -402,7 +447,7 @@ def _make_region(
 
 
 def tolerate_region(dtype: str, atol: float, rtol: float) -> Tolerate:
-    """Return what returns the tolerance of an end: by ``dtype`` if it is chosen, else by the less precise one of its values."""
+    """Return the function of the tolerance of an end: by ``dtype`` if it is chosen, else by the coarser one of its values."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
         coarsest = dtype or find_coarsest(str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray))

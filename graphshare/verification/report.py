@@ -34,11 +34,11 @@ Verdict = Literal["holds", "fails", "skipped"]
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
     for stage, summary in (
-        ("structure", "The branches are not one graph but for names"),
+        ("structure", "The branches differ in more than names"),
         ("parameters", "Parameters of the branches are neither tied nor equal"),
         ("values", "Equal inputs give different outputs"),
         ("regions", "A part of the other model departs on the values of the original"),
-        ("changes", "What differs between the models changed no value"),
+        ("changes", "The differences between the models changed no value"),
         ("layers", "Inner outputs depart"),
         ("engines", "Engines give different outputs"),
         ("training", "Branches diverge after one training step"),
@@ -48,7 +48,7 @@ _RULES = {
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """One stage's answer in a line, with what it rests on."""
+    """The answer of one stage in a line, with details."""
 
     name: str
     verdict: Verdict
@@ -66,7 +66,7 @@ class ParameterResult(msgspec.Struct, frozen=True):
 
 
 class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
-    """What was found of one branch beside the reference; ``rounds`` has the values of each run, ``training`` the step's.
+    """The comparison of one branch with the reference; ``rounds`` has the values of each run, ``training`` the step's.
 
     Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first. ``tolerance`` is
     the rule by which values were compared, None where they were not. ``regions`` has, for each run of two models that are not
@@ -113,7 +113,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """Return the result in one line."""
         if not self.branches:
             return "NOT VERIFIED: nothing was compared"
         names = ", ".join(report.branch or "(original)" for report in self.branches)
@@ -129,7 +129,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
                 count = format_count(len(merged.unjudged), "region")
                 return f"NOT PROVED: the values are equal, and {count} could not be judged"
             if {name for name, _ in failed} == {"changes"}:
-                return "NOT PROVED: the values are equal, and what differs between the models changed none of them"
+                return "NOT PROVED: the values are equal, but none of them shows the differences between the models"
             return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
@@ -153,12 +153,12 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
 
     def _measure_regions(self) -> str:
-        """How much of two models is exact where something is not; empty elsewhere."""
+        """Return how much of two models is exact, where something is not; an empty text elsewhere."""
         regions = [each for branch in self.branches for each in branch.regions if each.regions]
         return f"; {region_stage(regions).summary}" if regions else ""
 
     def _fate(self) -> str:
-        """What training makes of them, where that was asked."""
+        """Return what training does to the branches, where that was asked for."""
         trained = [branch.training for branch in self.branches if branch.training is not None]
         if not trained:
             return ""
@@ -206,13 +206,16 @@ def _merge_rounds(rounds: Sequence[RegionReport]) -> _Merged:
         groups.setdefault((region.place, region.ends), []).append(region)
     merged = _Merged([], [], [], [])
     for group in groups.values():
+        # A region counts as judged where any round judged it, and as departed where one round shows it.
         judged = [region for region in group if region.comparison is not None]
         merged.departed += [region for region in judged if not region][:1]
         merged.unjudged += group[:1] if not judged else []
         merged.near += sorted(judged, key=lambda region: region.of_largest or 0.0)[-1:] if all(judged) else []
         if all(judged):
+            # One round that was not blind to the change is enough.
             merged.hidden += [f"{_name_end(region)}: {region.hidden}" for region in judged[:1] if all(r.hidden for r in judged)]
         for name in dict.fromkeys(name for region in judged for name in region.switches):
+            # Over all rounds: a body that has no counterpart is compared only when its If takes it.
             if len({each.taken.get(name) for each in rounds} - {None}) < 2:
                 merged.hidden.append(f"{name!r}: one of its bodies was compared with nothing")
     return merged
@@ -243,12 +246,13 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
     """Return the stages of a proof with those of the regions of all runs: before the values, and after all what values hide."""
     if not any(each.regions for each in rounds):
         return tuple(stages)
+    # Reports of several sets of inputs have these stages already, each of one round.
     own = [stage for stage in stages if stage.name not in ("regions", "changes")]
     place = next((number for number, stage in enumerate(own) if stage.name == "values"), len(own))
     result = [*own[:place], region_stage(rounds), *own[place:]]
     hidden = _merge_rounds(rounds).hidden
     if hidden and all(stage.verdict != "fails" for stage in result):
-        summary = f"what differs in {format_count(len(hidden), 'place')} changed nothing that was computed"
+        summary = f"differences in {format_count(len(hidden), 'place')} changed no value that was computed"
         result.append(Stage("changes", "fails", summary, tuple(hidden)))
     return tuple(result)
 
@@ -269,7 +273,7 @@ def _describe_region(region: Region) -> Iterator[str]:
 
 
 def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()) -> Stage:
-    """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown. ``tied`` says how much is tied."""
+    """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown. ``tied`` is how much is tied."""
     count = {how: sum(pair.how == how for pair in pairs) for how in ("tied", "equal", "different", "missing", "fed")}
     wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in pairs if p.how in ("different", "missing"))
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
@@ -283,9 +287,11 @@ def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[s
 
 def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
+    if not any(values.outputs for values in rounds):
+        return Stage("values", "fails", "there are no outputs to compare")
     apart = [(values, output) for values in rounds for output in values.outputs if not output.comparison]
     details = [f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}" for values, o in apart]
-    if not details and any(values.outputs for values in rounds):
+    if not details:
         owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
         sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
         return Stage("values", "holds", _summarize((values.outputs for values in rounds), "output") + sizes)

@@ -1,4 +1,4 @@
-"""What gives values to compare: a graph in the executor, an ONNX model in onnxruntime, a part of another run, a record."""
+"""Sources of values to compare: a graph in the executor, an ONNX model in onnxruntime, a part of another run, a record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 
 ABSENT = object()
-"""What a record has for a value that was not recorded."""
+"""Stands in a record for a value that was not recorded."""
 
 Look = Callable[[Node, int, Any], None]
 
@@ -120,6 +120,7 @@ class PartRunner(Runner):
 
     def run(self) -> Sequence[Any]:
         outputs = self._whole.run()
+        # The memory of the run as a whole: the parts of one batch cannot be told apart.
         self.peak_bytes = self._whole.peak_bytes
         return [outputs[place] for place in self._places]
 
@@ -128,7 +129,7 @@ class PartRunner(Runner):
 
 
 class RecordRunner(Runner):
-    """Values that are there: ``outputs``, and ``inner`` ones with their ``names``; of a record, or of a run that is done."""
+    """Values that exist already: ``outputs``, and ``inner`` ones with their ``names``; of a record, or of a finished run."""
 
     def __init__(
         self, title: str, outputs: Sequence[Any], inner: Mapping[tuple[Node, int], Any], names: Mapping[tuple[Node, int], str]

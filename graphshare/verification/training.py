@@ -96,11 +96,13 @@ def train_branches(
     ``values`` are those of the first round: one for both branches, or one with the sizes of each.
     """
     first, own = values[0], values[-1]
+    # The backward pass needs the values of the forward pass, so all of them are kept.
     check_memory(first.inference.nodes, pair.left, first.inference, first.left, keeps_all=True)
     left, equal = first.left, {**first.right, **first.left}
     of_its_own = [(a, b) for a, b in inputs if a is not b]
     kept = {n: v for n, v in own.left.items() if n not in {a for a, _ in of_its_own}}
     drawn = draw_inputs(own.inference.nodes, kept, own.inference, roles, seed=options.seed + _OTHER_SEED)
+    # Only what the second branch alone reads may differ: a shared input trains both branches alike.
     different = dict(equal)
     shares_data = all(roles[a].is_label or roles[a].is_state for a, _ in of_its_own)
     for a, b in of_its_own:
@@ -120,6 +122,7 @@ def train_branches(
         atol=options.atol,
         rtol=options.rtol,
         shapes={**first.right_inference.shapes, **shapes},
+        # Shared nodes have the shapes of the reference in both.
         own_shapes={**own.right_inference.shapes, **shapes},
     )
 
@@ -185,6 +188,7 @@ def _pair(a: Node, b: Node, auxiliary: bool, equal: Trainer, different: Trainer,
     changed = _apart(different.values[a], values[a])
     apart = _apart(different.values[a], different.values[b])
     frozen = not auxiliary and all(rates.learning_rate == 0 for rates in multipliers([a, b]).values())
+    # In this order: one node is never apart from itself, and copies that moved apart drift whatever their rates are.
     fate = "tied" if a is b else "drifts" if apart > 0 else "frozen" if frozen else "stays"
     return TrainedPair(a.name, b.name, fate, auxiliary, changed, _apart(equal.values[a], equal.values[b]), apart)
 

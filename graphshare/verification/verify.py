@@ -172,9 +172,9 @@ def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_re
     faults: list[Fault] = []
     is_repeated = options.rounds > 1 or options.train_step
     if inputs is not None and is_repeated:
-        faults.append(Fault("each set of `inputs` is a round: neither `rounds` nor `train_step` go with it"))
+        faults.append(Fault("each set of `inputs` is a round: `rounds` and `train_step` cannot be combined with it"))
     if inputs == [] or inputs == ():
-        faults.append(Fault("`inputs` has no set"))
+        faults.append(Fault("`inputs` contains no set"))
     if inputs is not None and by_record:
         faults.append(Fault("`recorded` has its own inputs: leave `inputs` out"))
     if options.expect_tied and not options.train_step:
@@ -184,7 +184,8 @@ def _check_options(options: VerifyOptions, by_branch: bool, by_file: bool, by_re
     if by_record and by_branch:
         faults.append(Fault("`recorded` compares a graph with its outputs; `prefixes` and `map` are for branches"))
     if by_record and is_repeated:
-        faults.append(Fault("`recorded` has one set of inputs and no gradients: neither `rounds` nor `train_step` go with it"))
+        message = "`recorded` has one set of inputs and no gradients: `rounds` and `train_step` cannot be combined with it"
+        faults.append(Fault(message))
     if options.values_only and not by_file:
         faults.append(Fault("`values_only` needs `against`", hint="`recorded` compares outputs by name anyway"))
     if options.across_dtypes and not by_file:
@@ -247,6 +248,7 @@ def _verify_branches(model: Checkpoint, options: VerifyOptions, prefixes: Sequen
     Each branch of a batch is compared with a run of its own.
     """
     batch = find_batch(model.graph) if not map_file else None
+    # The prefixes of the batch itself name its branches; any others ask for branches by the names of outputs.
     if batch is not None and set(prefixes) in (set(), {label for label in batch.labels if label}):
         return _verify_batch(batch, model, options)
     rewrite = model.rewrite

@@ -1,4 +1,4 @@
-"""ONNX models before and after a change, computed by onnxruntime: bit for bit as their files have them, or folded."""
+"""Proofs of ONNX models before and after a change in onnxruntime: of whole files bit for bit, and of folded ones."""
 
 from __future__ import annotations
 
@@ -71,10 +71,11 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     other = [name for name, a, b in zip(names, values, wanted, strict=True) if not compare_values(a, b, EXACT).identical]
     if not other:
         return f"{format_count(len(names), 'output')} equal bit for bit"
+    # A model that draws numbers differs from itself; only then is the copy not to blame.
     again = WholeModel(model, read_source).run(drawn.values)
     if any(not compare_values(a, b, EXACT).identical for a, b in zip(again, wanted, strict=True)):
         return "not compared: two runs of the model itself differ"
-    raise DisprovedError(Fault(f"computes other bits than its source: {format_names(other)}", where=where, hint=hint))
+    raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
 
 
 def prove_folding(
@@ -86,6 +87,7 @@ def prove_folding(
     """
     by_dtype = tolerate_export(tolerance).by_dtype
     rounding = max(_ROUNDING[dtype] for dtype in dtypes) if tolerance is None else 0.0
+    # Folding rounds each weight once more, so nothing is bit for bit; a Sigmoid near 0 has an error of its own.
     limit = Tolerance(atol=rounding, of_largest=max(by_dtype[dtype] for dtype in dtypes))
     norms = {name: None for one in report.folded for name in one.norms}
     heads = [[*one.graph.heads, *_find_inner(one.graph, norms)] for one in (source, folded)]

@@ -193,7 +193,9 @@ def test_a_copy_up_to_an_inner_output_is_compared_with_that_output(tmp_path: Pat
 
 def test_what_cannot_be_told_is_no_answer(copied: Path) -> None:
     refused(graphshare("verify", "siam", "--prefix", "no-", cwd=copied), "no output begins with the prefix 'no-'")
-    refused(graphshare("verify", FIXTURES / "lenet", cwd=copied), "cannot be told from the outputs' names")
+    refused(
+        graphshare("verify", FIXTURES / "lenet", cwd=copied), "the names of the outputs do not show which branches there are"
+    )
     refused(
         graphshare("verify", "siam", "--shape", "dat=1,1,28,28", cwd=copied), "'dat' names no variable", "did you mean 'data'"
     )

@@ -190,7 +190,7 @@ def test_a_batch_refuses_operators_that_wait_for_its_inputs(tmp_path: Path) -> N
     found["nodes"][1]["control_deps"] = [0]
     code, errors = ask(tmp_path, found, "duplicate", "--prefix", "x-", "--mode", "batch", "-o", str(tmp_path / "out.json"))
     assert code == 2
-    assert "waits for 'data', an input that would be joined" in errors
+    assert "has a control dependency on 'data', an input that would be joined" in errors
 
 
 def test_a_batch_joins_inputs_that_no_head_needs(tmp_path: Path) -> None:

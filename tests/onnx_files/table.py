@@ -82,7 +82,7 @@ REASONS: dict[str, list[Reason]] = {
     "": [_says_truth("is for MXNet graphs, and this is an ONNX model")],
     "verify": [
         _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
-        _says_truth("outputs that no record has", _has_texts),
+        _says_truth("outputs cannot be recorded", _has_texts),
         _says_truth("which is not drawn", _has_other_inputs),
     ],
     "run": [

@@ -316,8 +316,8 @@ def _infinite(net: Net) -> tuple[str, ...]:
 
 LEFT = {
     "a body": (_norm_in_a_body, "inner", "is in a body of 'y'"),
-    "another use": (_other_use, "bn_out", "is not all that uses the output of 'h'"),
-    "an output": (_head, "bn_out", "is not all that uses the output of 'h'"),
+    "another use": (_other_use, "bn_out", "is not the only use of the output of 'h'"),
+    "an output": (_head, "bn_out", "is not the only use of the output of 'h'"),
     "another operator": (_after_relu, "bn_out", "is after Relu"),
     "a weight with another use": (_weight_elsewhere, "bn_out", "is after a layer whose weight 'w' is also used by 'y'"),
     "a weight that is computed": (_computed, "bn_out", "depends on 'w', which is computed"),

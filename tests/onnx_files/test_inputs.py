@@ -246,14 +246,21 @@ def test_what_does_not_fit_is_named_with_its_file_all_at_once(tmp_path: Path) ->
     (folder / "test_data_set_0" / "input_1.pb").write_bytes(b"\x08\x01\x10")
     refused(
         in_process("verify", path, "--against", path, "--inputs", folder),
-        "input_0.pb: input 'a' is float64, and the model declares float32",
+        "input_0.pb: input 'a' is float64, but the model declares float32",
         "input_2.pb: 'input_2' is not an input of the model",
-        "wide.npz: input 'a' is 2x4, and the model declares Nx3",
-        "wide.npz: input 'b' is 2x3, and the model declares 1x3",
+        "wide.npz: input 'a' is 2x4, but the model declares Nx3",
+        "wide.npz: input 'b' is 2x3, but the model declares 1x3",
         "data.npy: 'data' is not an input of the model",
         "a.npy",
         "input_1.pb: is not a tensor of numbers",
     )
+
+
+def test_two_files_of_one_set_that_give_one_input_are_refused(tmp_path: Path) -> None:
+    path, folder = adder(tmp_path), tmp_path / "sets"
+    write_tensor(folder / "input_0.pb", ones(2))
+    np.save(folder / "a.npy", 2 * ones(2))
+    refused(in_process("verify", path, "--against", path, "--inputs", folder), "input_0.pb: input 'a' is in a.npy too")
 
 
 def test_a_folder_without_arrays_and_rounds_beside_sets_are_refused(tmp_path: Path) -> None:
@@ -263,9 +270,9 @@ def test_a_folder_without_arrays_and_rounds_beside_sets_are_refused(tmp_path: Pa
     for folder in ("empty", "missing"):
         refused(in_process(*against, tmp_path / folder), f"{folder}: has no arrays of inputs", "hint: sets are .npz files")
     for option in (("--rounds", "2"), ("--train-step",)):
-        refused(in_process(*against, tmp_path, *option), "each set of --inputs is a round: neither --rounds nor --train-step")
+        refused(in_process(*against, tmp_path, *option), "each set of --inputs is a round: --rounds and --train-step cannot")
     refused(in_process("verify", path, "--recorded", "x.npz", "--inputs", tmp_path), "leave --inputs out")
-    with pytest.raises(gs.GraphshareError, match="`inputs` has no set"):
+    with pytest.raises(gs.GraphshareError, match="`inputs` contains no set"):
         gs.verify(path, against=path, inputs=[])
 
 

@@ -88,7 +88,7 @@ def test_an_output_that_no_record_has_is_no_difference(tmp_path: Path) -> None:
     model.graph.output.append(helper.make_tensor_sequence_value_info("s", 1, [2]))
     path = write(tmp_path, "pair", model)
     done(in_process("run", path, "--seed", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
-    message = "outputs that no record has, as they are not arrays of numbers: s"
+    message = "outputs cannot be recorded because they are not arrays of numbers: s"
     refused(in_process("verify", path, "--recorded", "dump.npz", cwd=tmp_path), message, "--against MODEL compares them")
     with pytest.raises(gs.GraphshareError, match=message):
         gs.verify(path, recorded={"x": np.ones(2, np.float32), "y": np.ones(2, np.float32)})

@@ -237,7 +237,68 @@ def test_regions_of_the_same_operators_are_tried_on_other_inputs(operands: str, 
     report = gs.verify(paths[0], against=paths[1], values_only=True, feeds=feeds)
     assert report.verdict.startswith(verdict), report.verdict
     hidden = [region.hidden for region in report.branches[0].regions[0].regions]
-    assert hidden == (["other inputs give other values"] if verdict == "NOT PROVED" else [""])
+    assert hidden == (["different inputs give different values"] if verdict == "NOT PROVED" else [""])
+
+
+# The rewrite drops an Add, and calls the value before it by the name of its result; the Adds behind that are joined.
+SHIFTED = """shifted (float[4, 8] data) => (int64[4] out) {
+  z = Relu (data)
+  x = Add (z, half)
+  t = Add (x, eighth)
+  y = Add (t, more)
+  out = ArgMax <axis = 1, keepdims = 0> (y)
+}"""
+UNSHIFTED = """shifted (float[4, 8] data) => (int64[4] out) {
+  x = Relu (data)
+  y = Add (x, both)
+  out = ArgMax <axis = 1, keepdims = 0> (y)
+}"""
+SHIFTED_BODY = """shifted (float[4, 8] data, int64 n) => (float[4, 8] out) {
+  z = Relu (data)
+  x = Add (z, half)
+  is_three = Equal (n, three)
+  out = If (is_three) <
+    then_branch = yes () => (float[4, 8] y) { t = Add (x, eighth) y = Add (t, more) },
+    else_branch = no () => (float[4, 8] q) { q = Exp (data) }>
+}"""
+UNSHIFTED_BODY = """shifted (float[4, 8] data, int64 n) => (float[4, 8] out) {
+  x = Relu (data)
+  is_three = Equal (n, three)
+  out = If (is_three) <
+    then_branch = yes () => (float[4, 8] y) { y = Add (x, both) },
+    else_branch = no () => (float[4, 8] q) { q = Exp (data) }>
+}"""
+SHIFTED_EXACT = SHIFTED_BODY.replace("t = Add (x, eighth) y = Add (t, more)", "t = Mul (eighth, more) y = Add (x, t)")
+SHIFTS = {name: np.array(value, np.float32) for name, value in (("half", 0.5), ("eighth", 0.125), ("more", 0.625))}
+THREE = {"three": np.array(3)}
+
+
+@pytest.mark.parametrize(
+    ("original", "rewrite", "joined", "more"),
+    [
+        (SHIFTED, UNSHIFTED, 0.75, {}),
+        (SHIFTED_BODY, UNSHIFTED_BODY, 0.75, THREE),
+        (SHIFTED_EXACT, UNSHIFTED_BODY, 0.078125, THREE),
+    ],
+    ids=["main", "body", "exact body"],
+)
+def test_a_region_is_judged_again_where_its_start_was_taken_for_another_value(
+    original: str, rewrite: str, joined: float, more: Mapping[str, np.ndarray], tmp_path: Path
+) -> None:
+    """What follows the name is right if it starts from the original's value of that name, which the rewrite does not have."""
+    paths = []
+    for name, text, weights in (("original", original, SHIFTS), ("rewrite", rewrite, {"both": np.array(joined, np.float32)})):
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(parse(text, {**weights, **more}, 17), paths[-1])
+    feeds = {
+        "data": np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32),
+        **({"n": np.array(0)} if more else {}),
+    }
+    report = gs.verify(paths[0], against=paths[1], values_only=True, feeds=feeds)
+    assert report.verdict == "NOT EQUAL: regions of the other model"
+    assert [output.comparison.identical for output in report.branches[0].rounds[0].outputs] == [True]
+    (region,) = (region for region in report.branches[0].regions[0].regions if not region)
+    assert [node.name for node in region.nodes] == ["x", "t", "y"][-len(region.nodes) :]
 
 
 def test_texts_pass_between_regions(tmp_path: Path) -> None:

@@ -145,9 +145,9 @@ def test_what_cannot_be_one_model_is_refused_with_all_reasons(tmp_path: Path) ->
     first = write_decoder(tmp_path / "first.onnx", past=True)
     identity = [helper.make_node("Identity", ["logits"], ["more"])]
     cases: dict[str, tuple[Path, str]] = {
-        "is a value of": (write_decoder(tmp_path / "a.onnx", past=False), "past"),
+        "is already the name of a value of": (write_decoder(tmp_path / "a.onnx", past=False), "past"),
         "is float32 ('batch'": (write_decoder(tmp_path / "b.onnx", past=False, dtype=TensorProto.DOUBLE), "use_cache"),
-        "has 1 outputs": (
+        "has 1 output, and": (
             write_decoder(tmp_path / "c.onnx", past=False, nodes=identity, outputs=("logits", "more")),
             "use_cache",
         ),
@@ -173,7 +173,7 @@ def test_a_branch_that_is_not_there_is_refused(decoders: tuple[Path, Path], tmp_
     with pytest.raises(RefusedError, match="not an input that an If switches on") as error:
         gs.extract(out, branch=("x", True))
     assert error.value.faults[0].hint == "inputs that an If switches on: use_cache"
-    with pytest.raises(RefusedError, match="nothing is asked for"):
+    with pytest.raises(RefusedError, match="no target is given"):
         gs.extract(out)
 
 

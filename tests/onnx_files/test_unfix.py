@@ -591,11 +591,11 @@ def test_limits_hold_for_the_proof(tmp_path: Path) -> None:
 def test_wrong_options_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x, float[2,4] z) => (float[1,4] y) { y = Relu(x) }")
     for options, message in {
-        (): "no size is to be free",
+        (): "no size is chosen to be free",
         ("--dynamic-batch", "--dynamic", "x=n,4"): "--dynamic-batch and --dynamic cannot be combined",
         ("--dynamic", "w=n,4"): "--dynamic 'w' is not an input of the model",
-        ("--dynamic", "x=n,5"): "--dynamic gives axis 1 of 'x' 5, and its shape 4",
-        ("--dynamic", "x=n,4", "--dynamic", "z=n,4"): "the file has 1 and 2 for the size 'n'",
+        ("--dynamic", "x=n,5"): "--dynamic sets axis 1 of 'x' to 5, but its size is 4",
+        ("--dynamic", "x=n,4", "--dynamic", "z=n,4"): "the size 'n' is 1 in one place of the file and 2 in another",
     }.items():
         assert message in refused(graphshare("unfix", path, *options, "-o", tmp_path / "out.onnx"))
     with pytest.raises(UsageError):

@@ -37,5 +37,6 @@ def find(context: CheckContext) -> Violations:
         if match[1] is not None:
             hint = "write \\n or \\r instead" if match[1] != "\0" else "remove it"
             yield Violation(f"a string contains {_NAMES[match[1]]}", hint=hint, at=context.line_index.locate(match.end() - 1))
+            # The rest of the string is skipped: one finding for each string, and its quotes must not be taken for others.
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)

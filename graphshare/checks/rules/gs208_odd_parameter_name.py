@@ -20,6 +20,7 @@ def find(context: CheckContext) -> Violations:
             if formals[0] not in named or formals[1] not in named:
                 continue
             parameters = find_parameters(context, node, formals)
+            # A shared parameter can be named after one of its operators at most.
             own = {formal: v for formal, v in parameters.items() if len(users[v]) == 1 and v.name.endswith(formal)}
             stems = {variable.name.removesuffix(formal) for formal, variable in own.items()}
             if len(own) == len(formals) and len(stems) > 1:

@@ -16,4 +16,4 @@ def find(context: CheckContext) -> Violations:
     for steps, node, fault in find_attribute_faults(context, "missing"):
         yield Violation(fault.message, steps, node)
     for steps, node in find_reshapes_without_shape(context):
-        yield Violation("missing attribute 'shape': nothing tells what to reshape to", steps, node)
+        yield Violation("missing attribute 'shape': the new shape is not stated", steps, node)

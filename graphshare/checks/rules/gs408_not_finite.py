@@ -16,6 +16,4 @@ def find(context: CheckContext) -> Violations:
     """Yield each array that contains such values."""
     for place, count, size in find_non_finite(context):
         hint = "training diverged, or the file is damaged"
-        yield Violation(
-            f"contains {format_count(count, 'value')} of {size:,} that are NaN or infinite", record=place, hint=hint
-        )
+        yield Violation(f"contains NaN or infinity: {count:,} of {format_count(size, 'value')}", record=place, hint=hint)

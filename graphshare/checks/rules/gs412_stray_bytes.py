@@ -25,6 +25,7 @@ def find(context: CheckContext) -> Violations:
     if file.reserved:
         yield Violation(f"has {file.reserved:#x} in the reserved word of its header, where MXNet writes 0", record="")
     for record in context.records:
+        # Bytes that are not UTF-8 were read as lone surrogates.
         if any("\udc80" <= c <= "\udcff" or c == "\0" for c in record.key):
             message = "has a name with bytes that are not UTF-8" if "\0" not in record.key else "has a name with a NUL"
             yield Violation(message, record=record.place, hint="mx.nd.load cannot decode the name, or truncates it")

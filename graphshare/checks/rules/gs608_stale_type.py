@@ -6,7 +6,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 @check_rule(
     level="note",
     summary="The file states the type of a value that does not exist",
-    why="It is left of an operator that was removed or renamed; a value that gets the name later gets its type.",
+    why="An operator was removed or renamed and left it behind; a value that gets this name later gets the type too.",
     fails=relu(value(13, "z", 2)),
     passes=relu(value(13, "y", 2)),
     format="onnx",

@@ -111,6 +111,7 @@ def _fold_graph(graph: Graph, groups: Sequence[Sequence[Pair]], variables: Mappi
     waiting = dict(variables)
     for node in graph.nodes:
         pair = pairs.get(node)
+        # A new bias that several layers share comes before the first of them.
         if pair is not None and pair.weight in waiting:
             nodes.append(waiting.pop(pair.weight))
         if node not in dropped:
@@ -138,6 +139,7 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
     deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
     if pair.bias is not None:
         return replace(layer, control_deps=deps)
+    # Files of 2015 have two numbers for an entry, and the new one must look like the others.
     version = None if layer.inputs[1].version is None else 0
     inputs = (*layer.inputs, Entry(variables[pair.weight], 0, version))
     details = replace(layer.details, absent=()) if layer.details.absent else layer.details  # the bias was

@@ -56,7 +56,7 @@ class FoldPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 def plan_folding(graph: Graph) -> FoldPlan:
-    """Return what the graph allows to fold; whether the parameters do is another question."""
+    """Return the folds that the graph allows; whether the parameters allow them shows when they are computed."""
     surroundings = _Surroundings(graph)
     pairs: dict[Node, Pair] = {}
     left: dict[Node, str] = {}
@@ -92,7 +92,7 @@ def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
 
 
 class _Surroundings:
-    """What is around each node of a graph."""
+    """The surroundings of each node of a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.uses = consumers(graph.nodes)
@@ -122,8 +122,9 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
     axis = scaling.scaling.axis(scaling.attrs)
     if axis not in linear.linear.channel_axes(linear.attrs):
         return f"works on axis {axis}, which is not the axis of the output channels of {layer.name!r}"
+    # Any other reader of the layer would get the values after the BatchNorm.
     if around.list_consumers(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
-        return f"is not all that uses the output of {layer.name!r}"
+        return f"is not the only use of the output of {layer.name!r}"
     if _uses_other_outputs(norm, around):
         return "has a mean or variance that is used"
     parameters = layer.inputs[1:]
@@ -161,17 +162,19 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
             return f"depends on {node.name!r}, {what}"
         if node in around.replaceable:
             return f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
+        # Records are found by name, so variables of one name would get one folded array.
         if around.names[node.name] > 1:
             return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
         for user, position in around.list_consumers(node):
             kernel = find_node_kernel(user)
+            # Another BatchNorm may have the same statistics, which inference only reads.
             if position in auxiliary_slots(user) and (kernel is None or kernel.scaling is None):
                 return f"depends on {node.name!r}, which {user.name!r} changes"
     return ""
 
 
 def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundings) -> str:
-    """Return who else uses the weight or bias of a group, as a reason; empty where nothing does."""
+    """Return the other use of the weight or bias of a group, as a reason; empty where there is none."""
     layers = {pair.layer for pair in group}
     biases = {pair.bias for pair in group}
     if len(biases) > 1:
@@ -209,7 +212,7 @@ class Foldable(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | None:
-    """Return what a fold needs of a node, None of one without a part in it; ``operator_set`` is ONNX's version of operators."""
+    """Return the facts of a node that a fold needs, None where it has no part in one; ``operator_set`` is ONNX's version."""
     if not node.details.domain and node.op in _ONNX_OPERATORS:
         try:
             return _ONNX_OPERATORS[node.op](node, operator_set or 0)

@@ -76,7 +76,7 @@ class _Names:
         self._named = {place for name in inputs for place in self._variables.get(name, ())}
 
     def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
-        """The output called ``name``, or what is wrong with it."""
+        """Return the output that ``name`` means, or the fault of that name."""
         named = (self._outputs.get(name, []), self._own_outputs.get(name, []))
         operators = ([output for output in matches if not output[1].node.is_variable] for matches in named)
         matches = next(filter(None, (*operators, *named)), [])
@@ -98,8 +98,9 @@ class _Names:
         return None, Fault(f"{option}: {name!r} means {format_count(len(matches), 'output')} ({labels})", hint=hint)
 
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
-        """Return the input variables called ``name`` that ``output`` is to feed, or what is wrong with them."""
+        """Return the input variables of that ``name`` which ``output`` is to feed, or the faults of the name."""
         candidates = self._variables.get(name, [])
+        # An input that another pair names in full is not meant a second time by its short name.
         own = [place for place in self._own_variables.get(name, []) if place not in self._named]
         candidates = candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
         if output is not None:

@@ -57,7 +57,7 @@ class Collision(msgspec.Struct, frozen=True):
 
 
 def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ties: Mapping[Place, Place] = _NONE) -> Rewrite:
-    """One graph with the nodes and heads of all ``parts``, in their order.
+    """Return one graph with the nodes and heads of all ``parts``, in their order.
 
     ``connect`` maps a variable to the output that takes its place; heads that are connected are heads no more. ``ties`` maps a
     variable to one of an earlier part that it becomes. The first part's source and attributes are the result's.
@@ -95,7 +95,7 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ti
 
 
 def find_collisions(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Collision]:
-    """Every name that two parts would bring into the result: of nodes, of implied states, of SyncBatchNorm's barriers."""
+    """Return every name that two parts would bring into the result: of nodes, implied states and SyncBatchNorm's barriers."""
     owner: dict[tuple[str, str], int] = {}
     collisions: dict[tuple[str, str], Collision] = {}
     for number, part in enumerate(parts):
@@ -129,6 +129,7 @@ def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
 
 def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
     """Yield every node that stays, inputs before consumers, across the parts."""
+    # Where outputs feed later graphs only, the graphs one after the other are an order of computation.
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
             yield from ((number, node) for node in topological(part.graph) if (number, node) not in connect)

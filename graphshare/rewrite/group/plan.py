@@ -47,7 +47,7 @@ def plan_group(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> Grouping:
-    """One graph of the nodes and heads of all ``members``.
+    """Return one graph of the nodes and heads of all ``members``.
 
     ``connect`` has pairs of an output and the input that it feeds, named as in the result (with prefixes) or as in their files;
     the input is gone from the result, in every other member that has one of that name. ``share_inputs`` are patterns of inputs
@@ -61,9 +61,10 @@ def plan_group(
     """
     if len({id(member.graph) for member in members}) < max(2, len(members)):
         raise RefusedError(
-            Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
+            Fault("a group takes at least two graphs, each of them once", hint="load a file twice to use it twice")
         )
     faults = find_incompatibilities(members)
+    # Functions of one name and unlike bodies get other names first, or one of them would be lost.
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
     parts = [msgspec.structs.replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
@@ -129,7 +130,7 @@ def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
 def _tie_shared_inputs(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], patterns: Sequence[str]
 ) -> tuple[dict[Place, Place], list[Fault]]:
-    """Inputs of one name that become one node: the later ones, each with the first of its name."""
+    """Return the inputs that become one node with an earlier one of their name, each with the first, and the faults."""
     ties: dict[Place, Place] = {}
     faults = []
     for pattern in patterns:
@@ -200,7 +201,7 @@ def _add_prefixes(parts: Sequence[Member], wired: Mapping[Place, Output], ties: 
 
 
 def _make_prefix(parts: Sequence[Member], number: int) -> str:
-    """``head2-`` for ``models/head2-symbol.json``; numbered where another part has that prefix."""
+    """Return ``head2-`` for ``models/head2-symbol.json``; with a number where another part has that prefix."""
     base = parts[number].label.replace("\\", "/").rpartition("/")[2].removesuffix(".json").removesuffix("-symbol")
     base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
     taken = {part.prefix for part in parts}

@@ -22,7 +22,7 @@ from graphshare.ir.walk import Body, topological
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.group.join import Member
 from graphshare.rewrite.group.plan import find_incompatibilities, list_renamed_functions
-from graphshare.text.format import format_names
+from graphshare.text.format import format_count, format_names
 
 OPTION = "`switch`"
 
@@ -47,7 +47,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     faults = find_incompatibilities(members)
     if len(members) != 2:
         hint = "an If has two branches; switch between the result and a third graph under another name"
-        faults.append(Fault(f"{OPTION} takes two graphs, and there are {len(members)}", hint=hint))
+        faults.append(Fault(f"{OPTION} takes two graphs, not {len(members)}", hint=hint))
     if faults:
         raise RefusedError(faults)
     format_ = find_format(members[0].graph)
@@ -117,6 +117,7 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     own = {node: image for node, image in images.items() if node not in chosen}
     source = graph.source.after_rewrite()
     whole = Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, own),))
+    # The body that is gone leaves inputs and parameters behind which nothing needs.
     return whole.then(extract_entries(whole.graph, heads))
 
 
@@ -158,7 +159,8 @@ def _find_faults(
     faults = []
     for member, graph in zip(members, graphs, strict=True):
         if any(node.name == name for node in graph.nodes):
-            faults.append(Fault(f"{OPTION} {name!r} is a value of {member.label}", hint="give the input another name"))
+            message = f"{OPTION} {name!r} is already the name of a value of {member.label}"
+            faults.append(Fault(message, hint="give the input another name"))
         faults += [
             Fault(
                 f"output {output_name(head)!r} of {member.label} is an input or a parameter itself, which no body can return",
@@ -169,7 +171,7 @@ def _find_faults(
         ]
     counts = [len(graph.heads) for graph in graphs]
     if counts[0] != counts[1]:
-        message = f"{members[0].label} has {counts[0]} outputs and {members[1].label} {counts[1]}"
+        message = f"{members[0].label} has {format_count(counts[0], 'output')}, and {members[1].label} has {counts[1]}"
         faults.append(Fault(message, hint="`graphshare extract` takes the outputs that both have"))
     inputs = [{node.name: Entry(node) for node, is_input in own.items() if is_input} for own in variables]
     pairs = [(f"input {each!r}", inputs[0][each], inputs[1][each], False) for each in inputs[0] if each in inputs[1]]
@@ -263,6 +265,7 @@ def _place_variables(
         if node in shared:
             second[node] = first[shared[node]]
         elif node.name not in by_name:
+            # Two members may hold one node object, as parts of one loaded model do, and become two nodes here.
             second[node] = replace(node) if node in first else node
         elif is_input:
             second[node] = by_name[node.name]

@@ -30,7 +30,7 @@ class ExplainedStep(msgspec.Struct, frozen=True):
 
 
 class Explanation(ShortRepr, msgspec.Struct, frozen=True):
-    """What becomes of a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` where no graph tells."""
+    """What becomes of a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph."""
 
     name: str
     kind: NameKind
@@ -82,6 +82,7 @@ def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter
 
 def _follow(name: str, resolver: Resolver, kinds: frozenset[Only]) -> tuple[str, list[ExplainedStep]]:
     """Return what a name becomes, and the steps to it."""
+    # Sharing comes first, and naming sees the name that it left.
     steps = list(resolver.steps(name).steps) if "parameters" in kinds else []
     named = resolver.name_node(steps[-1].after if steps else name, kinds)
     taken = [ExplainedStep(str(step.rule), step.rule.place, step.before, step.after) for step in (*steps, *named.steps)]
@@ -95,6 +96,7 @@ def _node(graph: Graph, name: str) -> Node:
     if not nodes:
         known = list(dict.fromkeys(node.name for node in graph.nodes))
         raise RefusedError(Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known)))
+    # An operator and a variable may share a name: then the variable is meant, as with `kind` by default.
     return next((node for node in nodes if node.is_variable), nodes[0])
 
 

@@ -71,7 +71,7 @@ def make_ruleset(
 
 
 def read_file(path: str) -> bytes:
-    """The bytes of a rules file, no more of them than such a file may have.
+    """Return the bytes of a rules file, no more of them than such a file may have.
 
     Raises:
         InputError: it cannot be read.
@@ -84,7 +84,7 @@ def read_file(path: str) -> bytes:
 
 
 def read_rules(data: bytes, *, where: str) -> Ruleset:
-    """The rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``. Errors as in :func:`load_rules`."""
+    """Return the rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``. Raises as :func:`load_rules`."""
     toml = where.lower().endswith(".toml")
     most = MAX_TOML_BYTES if toml else MAX_BYTES
     if len(data) > most:
@@ -135,7 +135,7 @@ def _no_constant(name: str) -> Any:
 
 
 class _Reader:
-    """Takes a parsed file apart and gathers what is wrong with it."""
+    """Reads the rules of a parsed file and gathers its faults."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -178,15 +178,13 @@ class _Reader:
             kinds = [key for key in one if key in _MAY]
             if len(kinds) != 1:
                 known = ", ".join(_MAY)
-                self.fault(place, f"has {len(kinds) or 'none'} of the keys that say what a rule is", f"exactly one of {known}")
+                message = f"has {len(kinds) or 'none'} of the keys that name a kind of rule"
+                self.fault(place, message, f"give exactly one of {known}")
                 continue
             (kind,) = kinds
             for key in one.keys() - _MAY[kind] - {kind}:
-                self.fault(
-                    f"{place}.{key}",
-                    f"is not a key of a rule {kind!r}",
-                    f"it may have {', '.join(sorted(_MAY[kind])) or 'none'}",
-                )
+                known = ", ".join((kind, *sorted(_MAY[kind])))
+                self.fault(f"{place}.{key}", f"is not a key of a rule {kind!r}", f"the keys of such a rule are {known}")
             if kind == "within":
                 begin = self.text(place, one, kind)
                 if depth >= MAX_DEPTH:
@@ -207,6 +205,7 @@ class _Reader:
                 for old, new in one["map"].items():
                     at = f"{place}.map[{json.dumps(old)}]"
                     if not old or not self.is_name(at, new):
+                        # is_name() has reported a value that is wrong.
                         self.fault(at, "names must be texts that are not empty") if not old else None
                     else:
                         yield Rule(kind, old, new, within, only, place=f"{self.where}: {at}")
@@ -247,16 +246,16 @@ class _Reader:
         self, path: str, owner: dict[str, Any], key: str, default: str | None = None, *, empty: bool = False
     ) -> str | None:
         value = owner.get(key, default)
-        if not isinstance(value, str) or (not value and not empty) or "\0" in value:
-            at = f"{path}.{key}"
-            self.fault(
-                at,
-                "is missing"
-                if key not in owner
-                else f"is {_kind(value)}, not a text{'' if empty else ' with something in it'}",
-            )
-            return None
-        return value
+        if isinstance(value, str) and (value or empty) and "\0" not in value:
+            return value
+        if key not in owner:
+            message = "is missing"
+        elif not isinstance(value, str):
+            message = f"is {_kind(value)}, not a text"
+        else:
+            message = "contains a NUL character" if value else "is empty"
+        self.fault(f"{path}.{key}", message)
+        return None
 
     def reuse(self, path: str, owner: dict[str, Any]) -> Reuse | None:
         value = owner.get("reuse")

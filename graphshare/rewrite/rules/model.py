@@ -1,4 +1,4 @@
-"""The rules of every sharing system as one model: what a rule says, from options or from a file.
+"""The rules of every sharing system as one model, from options or from a file.
 
 A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` makes new names of old ones, and
 :mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules come in order, a file's before those of options; where
@@ -86,6 +86,7 @@ def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
         UsageError: there is no ``=`` to split at, nothing on one side where there must be, or one name on both.
     """
     place = f"{option} {text}"
+    # The left side: an `=` that begins it, then pairs `\=`, other characters, and backslashes before anything else.
     match = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", text, re.DOTALL)
     if match is None:
         raise UsageError(Fault("has no '=' between two names", where=place, hint=f"as in {option} OLD=NEW"))

@@ -21,7 +21,7 @@ from graphshare.text.patterns import compile_pattern
 class Plan(msgspec.Struct, frozen=True, eq=False):
     """``names`` are those of nodes that get another one, ``ties`` the variables that become another node, which stays.
 
-    ``why`` is the rule that decided about a node, ``notes`` what a person should know of the rules themselves. Of an operator
+    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules themselves. Of an operator
     of an ONNX model rules that match no value may match its own name: then it is in ``stored``.
     """
 
@@ -62,7 +62,7 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
         if resolved[1] is not None:
             why[node] = resolved[1]
     known = (name for node in graph.nodes for name in node_names(node))
-    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known), stored)
+    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known, roles), stored)
 
 
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
@@ -75,6 +75,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
             new name meets one that is not a parameter's; all such are listed.
     """
     implied = {variable.name for variable in list_implied_variables(graph)}
+    # An alias may lead to an implied state, which _refuse_implied names, so its name counts as known.
     resolver = Resolver(ruleset, _parameters(roles) | implied)
     faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
     groups: dict[str, list[Node]] = {}
@@ -101,7 +102,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
         ties.update((node, kept) for node in movers if node is not kept)
     if faults:
         raise RefusedError(faults)
-    notes = (*_note_unknown(ruleset, roles), *_note_idle_rules(ruleset, resolver, (node.name for node in roles)))
+    notes = (*_note_unknown(ruleset, roles), *_note_idle_rules(ruleset, resolver, (node.name for node in roles), roles))
     return Plan(names, ties, why, notes)
 
 
@@ -146,10 +147,10 @@ def _refusals(
     """Return what forbids that ``movers`` become the parameter ``new``, now the name of ``staying`` nodes."""
     faults = []
     if len(staying) > 1:
-        hint = "say which they are: one (`share --doctor tie`) or several (`share --doctor separate`)"
+        hint = "first make them one (`share --doctor tie`) or rename them (`share --doctor separate`)"
         faults.append(
             Fault(
-                f"{movers[0].name!r} is to be {new!r}, but that is the name of {format_count(len(staying), 'variable')}",
+                f"{movers[0].name!r} would become {new!r}, but {format_count(len(staying), 'variable')} have that name",
                 hint=hint,
             )
         )
@@ -162,8 +163,9 @@ def _refusals(
         rule = why[node]
         policy = rule.reuse or reuse
         if policy == "require" and not staying:
-            message = f"{node.name!r} is to be {new!r}, which does not exist, and reuse is required"
-            faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` renames it then"))
+            message = f"{node.name!r} would become {new!r}, which does not exist, and reuse is required"
+            faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` renames it instead"))
+        # The first one takes a free name; from the second on the name exists.
         elif policy == "forbid" and (staying or number):
             message = f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
             faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` ties the two"))
@@ -176,6 +178,7 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
     if not literals:
         return []
     parameters = _parameters(roles)
+    # In reverse, so that the first of several nodes of one name is kept.
     by_name = {node.name: node for node in reversed(graph.nodes)}
     faults = []
     for rule, literal in literals:
@@ -199,8 +202,8 @@ def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     ]
 
 
-def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tuple[str, ...]:
-    """Return notes on rules that decided nothing; such an option is refused.
+def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str], roles: Mapping[Node, Role]) -> tuple[str, ...]:
+    """Return notes on rules that decided nothing; such an option is refused. ``names`` are those that rules of names see.
 
     Raises:
         RefusedError: an option matches nothing in the graph.
@@ -209,19 +212,20 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str])
     if not idle:
         return ()
     hidden = dict(find_shadowed(ruleset))
-    known: list[str] = []
+    known = list(dict.fromkeys(names))
+    parameters = list(dict.fromkeys(node.name for node, role in roles.items() if role.is_parameter))
     notes = []
     faults = []
     for rule in idle:
+        what, candidates = ("parameter", parameters) if rule.kind in SHARING else ("name", known)
         if rule in hidden:
             notes.append(f"{rule.place}: {rule} is shadowed by {hidden[rule].place}")
         elif not rule.option:
             notes.append(f"{rule.place}: {rule} never fires")
-        elif _is_overruled(rule, known := known or list(dict.fromkeys(names))):
+        elif _is_overruled(rule, candidates):
             notes.append(f"{rule.place}: has no effect: a later rule decides every name that it matches")
         else:
-            what = "parameter" if rule.kind in SHARING else "name"
-            near = suggest(rule.literal or rule.text, known, f"{what}s") if rule.kind != "scope" else ""
+            near = suggest(rule.literal or rule.text, candidates, f"{what}s") if rule.kind != "scope" else ""
             faults.append(Fault(f"matches no {what} of the graph", where=rule.place, hint=near))
     if faults:
         raise RefusedError(faults)

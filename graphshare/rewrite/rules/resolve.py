@@ -56,6 +56,7 @@ class Resolver:
         self.fired: dict[Rule, int] = {}
         self._parameters = parameters
         self._separator = ruleset.separator
+        # One count for all choosers: the limit is on the rules as a whole.
         self._trials = [0]
         rules = ruleset.rules
         self._aliases = self._chooser(rules, "alias")
@@ -70,9 +71,9 @@ class Resolver:
         self._marked: set[tuple[Override, Scope]] = set()
 
     def resolve_parameter(self, name: str) -> tuple[str, Rule | None]:
-        """The parameter that the parameter ``name`` is, by the names that the graph has now, and the first rule that said so.
+        """Return the parameter that rules make of the parameter ``name``, and the first rule that decides.
 
-        The name itself if no rule matches it. Every name is looked at once, however long the chains.
+        That is the name itself if no rule matches it. Every name is looked at once, however long the chains.
 
         Raises:
             RefusedError: aliases lead back to themselves; the cycle is shown as a path.
@@ -84,7 +85,7 @@ class Resolver:
         return self._walk(name)
 
     def _walk(self, name: str) -> tuple[str, Rule | None]:
-        """:meth:`outcome` step by step, each step remembered."""
+        """Return what :meth:`resolve_parameter` does, step by step, with each step remembered."""
         state: _State = (name, False)
         path: dict[_State, _State] = {}
         while state not in self._ends:
@@ -103,7 +104,7 @@ class Resolver:
         return end, self._next[name, False][1]
 
     def steps(self, name: str) -> Resolved:
-        """:meth:`outcome` with all its steps."""
+        """Return the result of :meth:`resolve_parameter` with all its steps."""
         self._walk(name)
         steps: list[NameStep] = []
         state: _State = (name, False)
@@ -115,7 +116,7 @@ class Resolver:
         return Resolved(state[0], tuple(steps))
 
     def _following(self, state: _State) -> _State | None:
-        """Where a name leads in one go; an override is applied to a name of the graph, not to what an override made."""
+        """Return where a name leads in one step; overrides apply to names of the graph, not to names that an override made."""
         known = self._next.get(state)
         if known is None:
             known = self._next[state] = self._ask(state)
@@ -130,7 +131,7 @@ class Resolver:
         if step is not None and step.after != name:
             check_length(step.after, name)
             if self._parameters is None and len(self._next) > MAX_STEPS:
-                raise RefusedError(Fault(f"aliases of {name[:60]!r} lead on without end", where=step.rule.place))
+                raise RefusedError(Fault(f"aliases of {name[:60]!r} never end", where=step.rule.place))
             return (step.after, False), step.rule
         if overridden or foreign or not self._overrides.rules:
             return None, None
@@ -161,7 +162,7 @@ class Resolver:
         return new, rule
 
     def _mark(self, scope: Scope) -> None:
-        """Notes which overrides lead on from ``scope``; stops where another scope of the same block came by before."""
+        """Note which overrides lead on from ``scope``; stops where another scope of the same block came by before."""
         block = self._overrides.block(scope)
         for step in self._overrides.chain(scope):
             self._fire(self._rule_of[step.override])
@@ -256,10 +257,12 @@ def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
         if rule.kind in ("variable_scope", "name_scope"):
             continue  # they nest
         group = "given" if rule.kind in ("map", "match") else rule.kind
+        # Any prefix fits any name, so all of them compete; other rules only with those of their own text.
         text = "" if rule.kind == "prefix" else rule.literal if rule.literal is not None else rule.text
         if rule.kind == "scope":
             text = join_scope(split_scope(rule.text, ruleset.separator), ruleset.separator)
         key = (group, rule.literal is None, text, rule.within)
+        # A later rule without `only` decides about all kinds of nodes, one with it about its own.
         later = last.get((*key, ())) or last.get((*key, rule.only))
         if later is not None:
             hidden.append((rule, later))

@@ -53,7 +53,7 @@ def split_scope(text: str, separator: str = SEPARATOR) -> Scope:
 
 
 def split_name(name: str, separator: str = SEPARATOR) -> tuple[Scope, str]:
-    """The scope of a name and what is left: ``"a/b/w"`` is ``("a", "b")`` and ``"w"``."""
+    """Return the scope of a name and its last component: ``"a/b/w"`` is ``("a", "b")`` and ``"w"``."""
     *scope, last = name.split(separator)
     return tuple(scope), last
 
@@ -201,7 +201,7 @@ class Overrides:
         return self._look_up(scope, block)[0]
 
     def _look_up(self, scope: Scope, block: Scope) -> tuple[Override | None, bool]:
-        """:meth:`_deepest`, and whether the answer is the same in every block."""
+        """Return the rule of :meth:`_deepest`, and whether it is the same in every block."""
         place, best, everywhere = self._root, None, True
         for part in scope:
             following = place.next.get(part)
@@ -256,6 +256,7 @@ class Overrides:
         return self._resolved.get((rule, self.block_key(rule, block)))
 
     def _cycle(self, rules: Sequence[Override]) -> Fault:
+        # Every rule of a cycle finds it; from its first rule on it is one fault. For long ones the search would cost too much.
         first = rules.index(min(rules, key=self.rules.index)) if len(rules) <= _SHOWN else 0
         turned = [*rules[first:], *rules[:first]]
         path = [join_scope(rule.key, self.separator) or "(root)" for rule in turned[:_SHOWN]]

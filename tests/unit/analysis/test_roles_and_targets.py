@@ -41,7 +41,7 @@ def test_every_role_and_its_reason() -> None:
         "v": ("auxiliary", "mutated by BatchNorm 'bn'"),
         "truth": ("input", "label of SoftmaxOutput 'out'"),
         "my_label": ("input", "its name ends in label"),
-        "c": ("parameter", "it has an initialiser (__init__)"),
+        "c": ("parameter", "it has an initializer (__init__)"),
         "scale_gamma": ("parameter", "its name ends in gamma"),
         "lonely": ("input", "no operator uses it"),
         "odd": ("unknown", "only unknown operators use it"),

@@ -71,6 +71,17 @@ def test_the_map_of_a_chain_leads_from_the_file_to_the_result(lenet: gs.Checkpoi
     assert hashlib.sha256(Path(f"{LENET}-symbol.json").read_bytes()).hexdigest() in text
 
 
+def test_branches_of_two_duplicates_are_all_compared_and_fed(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+    """The second duplicate copies the first one's branch too: each of the four has a label of its own, here and in the map."""
+    model = gs.duplicate(gs.duplicate(lenet, "a-", mode="tie"), "b-", mode="tie")
+    fed = gs.verify(model, feeds={"b-data": np.zeros((3, 1, 28, 28), np.float32)})
+    assert [branch.branch for branch in fed.branches] == ["b-", "a-", "b-a-"]
+    assert {values.outputs[0].shape[0] for branch in fed.branches for values in branch.rounds} == {3}
+    gs.save(model, tmp_path / "four", map=tmp_path / "four.map")
+    report = gs.verify(tmp_path / "four", map=tmp_path / "four.map")
+    assert report.verdict == "EQUAL: b-, a-, b-a- and the original, bit for bit"
+
+
 def test_models_of_several_files_are_grouped_in_memory(lenet: gs.Checkpoint, tmp_path: Path) -> None:
     trunk = gs.extract(lenet, "pool2")
     head = gs.rename(gs.extract(gs.load(LENET), "softmax", cuts="pool2"), prefix="h_")

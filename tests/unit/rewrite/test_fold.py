@@ -238,8 +238,8 @@ def test_branches_of_a_siamese_network(tmp_path: Path) -> None:
 
 
 LEFT = {
-    "another use": ("l", {}, "is not all that uses the output of 'l'"),
-    "an output": ("", {}, "is not all that uses the output of 'l'"),
+    "another use": ("l", {}, "is not the only use of the output of 'l'"),
+    "an output": ("", {}, "is not the only use of the output of 'l'"),
     "another axis": ("", {"axis": "2"}, "works on axis 2, which is not the axis of the output channels of 'l'"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphshare.errors import RefusedError
+from graphshare.rewrite.duplicate import add_branches
 from graphshare.rewrite.rename import plan_rename, rename_by_rules, set_names
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
 from tests.symbols import old_batch_norm, siamese
@@ -48,6 +49,23 @@ def test_implied_states_follow_their_operator() -> None:
         ("bn_moving_mean", "a-bn_moving_mean"),
         ("bn_moving_var", "a-bn_moving_var"),
     ]
+
+
+def test_renames_of_implied_states_compose_branch_by_branch() -> None:
+    """A state without a node is followed by its name: through both rewrites, in whichever order, in each branch."""
+    graph = read(old_batch_norm())
+    there = add_branches(graph, ["sha-"])
+    both = there.then(plan_rename(there.graph, prefix="net-"))
+    names = {(change.branch, change.old): change.new for change in both.renames}
+    assert names["", "bn_moving_mean"] == "net-bn_moving_mean"
+    assert names["sha-", "bn_moving_mean"] == "net-sha-bn_moving_mean"
+    assert {old for _, old in names} == {"bn_moving_mean", "bn_moving_var"}
+    renamed = plan_rename(graph, prefix="net-")
+    both = renamed.then(add_branches(renamed.graph, ["sha-"]))
+    names = {(change.branch, change.old): change.new for change in both.renames}
+    assert names["", "bn_moving_var"] == "net-bn_moving_var"
+    assert names["sha-", "bn_moving_var"] == "sha-net-bn_moving_var"
+    assert {old for _, old in names} == {"bn_moving_mean", "bn_moving_var"}
 
 
 def test_rules_give_names() -> None:

@@ -151,6 +151,16 @@ def test_a_name_that_an_operator_or_input_has_is_not_taken() -> None:
             plan_share(layers("a", "b"), Ruleset((Rule("map", "b", taken),)))
 
 
+@pytest.mark.parametrize("pattern", ["dat*", "nothing"])
+def test_an_alias_that_matches_no_parameter_is_refused_with_the_parameters(pattern: str) -> None:
+    """An input that the pattern matches is not one of them."""
+    nodes = [variable("data"), variable("w"), operator("dot", "d", [0, 1]), variable("d_weight"), operator("dot", "e", [2, 3])]
+    graph = read_symbol(mxnet_text(document(nodes, [4])).encode())
+    with pytest.raises(RefusedError, match="matches no parameter of the graph") as error:
+        plan_share(graph, Ruleset((Rule("alias", pattern, "w", option=True),)), as_parameter=["w"])
+    assert [fault.hint for fault in error.value.faults] == ["the parameters are w, d_weight"]
+
+
 def test_separate_twins_and_detected_ones_without_a_file() -> None:
     graph = layers("left/fc_w", "right/fc_w", "other_w")
     (group,) = detect(graph, as_parameter=["left/fc_w"])

@@ -19,6 +19,7 @@ from graphshare.verification.compare import (
     tolerate_export,
     tolerate_other_program,
 )
+from graphshare.verification.report import value_stage
 from graphshare.verification.runners import ABSENT, PartRunner, RecordRunner
 
 LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
@@ -97,3 +98,11 @@ def test_the_first_difference_is_that_of_the_first_pair_of_nodes() -> None:
 def test_a_part_of_a_run_has_the_outputs_of_its_places() -> None:
     whole = run_of([1, 2, 3, 4], [], [])
     assert PartRunner(whole, [3, 1]).run() == [4, 2]
+
+
+def test_models_without_outputs_are_not_equal() -> None:
+    runner = RecordRunner("", [], {}, {})
+    values = compare_runs([], runner, runner, EXACT)
+    assert not values
+    stage = value_stage([values])
+    assert (stage.verdict, stage.summary) == ("fails", "there are no outputs to compare")
