@@ -97,6 +97,7 @@ def locate_refusals(source: HasPlace) -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
+        # The same refusal without its place would only repeat itself in the traceback.
         raise error.with_location(source.where) from error.__cause__
 
 

@@ -123,6 +123,7 @@ def _free_in_groups() -> int | None:
         if not controllers:
             free += _free_up_to_root("/sys/fs/cgroup", group, "memory.max", "memory.current", "")
         elif "memory" in controllers.split(","):
+            # In version 1 only the values that begin with total_ include the groups below, as the usage does.
             root = "/sys/fs/cgroup/memory"
             free += _free_up_to_root(root, group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
     return min(free, default=None)
@@ -130,10 +131,12 @@ def _free_in_groups() -> int | None:
 
 def _free_up_to_root(root: str, group: str, limit_file: str, use_file: str, prefix: str) -> Iterator[int]:
     """Yield what each group from ``group`` up leaves. Cached files count as use, but give way."""
+    # Inside of a namespace a group beyond its root begins with '/..'.
     parts = [part for part in group.split("/") if part and part != ".."]
     for depth in range(len(parts), -1, -1):
         folder = "/".join((root, *parts[:depth]))
         limit, use = _read(f"{folder}/{limit_file}").strip(), _read(f"{folder}/{use_file}").strip()
+        # Version 2 writes 'max' where there is no limit.
         if limit.isdigit() and use.isdigit() and int(limit) < _UNLIMITED:
             cached = [line.split() for line in _read(f"{folder}/memory.stat").splitlines()]
             names = (f"{prefix}inactive_file", f"{prefix}active_file")
@@ -181,6 +184,7 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
     if seconds is None:
         yield
         return
+    # Python runs handlers of signals in the main thread only.
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         raise UsageError(Fault("a time limit needs the main thread of a system with interval timers"))
     before = signal.signal(signal.SIGALRM, _raise_time_up)
@@ -190,10 +194,12 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
             signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT)
             yield
         finally:
+            # Inside of the outer try, which catches a TimeUp that is raised just before the timer stops.
             signal.setitimer(signal.ITIMER_REAL, 0)
     except TimeUp:
         raise time_error(seconds) from None
     finally:
+        # Again, because that TimeUp leaves the timer running: it repeats.
         signal.setitimer(signal.ITIMER_REAL, 0)
         _stop_watchdog()
         signal.signal(signal.SIGALRM, before)

@@ -175,6 +175,7 @@ def export(
         translated, inference = instances[0].translated, instances[0].static.inference
         fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]
         check_shapes({node: arrays[node.name].shape for node in fed}, inference)
+        # onnxruntime has no kernels for operators of a custom domain.
         proves = verify and not translated.custom
         if proves:
             _refuse_random(instances[0])
@@ -198,6 +199,7 @@ def export(
         with OutputTransaction() as stage:
             staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
             proof = prove(staged.model)
+            # The proof is done: the limit must not strike while files are put in place.
             end_time_limit()
             stage.commit()
     return _report(exported, instances[0], opset, [*cast_notes, *spread_notes], proof, staged)

@@ -94,6 +94,7 @@ def _refuse_with_switch(options: Mapping[str, object]) -> None:
 
 def _list_lost(sources: Sequence[Checkpoint]) -> Iterator[str]:
     """Yield a note for each statement of a model that the result does not have."""
+    # The joined model has the statements of the first one.
     for source in sources[1:]:
         for lost in sources[0].graph.source.list_lost(source.graph.source):
             yield f"{source.where or 'a graph'}: {lost}, is left out"

@@ -62,6 +62,7 @@ def draw_difference(
             notes.setdefault(node, []).append(f"parameter: {text}")
     renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if difference.graph.renamed}
     labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # no difference in a body
+    # Later marks win: a node that was renamed and changed is shown as changed.
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
     sections = [Section(difference.verdict, [(text, None) for text in _list_texts(difference)]), *_list_marked(graph)]
@@ -99,6 +100,7 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
         inside = [node for node in operators if node is not None]
         marks.update(dict.fromkeys(inside, _mark_region(region)))
         regions.append((f"{MARKS[_mark_region(region)]}: {_describe_region(region)}", inside[-1] if inside else None))
+    # Without regions only the outputs of operators were compared.
     marks.update(() if regions else _mark_values(report, second))
     only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
     graph = replace(merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op})

@@ -143,6 +143,7 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     for source in sources:
         where = source.where or "a graph"
         faults += find_format(source.graph).find_lacks(Capability.POOL, [""], where=where)
+        # A rewritten graph differs from its file, whose bytes would be compared and counted.
         if not source.where or source.where.startswith("<") or source.rewrite is not None or source.needs_params:
             faults.append(Fault("is not in a file", where=where, hint="save it first: a model is pooled from its file"))
     names = [base_name(source.where) for source in sources]
@@ -169,6 +170,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
 def _count_bytes(sources: Iterable[Checkpoint]) -> int:
     """Return the bytes of the files of models, each file once."""
     paths = [path for source in sources for path in (source.where, *(file.path for file in input_files(source)))]
+    # Several models may point into one file of weights.
     return sum(describe_file(path).size for path in {find_identity(path): path for path in paths}.values())
 
 

@@ -94,6 +94,7 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
 
         def submit() -> None:
             while len(running) < window and (task := next(tasks, None)) is not None:
+                # A pure call of equal arguments would be answered by Dask from an earlier result.
                 future = client.submit(work_there, run, task, here, pure=False, retries=0)
                 running[future.key] = task
                 futures.add(future)
@@ -152,6 +153,7 @@ def _connect(address: str) -> Client:
     from distributed import Client  # takes a second to import
 
     try:
+        # The default client belongs to the program that calls foreach.
         return Client(address, timeout=_CONNECT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         hint = "name a Dask scheduler as tcp://HOST:8786; `dask scheduler` starts one"

@@ -54,6 +54,7 @@ def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[Fle
 def _list_local(pattern: str, sieve: Sieve) -> list[FleetModel]:
     """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read."""
     if glob.has_magic(pattern):
+        # Sorted, most models of one folder are neighbours, and the folder is listed once for them.
         graphs = sorted(_match_graphs(pattern))
     elif graph := pattern if is_file(pattern) else find_by_stem(pattern):
         graphs = [graph]
@@ -85,6 +86,7 @@ def _find_suffixes(pattern: str) -> tuple[str, ...]:
 
 
 def _may_be_stem(pattern: str) -> bool:
+    # A glob that ends with a star matches whole names already.
     return not pattern.endswith((*FILE_ENDINGS, "*"))
 
 
@@ -114,6 +116,7 @@ def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
     start = len(_without_tail(folder))
     if name:
         try:
+            # One listing answers for the file itself, for its stem and for its parameters.
             files = list_remote(folder, prefix=find_stem(name))
         except InputError:  # a server without a list of its files
             files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []

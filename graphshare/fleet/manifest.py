@@ -51,6 +51,7 @@ class Manifest:
             raise output_error(error, path) from error
         # With an offset of its own: appending moves that of the descriptor, and a buffer would be filled from there.
         self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # close() closes it
+        # By the hash of the source instead of its text: a manifest may have a million lines.
         self._offsets: dict[int, int] = {}
         try:
             self._lock()
@@ -102,11 +103,13 @@ class Manifest:
             result = msgspec.json.decode(self._file.readline(), type=Result)
         except (ValueError, RecursionError):  # of another version: it is done again
             return None
+        # If two sources have one hash, the earlier one is done again.
         return result if result.source == name else None
 
     def find_finished(self, task: Task) -> Result | None:
         """Return the earlier result of a task whose command, files and outputs are as they were then; None for others."""
         result = self.find(task.model.graph)
+        # "no" is an answer as well; only failures are repeated.
         if result is None or result.result not in ("done", "no") or not _is_same_command(result, task):
             return None
         model, params = task.model, result.params

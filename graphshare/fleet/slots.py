@@ -122,6 +122,7 @@ class _Running:
     def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
         """Return those from which something can be received, at once or within ``seconds``; None waits as long as it takes."""
         ready = wait(list(self.tasks), seconds)
+        # wait() has an order of its own.
         return [connection for connection in self.tasks if connection in ready]
 
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
@@ -139,6 +140,7 @@ class _Running:
         now = time.monotonic()
         for connection, (slot, task, submitted) in list(self.tasks.items()):
             left_for_task = _time_left(slot, task, submitted, now)
+            # A result that arrived in the meantime counts.
             if left_for_task is not None and left_for_task <= 0 and not connection.poll():
                 del self.tasks[connection]
                 slot.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -181,6 +183,7 @@ def run_in_slots(
     tasks: Iterator[Task], run: Run, prepare: Callable[[], None], jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
     """Run tasks in ``jobs`` processes and yield each with its outcome, as they end; one more than ``jobs`` is in memory."""
+    # Together the workers have as many threads of matrix products as the machine has cores.
     threads = max(1, (os.cpu_count() or 1) // jobs)
     slots = [Slot(run, prepare, threads) for _ in range(jobs)]
     idle, running, following = slots.copy(), _Running(slots), None
@@ -211,6 +214,7 @@ def _serve(connection: Connection[Result | None, Task], run: Run, prepare: Calla
     """Run the tasks that come, one by one, in a worker process; it ends when there are no more."""
     _initialize(prepare, threads)
     with contextlib.suppress(EOFError):
+        # The process is ready, and its time limits count from here.
         connection.send(None)
         while True:
             connection.send(work(run, connection.recv()))

@@ -118,6 +118,7 @@ class Spool:
         for i in sorted(range(len(self._sources)), key=self._sources.__getitem__):
             self._file.seek(self._offsets[i])
             yield self._file.readline()[:-1]
+        # append() writes where the file stands.
         self._file.seek(0, 2)
 
     def results(self) -> Iterator[Result]:
@@ -169,6 +170,7 @@ def _format_histogram(name: str, figure: Figure, bins: list[int]) -> str:
     bars = "".join(
         f'<rect x="{i * _BAR}" y="{_HEIGHT - height}" width="{_BAR - 1}" height="{height}"><title>{count:,}</title></rect>'
         for i, count in enumerate(bins)
+        # A bin that is not empty has at least one pixel.
         if (height := max(round(_HEIGHT * count / most), int(count > 0)))
     )
     mean = format_number(figure.sum / figure.count)

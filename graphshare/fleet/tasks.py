@@ -53,6 +53,7 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
     values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.graph)}
     places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
     folders = [option for option, content in template.outputs if content == "folder"]
+    # Behind -- every word is an argument, so options are added before it.
     at = template.words.index("--") if "--" in template.words else len(template.words)
     words = [
         *(_fill_word(word, values) for word in template.words[:at]),
@@ -135,6 +136,7 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
     identify = _identifier(fold)
     sources = {identify(path) for path in iter_sources(models)} if _may_overlap(models, out) else set()
     if not sources:
+        # Where no output can replace an input, only models of one stem can collide.
         models = _find_doubles(models, fold)
     places: dict[tuple[str, str], str] = {}
     faults: list[Fault] = []

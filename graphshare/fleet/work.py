@@ -147,6 +147,7 @@ def _limit_data(size: int | None) -> Iterator[None]:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with open("/proc/self/statm", encoding="ascii") as file:
+        # The sixth number has the pages of data and stack.
         held = int(file.read().split()[5]) * resource.getpagesize()
     bound = held + size
     resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
@@ -197,6 +198,7 @@ def any_time_limit(seconds: float | None) -> Iterator[None]:
         return
     deadline = time.monotonic() + seconds
 
+    # Signals reach the main thread only, and a Dask worker runs tasks in another one.
     def look(frame: FrameType, event: str, argument: object) -> None:
         if time.monotonic() > deadline:
             raise TimeUp

@@ -76,6 +76,7 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
         model = load(files.graph, params=params)
         model_facts = list_facts(model.graph, assign_roles(model.graph, held=model.held))
         remarks = notes_on(model.parameter_file, model.graph)
+        # A broken file of an older epoch is a fault of the model too.
         for path in files.params.values():
             if path != params:
                 read_index(path)

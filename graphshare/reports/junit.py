@@ -60,10 +60,12 @@ def _format_finding(finding: Finding) -> str:
 
 
 def _quote(text: str) -> str:
+    # XML parsers turn bare line breaks and tabs in attributes into blanks.
     return quoteattr(_escape_forbidden(text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
 def _escape_content(text: str) -> str:
+    # XML parsers turn a bare \r into a line feed.
     return escape(_escape_forbidden(text), {"\r": "&#13;"})
 
 

@@ -72,6 +72,7 @@ def pluralize(noun: str) -> str:
 def singularize(plural: str) -> str:
     """Return the noun whose plural this is, or the word itself if it is not a plural."""
     adjectives, space, word = plural.rpartition(" ")
+    # The order decides: 'boxes' is also the plural of 'boxe', and 'ties' that of 'ty'.
     candidates = (*_PLURALS, f"{word[:-3]}y", word[:-2], word[:-1])
     return adjectives + space + next((noun for noun in candidates if noun and pluralize(noun) == word), word)
 
@@ -89,6 +90,7 @@ def format_names(names: Iterable[str], limit: int = 20) -> str:
 
 def encode_json(value: object) -> bytes:
     """Return ``value`` as JSON in UTF-8; what is not Unicode in a name (of a file, of a record) is written as ``\\\\udcff``."""
+    # Hardly any text has lone surrogates, and a search of all texts takes longer than the encoder.
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -103,6 +105,7 @@ def escape_json(text: str) -> str:
 
 
 def _escape_character(character: str) -> str:
+    # JSON writes a character beyond U+FFFF as two surrogates.
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 

@@ -95,4 +95,5 @@ def escape_text(text: str) -> str:
     """Return ``text`` as HTML, cut, its control characters as escapes."""
     from html import escape  # start-up: only notebooks need it
 
+    # Cut before it is escaped, because a name may have megabytes, and after, because escapes are longer.
     return escape(shorten(escape_control(text[: 2 * LONGEST_CELL]), LONGEST_CELL))
