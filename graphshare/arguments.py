@@ -110,7 +110,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit | None:
-    """Return what does not fit in a list or mapping; of a list of names also one that is empty or repeated."""
+    """Return the item that does not fit in a list or mapping; in a list of names also one that is empty or repeated."""
     if origin is Mapping:
         pairs = [pair for item in value.items() for pair in zip(item, options, strict=True)]
     elif origin is tuple and options[-1] is not Ellipsis:
@@ -126,7 +126,7 @@ def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit
 
 
 def _describe(name: str, value: Any, wrong: Any, hint: Any) -> Fault:
-    """Return what is wrong with an argument, with what is allowed and what may be meant."""
+    """Return the fault of an argument, with the allowed values and a suggestion."""
     near = did_you_mean(wrong, list(_list_literals(hint))) if isinstance(wrong, str) else ""
     text = shorten(wrong) if isinstance(wrong, _PRINTED) else f"a {type(wrong).__name__}"
     message = f"`{name}` cannot {'be' if wrong is value else 'hold'} {text}"

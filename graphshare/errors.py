@@ -85,7 +85,7 @@ class RefusedError(GraphshareError):
 
 
 class HasPlace(Protocol):
-    """What was read from a file: ``where`` is what messages call that."""
+    """Something that was read from a file; ``where`` is its name in messages."""
 
     @property
     def where(self) -> str: ...

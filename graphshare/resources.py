@@ -32,7 +32,7 @@ _REPEAT = 1.0  # seconds until the timer fires once more, in case that the first
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
-MORE_MEMORY = "run, verify, export and fold take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
+MORE_MEMORY = "the commands that compute take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
 
 
 def parse_size(text: str) -> int:

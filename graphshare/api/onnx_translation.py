@@ -31,7 +31,7 @@ _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
-    """What is translated: a model up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs.
+    """The model to translate: up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs.
 
     ``translate`` is :func:`graphshare.export_onnx.translate.translate_graph` with all that holds for every instance.
     """

@@ -23,7 +23,7 @@ from graphshare.verification.regions import Region
 from graphshare.verification.report import Report
 
 _LISTED = 500  # nodes of a kind in the panel
-_GRAVE = ("near", "unjudged", "apart")  # the gravest of several runs is told
+_GRAVE = ("near", "unjudged", "apart")  # of several runs the gravest is shown
 
 
 def draw_difference(

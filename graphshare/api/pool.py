@@ -54,7 +54,7 @@ class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Pooling(ShortRepr, msgspec.Struct, frozen=True):
-    """What :func:`graphshare.pool` wrote.
+    """The result of :func:`graphshare.pool`.
 
     ``data`` is the file of the weights, empty where the models have their own; ``size`` counts its bytes, ``orphans`` those
     that no model in its folder points into. ``weights`` are the bytes of the arrays that models have in it, ``distinct`` those
@@ -131,9 +131,7 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     if not sources:
         raise UsageError(Fault("there is no model to pool", hint="graphshare pool a.onnx b.onnx -o DIR"))
     if is_url(folder):
-        raise UsageError(
-            Fault("is at a URL, and models are pooled in a local folder", where=folder, hint="copy the folder there")
-        )
+        raise UsageError(Fault("is a URL, but models are pooled in a local folder", where=folder, hint="copy the folder there"))
     if is_snapshot(folder):
         reason = "is in a model hub's cache, which is not written to"
         raise RefusedError(Fault(reason, where=folder, hint="name another folder with `out`"))

@@ -33,15 +33,15 @@ from graphshare.text.format import format_names
 # Each command is the module of its name in graphshare.cli.commands. The text is the first line of its help, as a test checks;
 # ``--help`` must not import the modules.
 COMMANDS = {
-    "duplicate": "Add branches on copied or tied parameters.",
+    "duplicate": "Add branches with copied or tied parameters.",
     "share": "Tie parameters inside one graph.",
     "extract": "Cut out the minimal subgraph for some outputs.",
     "rename": "Rename nodes and their parameters.",
-    "group": "Join several graphs and their parameters in one.",
+    "group": "Join several graphs and their parameters into one.",
     "pool": "Put the weights of many ONNX models into one file, each once.",
     "fold": "Fold BatchNorm into the weights before it, for inference.",
     "export": "Export to ONNX, keep tied weights tied, and prove the result.",
-    "unfix": "Leave sizes that an ONNX file fixes to its caller, proved.",
+    "unfix": "Free sizes that an ONNX file fixes, and prove the result.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
     "format": "Reformat a symbol file, or check its format.",
     "inspect": "Summarize inputs, outputs, parameters, costs and layers.",
@@ -94,6 +94,7 @@ class LazyGroup(SuggestingGroup):
     """A group whose commands are modules that load on use."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        # Both start before the command is imported, because they take as long as that.
         if args[0] in _COMPUTING:
             _start_sessions(args[1:])
             # numpy's own imports need 10 KiB of the 16 KiB in which the interpreter maps its stack; below a chain of imports of
@@ -128,14 +129,14 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(graphshare.__version__, "-V", "--version", message="graphshare %(version)s")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour [auto].")
-@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of a bug.")
 def cli(color: str, debug: bool) -> None:
     """Rewrite trained MXNet and ONNX models, and prove that the results compute the same.
 
     GRAPH is a symbol file of MXNet, an ONNX model, - for stdin, or the stem of a checkpoint (nin for nin-symbol.json and
     nin-0000.params). `man graphshare` describes all commands and lists the tutorials.
 
-    Exit codes: 0 done or it holds, 1 the answer is no, 2 it could not be answered.
+    Exit codes: 0 if it is done or holds, 1 if the answer is no, 2 if there is no answer.
     """
     choose_color(color)
 
@@ -214,6 +215,7 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
         if sys.stdout is not None:  # None where the shell closed it
             sys.stdout.flush()
     except GraphshareError as error:
+        # stdout may be what could not be written: the flush at the end would fail once more.
         if isinstance(error, OutputError):
             _silence_stdout()
         say_faults(error)
@@ -249,6 +251,7 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
 
 def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
     """Print what an interrupt has left, and an error of the clean-up, which says where an old file is."""
+    # An error of the clean-up is raised while the interrupt is handled, so it is in the chain of contexts.
     lost, cause = False, error.__cause__ or error.__context__
     while cause is not None:
         if isinstance(cause, OutputError):
@@ -271,6 +274,7 @@ def _describe_written(written: Mapping[str, bool]) -> str:
 def _main(arguments: list[str], kept: list[object] | None) -> object:
     """Run the command, on a terminal with a progress bar, which is cleared before anything else is printed."""
     if not is_shown():
+        # With standalone_mode click would print errors itself and exit with codes of its own.
         return cli.main(arguments, prog_name="graphshare", standalone_mode=False, obj=kept)
     bar = Bar()
     try:

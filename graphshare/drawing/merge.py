@@ -1,4 +1,4 @@
-"""Two graphs in one picture: what both have stands once, what one of them has beside it.
+"""Two graphs in one picture: common nodes stand once, and those of one graph beside them.
 
 A node of the second graph is drawn with its inputs there. A node that only the first one has is drawn with its own, which lead
 from what its inputs became; lines that only the first graph has are lost ones.
@@ -33,6 +33,7 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     everywhere: dict[Node, Node] = {}
     for branch in branches:
         for a, b in branch.items():
+            # Of several copies the first stands for nodes that no branch pairs.
             everywhere.setdefault(a, b)
     needed = reachable(left.graph)
     alone: dict[Node, Node] = {}

@@ -49,7 +49,7 @@ class Slot:
         """Run a task, and return where its result comes from; the process begins with the first one."""
         if self._process is None:
             self._begin()
-        with contextlib.suppress(OSError):  # the process is gone: so says what comes from it
+        with contextlib.suppress(OSError):  # the process is gone, which receive() reports
             self.connection.send(task)
         return self.connection
 
@@ -109,7 +109,7 @@ def refuse_in_import() -> None:
 class _Running:
     """The tasks that run, each with its slot and the time at which it was submitted, by where its result comes from.
 
-    ``slots`` are all there are.
+    ``slots`` are all slots, those without a task too.
     """
 
     def __init__(self, slots: list[Slot]) -> None:

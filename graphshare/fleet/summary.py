@@ -1,4 +1,4 @@
-"""What a fleet run comes to: counts by outcome, figures over all models, the first failures; all results, and an HTML page."""
+"""The summary of a fleet run: counts by outcome, figures over all models, the first failures; all results, and an HTML page."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class RunSummary(msgspec.Struct):
 
     @property
     def exit_code(self) -> int:
-        """2 if a model has failed, else 1 if an answer was no, else 0."""
+        """Return 2 if a model has failed, else 1 if an answer was no, else 0."""
         return 2 if self.failed else 1 if self.no else 0
 
 
@@ -138,7 +138,7 @@ def write_page(command: Sequence[str], summary: RunSummary, spool: Spool) -> Ite
         yield _format_histogram(name, figure, bins)
     yield from _format_results("Not done", (r for r in spool.results() if r.result != "done"), summary.no + summary.failed)
     slowest = heapq.nlargest(_SLOWEST, spool.results(), key=lambda result: result.seconds)
-    yield from _format_results("Longest", iter(slowest), len(slowest))
+    yield from _format_results("Slowest", iter(slowest), len(slowest))
     yield "</body></html>\n"
 
 

@@ -1,7 +1,7 @@
 """Write a report as JUnit XML: a suite for each file, a failed case for each finding, one passed case for a clean file.
 
-What does not make the exit code 1 is not a failure: notes, and warnings unless the report is strict. It is in the suite's
-``system-out``. File and line are in a case's class name and text, because the schema has no attributes for them.
+Findings that do not make the exit code 1 are not failures: notes, and warnings unless the report is strict. They are in the
+suite's ``system-out``. File and line are in a case's class name and text, because the schema has no attributes for them.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ class _Expression:
         return self._compiled.fullmatch(_to_text(name)) is not None
 
     def match_groups(self, name: str) -> list[str] | None:
-        """Return what each group matched, empty where it took no part; None where the expression does not match ``name``."""
+        """Return the text of each group, empty where it took no part; None where the expression does not match ``name``."""
         match = self._compiled.fullmatch(_to_text(name))
         if match is None:
             return None

@@ -1,4 +1,4 @@
-"""How large objects show themselves: ``repr`` in one short line, and in notebooks a title, facts and tables in HTML.
+"""Short texts of large objects: ``repr`` in one line, and in notebooks a title, facts and tables in HTML.
 
 Objects that refer to whole graphs or arrays must not print them; all text is escaped and cut.
 """
@@ -20,7 +20,7 @@ class ShortRepr:
     __slots__ = ()
 
     def _summary(self) -> str:
-        """Return what the line says after the name of the class: the verdict, or short fields and the sizes of others."""
+        """Return the text after the name of the class: the verdict, or short fields and the sizes of others."""
         verdict = getattr(self, "verdict", None)
         if isinstance(verdict, str):
             return verdict

@@ -114,7 +114,7 @@ def test_heads_that_are_no_losses(folder: Path) -> None:
     assert "not a loss, so its gradient is taken as ones: m_output" in run.stderr.decode()
     assert np.load(folder / "out.npz")["m_output"].tolist() == pytest.approx([3 * 0.7, 5 * 1.5])
     assert outputs(folder, *given, "--head-gradient", "m_output=w.npy") == pytest.approx([3 * 0.7, 5 * 1.0])
-    refused(graphshare("run", *given, "--head-gradient", "m_out=w.npy", cwd=folder), "names no output", "m_output")
+    refused(graphshare("run", *given, "--head-gradient", "m_out=w.npy", cwd=folder), "is not an output", "m_output")
     refused(graphshare("run", *given, "--head-gradient", "m_output=x.npy", cwd=folder), "has the shape")
 
 

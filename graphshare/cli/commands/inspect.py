@@ -81,6 +81,7 @@ def command(
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, value in single.items() if value], graph)
         return _put_shared(graph, format_, Sieve(exclude)) if shared else _put_folder(graph, format_, Sieve(exclude))
+    # A single model has no folder to leave anything out of.
     Sieve(exclude).refuse_unused()
     if shared:
         raise UsageError(Fault("--shared compares the models of a folder", where=graph, hint="name a folder"))
@@ -151,6 +152,7 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
         if format_ == "text":
             put([_format_model(facts, width)])
             warn(facts.remarks)
+        # A line is printed at once, however many models follow; JSON is one document and waits for all.
         elif format_ == "jsonl":
             put_json(facts, lines=True)
         else:
@@ -182,7 +184,7 @@ def _describe(facts: ModelFacts) -> Iterator[str]:
 
 
 def _list_fields(inspection: Inspection) -> dict[str, object]:
-    """Return the fields as JSON has them: without shapes, or without a contradiction, where there is none."""
+    """Return the fields for JSON: without shapes, or without a contradiction, where there is none."""
     fields = msgspec.structs.asdict(inspection)
     return {key: value for key, value in fields.items() if value or key not in ("shaped", "contradiction")}
 

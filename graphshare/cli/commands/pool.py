@@ -24,11 +24,11 @@ EXAMPLES = {
 
 @click.command("pool", cls=Command)
 @click.argument("graphs", metavar="GRAPH...", nargs=-1)
-@click.option("-o", "--out", metavar="DIR", required=True, help="The folder of the new models.")
-@click.option("--data", metavar="NAME", default=DATA, help=f"The file of the weights, in that folder [{DATA}].")
-@click.option("--embed", is_flag=True, help="Put the weights into the models' own files again.")
+@click.option("-o", "--out", metavar="DIR", required=True, help="Folder of the new models.")
+@click.option("--data", metavar="NAME", default=DATA, help=f"Name of the file of weights in that folder [{DATA}].")
+@click.option("--embed", is_flag=True, help="Put the weights back into the models' own files.")
 @options.in_place
-@options.no_verify("Compute nothing: compare files only.")
+@options.no_verify("Skip the proof in onnxruntime; all bytes are compared anyway.")
 @options.exclude
 @options.max_memory
 @options.time_limit

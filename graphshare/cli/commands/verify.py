@@ -39,17 +39,19 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @options.branch_prefixes
-@click.option("--map", metavar="FILE", help="The map file of the rewrite: it pairs the heads.")
+@click.option("--map", metavar="FILE", help="Map file of the rewrite, which pairs the heads.")
 @click.option("--against", metavar="GRAPH", help="Compare with the graph of another file instead of a branch of this one.")
 @click.option("--against-params", metavar="FILE", help="The other graph's parameter file.")
 @click.option("--recorded", metavar="FILE", help="Compare with outputs that `run --all -o FILE` or MXNet recorded.")
 @options.feeds
 @options.shapes
-@click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
+@click.option(
+    "--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters from this seed."
+)
 @options.as_input
-@click.option("--inputs", metavar="FOLDER", help="Compare on each set: .npz, .npy or test_data_set_N/input_K.pb files.")
+@click.option("--inputs", metavar="FOLDER", help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files.")
 @click.option("--rounds", type=click.IntRange(min=1), default=1, metavar="N", help="Compare on N sets of inputs [1].")
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="SEED", help="Seed of the inputs that are not fed [0].")
 @click.option("--atol", type=click.FloatRange(min=0), default=1e-8, metavar="A", help="Absolute tolerance [1e-8].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=1e-5, metavar="R", help="Relative tolerance [1e-5].")
 @click.option("--train-step", is_flag=True, help="Train both for one SGD step: tied parameters stay equal, copied ones drift.")
@@ -58,8 +60,10 @@ EXAMPLES = {
 )
 @click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that differs.")
 @click.option("--values-only", is_flag=True, help="With --against: compare outputs by name only, not the structure.")
-@click.option("--across-dtypes", is_flag=True, help="With --against: compare with a model in another type, such as float16.")
-@click.option("--reduce", metavar="OUT", help="With --against: write the smallest parts that show a difference to a folder.")
+@click.option("--across-dtypes", is_flag=True, help="With --against: compare outputs of different types by value.")
+@click.option(
+    "--reduce", metavar="OUT", help="With --against: write the smallest parts that show a difference to the folder OUT."
+)
 @click.option("--allow-unsupported", is_flag=True, help="Accept equal structure and parameters if an operator cannot run.")
 @options.engines
 @options.strict_engine
@@ -81,11 +85,11 @@ def command(
 ) -> int:
     """Prove that branches compute the same.
 
-    Stage 1: the branches are one graph but for names. Stage 2: each pair of parameters is tied or equal byte for byte.
-    Stage 3: equal inputs give equal outputs, each branch computed for itself. Stage 4, with --train-step: both are trained for
-    one SGD step as MXNet's Module does it, on equal inputs, which must leave them equal, and on different ones, which tells
-    tied parameters from copied ones. The exit code is 0 when all holds, 1 when something differs, 2 when there is no answer.
-    Of branches that were made in mode batch each is compared with a run of its own.
+    Stage 1: the branches are one graph but for names. Stage 2: each pair of parameters is tied or equal byte for byte. Stage 3:
+    equal inputs give equal outputs; each branch is computed separately. Stage 4, with --train-step: both are trained for one
+    SGD step as MXNet's Module does it, on equal inputs, which must leave them equal, and on different ones, which tells tied
+    parameters from copied ones. The exit code is 0 when all holds, 1 when something differs, 2 when there is no answer. Of
+    branches that were made in mode batch each is compared with a run of its own.
 
     A shape or feed holds for the branch of its variable, and for branches that have none of their own. Branches with different
     ones both run at the sizes of either, on the same values.
@@ -97,10 +101,10 @@ def command(
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
     the outputs, by their names, with the tolerance of --recorded. Of two models of one format, such as an ONNX model and what
     an optimizer made of it, the report counts the operators that are exact by identities: an Identity, joined Transposes, an
-    attribute that became an input; of MXNet graphs a BlockGrad, a Dropout in inference, defaults that are stated, aliases. With
-    these --against alone is content. What lies between values of one name is a region: both sides compute it
+    attribute that became an input; of MXNet graphs a BlockGrad, a Dropout in inference, defaults that are stated, aliases. Such
+    differences do not fail --against. What lies between values of one name is a region: both sides compute it
     from the values of the original, and the first that departs is named. Bodies of If, Loop and Scan have regions too, whether
-    they are taken or not: they get what reaches their first pass. An output may be as far off as the original is from
+    they are taken or not, on the values that reach their first pass. An output may be as far off as the original is from
     itself in other sessions (without optimizations, with other threads), but not more than 1e-5 of its range, or two steps of
     a float at 1 where a Sigmoid or Softmax makes it. Where a function, a weight or the value of an attribute differs and
     nothing that was computed shows it, the verdict is NOT PROVED and the exit code 1: --feed gives other inputs, and --rounds

@@ -43,12 +43,14 @@ def _add_gutters(layout: Layout, number: int) -> None:
     for shared in level.shared:
         members = {next(v for v in layout.ancestors(c) if layout.vertices[v].level == number) for c in shared.consumers}
         places = sorted(place[v] for v in members)
+        # Members of several rows have no common gap; such a box stands beside all rows.
         if len(places) < 2 or len({row for row, _ in places}) > 1:
             continue
         gutter = by_place.setdefault(places[0], len(layout.vertices))
         if gutter == len(layout.vertices):
             layout.vertices.append(Vertex("gutter", number, number))
         shared.gutter = gutter
+    # From the right, so that the places left of it stay valid.
     for row, i in sorted(by_place, reverse=True):
         _mirror(layout, level.rows[row][i])
         level.rows[row].insert(i + 1, by_place[row, i])
@@ -74,6 +76,7 @@ def _assign_layers(layout: Layout, number: int) -> None:
     upward = _find_back_edges(vertices, level)
     after: _Neighbours = {v: [] for v in vertices}
     before: _Neighbours = {v: [] for v in vertices}
+    # An edge of a cycle counts in its other direction: then the rest has an order.
     for source, target in dict.fromkeys((s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges):
         after[source].append(target)
         before[target].append(source)
@@ -126,6 +129,7 @@ def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, leve
                 order.append(target)
     last = max((rank[v] for v in vertices if v not in exits), default=-1) + 1
     rank.update(dict.fromkeys(exits, last))
+    # From the bottom, because a row depends on those of the consumers.
     for v in reversed(order):
         if after[v] and v not in entrances and v not in exits and len(before[v]) < len(after[v]):
             rank[v] = min(rank[target] for target in after[v]) - 1
@@ -160,6 +164,7 @@ def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set
         top, bottom = (target, source) if is_upward else (source, target)
         targets.setdefault((net, top, is_upward), {})[bottom] = kind
     spans = {key: max(rank[v] for v in ends) - rank[key[1]] - 1 for key, ends in targets.items()}
+    # Short nets first: they need their points most, and many of them cost less than one long net.
     for key in sorted(targets, key=spans.__getitem__):
         net, top, is_upward = key
         ends = targets[key]
@@ -196,6 +201,7 @@ def _order_rows(layout: Layout, number: int) -> None:
             break
         rows = _sweep(rows, above) if number % 2 == 0 else _sweep(rows[::-1], below)[::-1]
         crossings = count_crossings(rows, below)
+        # A sweep may also add crossings, so the best rows so far are kept.
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
     level.rows = [list(row) for row in best]
@@ -239,6 +245,7 @@ def _sweep(rows: Sequence[Sequence[int]], neighbours: _PlacedNeighbours) -> list
     for row in rows:
         means = {}
         for i, v in enumerate(row):
+            # A port shifts the neighbour within its own place in the row, not beyond.
             known = [position[u] + (port - 0.5) / before for u, port in neighbours[v] if u in position]
             means[v] = sum(known) / len(known) if known else i / max(len(row) - 1, 1)
         ordered = sorted(row, key=means.__getitem__)

@@ -122,6 +122,7 @@ class _Placer:
         self._place_shared(number, inner)
         title = title_width(level.title) if number else 0.0
         is_flat = self.direction in ("LR", "RL")
+        # The title runs across the flow in TB and BT, along it in LR and RL.
         self._widen(inner, 0.0 if is_flat else title)
         if is_flat:
             inner.height = max(inner.height, title)
@@ -145,6 +146,7 @@ class _Placer:
                 _move_row(level.rows[row], steps[row], [pulls], x)
         for row in order:
             _move_row(level.rows[row], steps[row], [above, below], x)
+        # Straight links get the last word from above, then the others move around them.
         spine = {v: [pull for pull in pulls if pull[2] >= SPINE] for v, pulls in above.items()}
         for row in order:
             _move_row(level.rows[row], steps[row], [spine], x)
@@ -257,6 +259,7 @@ class _Placer:
         y1, y2 = inner.tops[upper] + inner.heights[upper], inner.tops[lower]
         y3 = inner.height if is_last else y2 if self._is_point(link.target) else inner.y[link.target] - half_t
         middle = (y1 + y2) / 2
+        # Straight down to the end of the row, so that the curve bends only between rows and meets no box.
         return [(xs, y0), *_straight((xs, y0), (xs, y1)), (xs, middle), (xt, middle), (xt, y2), *_straight((xt, y2), (xt, y3))]
 
     def _route_shared(self, level: ScopeLevel, rects: dict[int, Rect]) -> Iterable[Route]:
@@ -375,6 +378,7 @@ def _move_row(
                 total += (x[neighbour] + shift) * strength
                 weight += strength
         wanted.append(total / weight if weight else x[v])
+        # A vertex without neighbours gives way to all others, but keeps its order.
         weights.append(weight or 0.05)
     x.update(zip(row, fit_in_order(wanted, weights, steps), strict=True))
 
@@ -406,6 +410,7 @@ def fit_in_order(wanted: Sequence[float], weights: Sequence[float], steps: Seque
         mean, count = wanted[i] - offsets[i], 1
         while blocks and blocks[-1][0] > mean:
             other, its_weight, its_count = blocks.pop()
+            # Vertices that would overlap move as one block, to the mean of what they want.
             mean = (mean * weight + other * its_weight) / (weight + its_weight)
             weight += its_weight
             count += its_count

@@ -79,7 +79,7 @@ class ConfinedSession(OnnxSession):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not closed, and its process goes on."""
+        """Return whether it is not closed and its process still runs."""
         return hasattr(self, "_number") and self._process.goes_on
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class _Process:
     """The process in which sessions are."""
 
     def __init__(self) -> None:
-        self.closed: deque[int] = deque()  # not told at once: garbage is collected at any time, in the middle of a message too
+        self.closed: deque[int] = deque()  # sent later: garbage is collected at any time, in the middle of a message too
         self.owner = os.getpid()
         self._lock = Lock()
         self._model = _open_memory()
@@ -132,7 +132,9 @@ class _Process:
                 [sys.executable, "-I", "-c", _START, package, path, *places],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                # onnxruntime and the allocator print messages of their own there.
                 stderr=subprocess.DEVNULL,
+                # Ctrl-C on the terminal reaches this process alone, which then ends the other one.
                 start_new_session=True,
                 pass_fds=files,
             )
@@ -143,7 +145,7 @@ class _Process:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it takes messages from this process."""
+        """Return whether it takes messages from this process."""
         return self.owner == os.getpid() and self._end.alive and self._process.poll() is None
 
     def ask(
@@ -250,7 +252,7 @@ def serve(model: str) -> None:
     ``model`` is the path of the file of the models; where it is empty they stand beside the messages.
     """
     out = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # native code prints what it likes
+    os.dup2(2, 1)  # native code may print anything at any time
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_listen, args=(messages,), daemon=True).start()
     sessions: dict[int, OnnxSession] = {}
@@ -276,7 +278,7 @@ def _listen(messages: SimpleQueue[Any]) -> None:
 
 
 def _answer(compute: Callable[[], tuple[Any, list[Any]]]) -> tuple[tuple[str, Any], list[Any]]:
-    """Return what ``compute`` does, or which error it raises, and the data beside it."""
+    """Return the result of ``compute`` or the error that it raises, and the data beside it."""
     try:
         value, beside = compute()
     except MemoryError:
@@ -342,7 +344,7 @@ def _limit_memory(held: int, size: int | None) -> None:
 
 
 def _pack(value: Any, beside: list[Any]) -> Any:
-    """Return a value of onnxruntime as a message has it: an array, a list of them (sequences), a map, or nothing.
+    """Return a value of onnxruntime in the form of a message: an array, a list of them (sequences), a map, or nothing.
 
     The numbers of an array are added to ``beside``.
     """
@@ -352,7 +354,7 @@ def _pack(value: Any, beside: list[Any]) -> Any:
         return "list", [_pack(each, beside) for each in value]
     if not isinstance(value, np.ndarray):
         if not isinstance(value, dict | str | int | float | bool | None):
-            raise RefusedError(Fault(f"onnxruntime gives a value of type {type(value).__name__}, which is not compared"))
+            raise RefusedError(Fault(f"onnxruntime returns a value of type {type(value).__name__}, which cannot be compared"))
         return "plain", value
     if value.dtype.kind == "O":
         return "texts", value.shape, [str(text) for text in value.ravel()]
@@ -381,6 +383,7 @@ def _send(stream: IO[bytes], message: Any, beside: Sequence[Any] = ()) -> None:
     for data in (len(head).to_bytes(_LENGTH, "big"), head, *beside):
         view = memoryview(data)
         while view:
+            # Without a buffer write() may take only a part.
             view = view[stream.write(view) :]
     stream.flush()
 

@@ -37,7 +37,7 @@ class Backward(msgspec.Struct, eq=False):
 
 
 def needs_head_gradient(node: Node) -> bool:
-    """Whether a backward pass that starts at this node needs the gradient of its output."""
+    """Return whether a backward pass that starts at this node needs the gradient of its output."""
     gradient = find_gradient(node.op) if not node.is_variable else None
     return gradient is None or (isinstance(gradient, Gradient) and not gradient.is_loss)
 
@@ -82,6 +82,7 @@ class Tape:
             for step in plan.steps:
                 self._forward(step)
         self.outputs: list[Array] = [self._values[slot] for slot in plan.targets]
+        # Only the outputs and the entries of the tape stay alive.
         self._values = []
 
     def _forward(self, step: PlanStep) -> None:
@@ -96,6 +97,7 @@ class Tape:
         context = Context(
             training=self._training,
             rng=self._streams(step.node) if self._streams is not None else None,
+            # The backward pass reads inputs again, so no kernel may write over one.
             reusable=(False,) * len(inputs),
             num_outputs=len(step.outputs),
             shapes=self._shapes.get(step.node, ()),
@@ -183,6 +185,7 @@ class Tape:
             for slot, is_wanted, gradient in zip(recorded.step.inputs, recorded.entry.requested, gradients, strict=True):
                 if is_wanted and gradient is not None:
                     sums.add(slot, gradient)
+            # Its arrays are free from here on; the shapes are still needed for updates.
             recorded.entry = TapeEntry({}, (), ())
         wanted = [slot for slot in self.plan.variables.values() if slot in self._wanted]
         result.updates = _update_states(updating[::-1], self.plan, wanted)
@@ -217,6 +220,7 @@ class _Sums:
 def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Array | None]:
     """Return the gradients of a step's inputs, one for each, from those of its outputs."""
     step = recorded.step
+    # A loss starts without a gradient, and a gradient may reach a later output alone.
     if outputs[0] is None:
         shape, dtype = recorded.outputs[0]
         outputs[0] = np.zeros(shape, dtype)
@@ -293,9 +297,11 @@ def _order_updates(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Se
         for position in one.updates:
             node = one.step.node.inputs[position].node
             counts[node] = counts.get(node, 0) + 1
+    # Without a shared state the order changes nothing.
     if all(count == 1 for count in counts.values()):
         return recorded
     uses: dict[int, list[PlanStep]] = {}
+    # Later uses first, as in the sums of MXNet's gradients.
     for step in reversed(plan.steps):
         for slot in dict.fromkeys(step.inputs):
             uses.setdefault(slot, []).append(step)
