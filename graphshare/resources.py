@@ -50,7 +50,7 @@ def parse_size(text: str) -> int:
 
 @contextmanager
 def memory_limit(count: int | None) -> Iterator[None]:
-    """Bound what the work inside the block takes to ``count`` bytes; None leaves the limit as it is."""
+    """Limit the work inside the block to ``count`` bytes; None leaves the limit as it is."""
     if count is None:
         yield
         return
@@ -85,7 +85,7 @@ def can_limit_process() -> bool:
 
 
 def describe_excess(count: int, held: int = 0) -> str:
-    """Return how ``count`` more bytes pass the limit, as the end of a message; an empty text where they do not.
+    """Return the end of a message about ``count`` more bytes above the limit; an empty text where they are below it.
 
     ``held`` bytes are taken already; they count against the limit that the user chose.
     """
@@ -99,7 +99,7 @@ def describe_excess(count: int, held: int = 0) -> str:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that this process can still take; None where the system does not say."""
+    """Return the bytes that this process can still take; None where the system does not state it."""
     known = [size for size in (_free_in_groups(), _free_in_machine(), _free_in_address_space()) if size is not None]
     return max(0, min(known)) if known else None
 
@@ -130,7 +130,7 @@ def _free_in_groups() -> int | None:
 
 
 def _free_up_to_root(root: str, group: str, limit_file: str, use_file: str, prefix: str) -> Iterator[int]:
-    """Yield what each group from ``group`` up leaves. Cached files count as use, but give way."""
+    """Yield the bytes that each group from ``group`` up leaves. Cached files count as use, but give way."""
     # Inside of a namespace a group beyond its root begins with '/..'.
     parts = [part for part in group.split("/") if part and part != ".."]
     for depth in range(len(parts), -1, -1):
@@ -144,7 +144,7 @@ def _free_up_to_root(root: str, group: str, limit_file: str, use_file: str, pref
 
 
 def _free_in_address_space() -> int | None:
-    """Return what the limit of the address space (``ulimit -v``) leaves; None without one."""
+    """Return the bytes that the limit of the address space (``ulimit -v``) leaves; None without one."""
     if sys.platform == "win32":
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

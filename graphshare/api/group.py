@@ -101,7 +101,7 @@ def _list_lost(sources: Sequence[Checkpoint]) -> Iterator[str]:
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:
-    """Return what is wrong with the number of graphs, and of the options that have one value for each graph."""
+    """Return faults in the number of graphs, and in that of options which have one value for each graph."""
     faults = []
     if count < 2:
         faults.append(Fault("a group takes at least two graphs", hint="graphshare group trunk.json head.json --connect OUT=IN"))
@@ -118,7 +118,7 @@ def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequ
     """Return the models, those of MXNet exported where there are ONNX models beside them.
 
     Raises:
-        RefusedError: a parameter file belongs to another model, or an export fails as :func:`_export_members` says.
+        RefusedError: a parameter file belongs to another model, or an export fails (:func:`_export_members`).
         UsageError: there are ``shapes``, and no model is exported.
     """
     if len({_is_exportable(source) for source in sources}) > 1:

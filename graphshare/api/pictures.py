@@ -70,7 +70,7 @@ def draw_difference(
 
 
 def _list_texts(difference: Difference) -> Iterator[str]:
-    """Yield what changed in common, and what no node shows."""
+    """Yield common changes, and those that no node shows."""
     yield from (summary.text for summary in difference.summary if summary.count > 1)
     yield from (f"{tie.how}: {format_tie(tie)}" for tie in difference.graph.ties)
     yield from (format_change(change) for change in (*difference.graph.outputs, *difference.graph.attributes))
@@ -93,6 +93,7 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
     names = (place, {node.name: node for node in second.graph.nodes})
     marks: dict[Node, str] = {}
     rounds = (region for branch in report.branches for each in branch.regions for region in each.regions)
+    # Sorted by gravity: of equal ends the last one, which is the gravest, is kept.
     worst = {region.ends: region for region in sorted(rounds, key=lambda region: _GRAVE.index(_mark_region(region)))}
     regions: list[tuple[str, Node | None]] = []
     for region in worst.values():

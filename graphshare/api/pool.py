@@ -40,7 +40,7 @@ class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
 
     ``source`` is the file it was read from, ``out`` the new one, ``before`` and ``after`` count the bytes of these two.
     ``arrays`` are in the pool, with ``weights`` bytes; ``kept`` bytes of arrays are in the model although they are large enough
-    for a pool. ``proof`` says what onnxruntime computed; empty where nothing was to be computed.
+    for a pool. ``proof`` describes what onnxruntime computed; it is empty without a proof.
     """
 
     source: str
@@ -127,7 +127,7 @@ def pool(
 
 
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
-    """Return where models go. Raises UsageError or RefusedError with all that have no place."""
+    """Return the paths of the new models. Raises UsageError or RefusedError with all models that have none."""
     if not sources:
         raise UsageError(Fault("there is no model to pool", hint="graphshare pool a.onnx b.onnx -o DIR"))
     if is_url(folder):
@@ -160,6 +160,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
     if data != base_name(data) or data in (os.curdir, os.pardir) or "\\" in data:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
+    # A command on the folder would take the file for a model.
     if data in map(base_name, targets) or any(data.endswith(each.names.model_endings) for each in iter_formats()):
         raise UsageError(Fault(f"`data={data!r}` is the name of a model", hint=f"name the weights otherwise, as in {DATA}"))
     return data

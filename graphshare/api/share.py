@@ -1,4 +1,4 @@
-"""``share``: tie parameters inside one graph, undo ties, and find parameters that may be meant to be one."""
+"""``share``: tie parameters inside one graph, undo ties, and find parameters that could be shared."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]
 
 
 def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> list[Candidates]:
-    """Find parameters that may be meant to be one: by equal values, or by equal form and related names.
+    """Find parameters that could be shared: by equal values, or by equal form and related names.
 
     Raises:
         InputError: the parameter file cannot be read.

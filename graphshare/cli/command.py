@@ -28,7 +28,7 @@ READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "
 IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
-_OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters that say where results go
+_OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters for places of results
 _KEPT_IN_LIST = {"store": "append", "store_const": "append_const"}
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
@@ -205,6 +205,7 @@ class SuggestingGroup(_OneValue, click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not ctx.resilient_parsing:
+            # `graphshare help run` is how other programs do it.
             option = {"help": "--help", "version": "--version"}.get(args[0])
             asked = " ".join([ctx.command_path, *args[1:2], option]) if option == "--help" else f"{ctx.command_path} {option}"
             near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)

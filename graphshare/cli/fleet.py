@@ -56,6 +56,7 @@ def make_template(words: Sequence[str]) -> Template:
         flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
     }
     is_aggregated = name in _AGGREGATED
+    # With these options a command prints and writes nothing; check writes only what --fix changes, which is refused.
     writes = name != "check" and not used & {"--dry-run", "--check", "--detect"}
     outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
     if name == "run" and "--sgd-steps" not in used:
@@ -207,7 +208,7 @@ class _Streams:
         self.out, self.err = (io.TextIOWrapper(b, "utf-8", "backslashreplace", write_through=True) for b in self._bytes)
 
     def take(self) -> tuple[bytes, bytes]:
-        """Return what was printed, and forget it."""
+        """Return the printed bytes, and forget them."""
         self.out.flush()
         self.err.flush()
         out, err = (buffer.getvalue() for buffer in self._bytes)

@@ -94,8 +94,8 @@ class LazyGroup(SuggestingGroup):
     """A group whose commands are modules that load on use."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        # Both start before the command is imported, because they take as long as that.
         if args[0] in _COMPUTING:
+            # The process starts while the command is imported.
             _start_sessions(args[1:])
             # numpy's own imports need 10 KiB of the 16 KiB in which the interpreter maps its stack; below a chain of imports of
             # modules here, each of the thousands of calls in them would map 16 KiB and unmap them.
@@ -178,6 +178,7 @@ def main() -> NoReturn:
     """Run the ``graphshare`` command and end the process."""
     # A frozen graph has no cycles to collect, and every collection would walk a million nodes.
     gc.disable()
+    # Before any file is opened: only descriptors of the caller are meant by /dev/fd/N.
     note_inherited_descriptors()
     interrupts = _Interrupts()
     kept: list[object] = []
@@ -209,6 +210,7 @@ def run(arguments: list[str], kept: list[object] | None = None) -> int:
 
 
 def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] | None) -> int:
+    # Looked for in the words, because an error may come before they are parsed.
     debug = "--debug" in arguments
     try:
         result = _main(arguments, kept)
@@ -240,7 +242,7 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
             import traceback  # start-up: only this path needs it
 
             sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
-        say(f"this is a bug of graphshare: {type(error).__name__}: {error}", style="error")
+        say(f"this is a bug in graphshare: {type(error).__name__}: {error}", style="error")
         say("please report it with the output of the same command and --debug", style="hint")
     else:
         return result if isinstance(result, int) else 0
@@ -250,7 +252,7 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
 
 
 def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
-    """Print what an interrupt has left, and an error of the clean-up, which says where an old file is."""
+    """Print the outputs of an interrupted command, and an error of the clean-up, which names the place of an old file."""
     # An error of the clean-up is raised while the interrupt is handled, so it is in the chain of contexts.
     lost, cause = False, error.__cause__ or error.__context__
     while cause is not None:

@@ -26,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
 
+# Also as messages print shapes: in parentheses, and with a comma at the end.
 _SHAPE = r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?"
 
 

@@ -229,6 +229,7 @@ def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefi
 def find_known_shapes(graph: Graph, input_shapes: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
+    # Without a shape of an input nothing follows but the parameters' own shapes, and numpy stays out.
     if not input_shapes and not declared and find_format(graph).supports(Capability.COSTS):
         return _read_stored_shapes(graph, params)
     from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy

@@ -25,7 +25,7 @@ def _format_statements(picture: Picture, palette: Palette, title: str, direction
     font = 'fontname="Helvetica,Arial,sans-serif"'
     yield f"digraph {_quote(title)} {{"
     yield f'  graph [rankdir={direction}, bgcolor="{palette.background}", fontcolor="{palette.text}", {font}, fontsize=12,'
-    # newrank puts equal rows of different clusters on one line.
+    # newrank ranks the nodes of all clusters together, so that branches stay side by side.
     yield "         nodesep=0.3, ranksep=0.35, newrank=true, compound=true, pad=0.2]"
     yield f'  node [shape=box, style="filled,rounded", {font}, fontsize=11, margin="0.14,0.07", height=0.3]'
     yield f'  edge [color="{palette.line}", fontcolor="{palette.text}", {font}, fontsize=9, arrowsize=0.7]'

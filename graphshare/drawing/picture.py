@@ -185,7 +185,7 @@ class _PictureBuilder:
             # At depth 0 a whole branch is one box; otherwise an operator without scopes stays a box.
             if depth is not None and len(name.scopes) >= depth and (name.scopes or depth == 0):
                 members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
-        # A scope with one operator tells less than the operator.
+        # A scope with one operator shows less than the operator.
         collapsed = {node: key for key, nodes in members.items() if len(nodes) > 1 for node in nodes}
         numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         for node in self.nodes:

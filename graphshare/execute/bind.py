@@ -206,7 +206,7 @@ class Bound:
         return missing
 
     def _settle(self, fed: Mapping[Node, Any]) -> _Case:
-        """Return what follows from inputs of these shapes and dtypes; cached."""
+        """Return the case of inputs of these shapes and dtypes; cached."""
         key = tuple((node, array.shape, array.dtype) for node, array in fed.items())
         if key not in self._known:
             roles = self._roles

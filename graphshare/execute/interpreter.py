@@ -116,7 +116,7 @@ class Memo:
         return self._once[step]
 
     def find_runner(self, step: PlanStep, make: Callable[[], RunSubgraph]) -> RunSubgraph:
-        """Return what runs the subgraphs of ``step``, made once: it keeps their plans and shapes."""
+        """Return the runner of the subgraphs of ``step``, made once: it keeps their plans and shapes."""
         if step not in self._runners:
             self._runners[step] = make()
         return self._runners[step]
@@ -328,7 +328,7 @@ def _subgraph_runner(node: Node, training: bool, rng: np.random.Generator | None
 
 
 def infer_body(graph: Graph, values: Mapping[Node, Array], *, np_shape: bool = False) -> Inference:
-    """Return what follows inside of a subgraph from the values of its variables.
+    """Infer the inside of a subgraph from the values of its variables.
 
     Raises:
         RefusedError: they do not fit, or one run of the subgraph takes more than the memory limit.

@@ -203,7 +203,7 @@ def _compute(ready: Prepared, executor: Executor | None, seed: int, *, profile: 
 def choose_executor(
     source: Checkpoint, engine: str | None, others: Mapping[str, bool] = EMPTY, *, strict: bool, forwards: int, fixed: bool
 ) -> Executor | None:
-    """Return what computes a model; None for one that onnxruntime computes as a whole.
+    """Return the executor of a model; None for one that onnxruntime computes as a whole.
 
     Raises:
         RefusedError: that one is to be computed by another engine, or with ``others`` of the options, which are for kernels.
@@ -220,7 +220,7 @@ def choose_executor(
 
 
 def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
-    """Return how often the graph is computed."""
+    """Return the number of times that the graph is computed."""
     if batch is None or batch < 1:
         return 1
     return max((-(-len(value) // batch) for value in feeds.values() if isinstance(value, Images)), default=1)

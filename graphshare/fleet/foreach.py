@@ -48,7 +48,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
 class FleetRun(ShortRepr):
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
-    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` say what was left out of folders.
+    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` list what was left out of folders.
 
     Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
     iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with

@@ -81,7 +81,7 @@ def _match_graphs(pattern: str) -> set[str]:
 
 
 def _find_suffixes(pattern: str) -> tuple[str, ...]:
-    """Return how the names of graphs end that a glob matches: any suffix of a graph only if the glob has one itself."""
+    """Return the suffixes of graphs that a glob matches: any suffix of a graph only if the glob has one itself."""
     return FILE_ENDINGS if pattern.endswith(FILE_ENDINGS) else MODEL_ENDINGS
 
 

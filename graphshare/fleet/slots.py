@@ -54,7 +54,7 @@ class Slot:
         return self.connection
 
     def receive(self) -> Result | Killed | None:
-        """Return what the process has sent: a result, or None for the news that it is ready.
+        """Return the message of the process: a result, or None when it is ready.
 
         Raises:
             UsageError: it has ended with an error before it was ready, as any other one would.
@@ -120,13 +120,13 @@ class _Running:
         self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
     def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
-        """Return those from which something can be received, at once or within ``seconds``; None waits as long as it takes."""
+        """Return the connections that have a message, at once or within ``seconds``; None waits without a limit."""
         ready = wait(list(self.tasks), seconds)
         # wait() has an order of its own.
         return [connection for connection in self.tasks if connection in ready]
 
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
-        """Yield what has ended, if anything; tasks with a time limit are looked at when it has passed."""
+        """Yield the tasks that have ended; those with a time limit are looked at when it has passed."""
         now = time.monotonic()
         left = [_time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()]
         first = min((seconds for seconds in left if seconds is not None), default=None)

@@ -65,6 +65,7 @@ class RunSummary(msgspec.Struct):
         """Count a result."""
         self.skipped += result.was_skipped
         for name, value in all_figures(result).items():
+            # Names of figures may come from models, so their number is bounded.
             if name in self.figures or len(self.figures) < _MOST_FIGURES:
                 self.figures.setdefault(name, Figure()).add(value)
         if result.result == "done":
@@ -76,6 +77,7 @@ class RunSummary(msgspec.Struct):
             self.failed += 1
         if len(self.first) < _FIRST:
             error = result.error or result.verdict or _count_errors(result)
+            # A report may be large, and these stay in memory.
             self.first.append(msgspec.structs.replace(result, error=error, report=msgspec.Raw(b"null")))
 
     @property

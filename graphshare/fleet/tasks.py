@@ -81,7 +81,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
 
 
 def _place(template: Template, content: str, model: FleetModel, out: str) -> str:
-    """Return where an output of a model goes, empty for parameters of a model without any."""
+    """Return the place of an output of a model, empty for parameters of a model without any."""
     relative = model.relative.removesuffix(".gz")
     if content in ("graph", "folder"):
         return join(out, relative)

@@ -52,7 +52,7 @@ def work(run: Run, task: Task) -> Result:
     except OSError as error:
         captured = Captured(2, b"", f"error: {error.strerror or error}: {error.filename}\n")
     except Exception as error:  # of a function other than the command line's, which reports it itself
-        captured = Captured(2, b"", f"error: this is a bug of graphshare: {type(error).__name__}: {error}\n")
+        captured = Captured(2, b"", f"error: this is a bug in graphshare: {type(error).__name__}: {error}\n")
     seconds = time.perf_counter() - started
     figures = {"cpu_seconds": round(time.process_time() - cpu, 6)}
     return _summarize(task, captured, graph, params, seconds, figures)
@@ -119,6 +119,7 @@ def _find_figures(report: object) -> dict[str, float]:
     for key, value in report.items() if isinstance(report, dict) else ():
         inner = value.items() if isinstance(value, dict) and len(value) <= _MOST_FIGURES else ()
         for name, number in ((key, value), *((f"{key}.{name}", number) for name, number in inner)):
+            # The version is that of the report's schema, not a figure.
             if isinstance(number, int | float) and not isinstance(number, bool) and name != "version":
                 figures[name] = number
     return figures

@@ -286,7 +286,7 @@ def _compile(text: str) -> Any:
 
 
 def _check_syntax(text: str) -> None:
-    """Refuse what no engine accepts, before an engine is asked for."""
+    """Refuse a text that no engine accepts, before an engine is asked for."""
     try:
         re.compile(text)
     except (re.error, OverflowError) as error:

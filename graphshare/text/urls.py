@@ -53,7 +53,7 @@ def hide_secrets(text: str, url: str) -> str:
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Return what precedes the last name of a URL, with its slash, that name, and what follows: a query, further links."""
+    """Return the part before the last name of a URL, with its slash, that name, and the rest: a query, further links."""
     match = re.fullmatch(_LINK, url)
     if match is None:
         raise ValueError(f"{redact(url)!r} is not a URL")

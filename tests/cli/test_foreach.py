@@ -303,7 +303,7 @@ def test_exit_codes(models: Path, inline: list[Task]) -> None:
 
 def test_settings_that_contradict_each_other(models: Path) -> None:
     contradictions: list[tuple[dict[str, Any], str]] = [
-        ({"retry": True}, "from a manifest"),
+        ({"retry": True}, "needs a manifest"),
         ({"retry": True, "force": True}, "`force` cannot be combined"),
         ({"shared_filesystem": True}, "has no effect without a cluster"),
         ({"max_memory": "lots"}, "not a size"),

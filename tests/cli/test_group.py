@@ -227,8 +227,8 @@ def test_all_heads_connected_leaves_nothing(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["trunk"], ["at least two graphs"]),
-        (["trunk", "head", "--prefix", "a-"], ["there are 1 --prefix for 2 graphs"]),
-        (["trunk", "head", "--params", "a"], ["there are 1 --params for 2 graphs"]),
+        (["trunk", "head", "--prefix", "a-"], ["--prefix has 1 value for 2 graphs"]),
+        (["trunk", "head", "--params", "a"], ["--params has 1 value for 2 graphs"]),
         (["trunk", "head", "--prefix", "a-", "--prefix", "a-"], ["prefix 'a-' is given twice"]),
         (["-", "-"], ["stdin can be read only once"]),
         (["trunk", "head", "--connect", "pool2"], ["'pool2' is not a pair of names"]),

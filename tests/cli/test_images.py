@@ -125,7 +125,14 @@ def test_refusals(digits: Path) -> None:
     refuse(digits, *image, "--preset", "mnist", "--top", "1", "-o", "-", words=("both go to stdout",))
     refuse(digits, *image, "--preset", "mnist", "--batch", "1", "--sgd-steps", "1", words=("--batch", "--sgd-steps"))
     refuse(digits, *image, "--preset", "mnist", "--batch", "1", "--profile", words=("--profile", "--batch"))
-    refuse(digits, "--feed", "data=labels.npy", "--batch", "1", words=("--batch is for images", "--feed data=photos"))
+    refuse(
+        digits,
+        "--feed",
+        "data=labels.npy",
+        "--batch",
+        "1",
+        words=("--batch needs images, but no --feed is one", "--feed data=photos"),
+    )
     refuse(digits, "--feed", "data=labels.npy", "--mean", "1", words=("options for images, but no --feed is an image",))
     refuse(digits, "--feed", "data=absent.png", words=("absent.png: does not exist",))
     refuse(digits, "--feed", "unseen", words=("it is not clear which array of unseen", "--feed NAME=unseen"))

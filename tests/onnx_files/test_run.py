@@ -129,7 +129,7 @@ def test_what_it_cannot_compute_is_refused(options: list[str], words: tuple[str,
 def test_without_onnxruntime_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
     run = in_process("run", write(tmp_path, "dense"), "--seed", "0")
-    refused(run, "onnxruntime is not installed", "hint: pip install onnx onnxruntime gives it")
+    refused(run, "onnxruntime is not installed", "hint: pip install onnx onnxruntime installs it")
 
 
 def test_memory_and_time_are_limited(tmp_path: Path) -> None:

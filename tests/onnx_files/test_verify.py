@@ -112,7 +112,7 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
 def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
     model = siamese(tmp_path, "dense", "copy")
-    hint = "hint: pip install onnx onnxruntime gives it"
+    hint = "hint: pip install onnx onnxruntime installs it"
     for command in (
         ("verify", model),
         ("verify", model, "--against", model),

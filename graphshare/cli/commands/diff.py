@@ -74,9 +74,9 @@ def command(
 ) -> int:
     """Show what differs between two graphs.
 
-    Nodes are paired by structure first and by name second, so a node that only has another name is listed as renamed. Of two
-    checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. What several changes have
-    in common comes first, then every change, then the verdict. The exit code is 0 when nothing differs, 1 when something does.
+    Nodes are paired by structure first and by name second, so a node that differs only in its name is listed as renamed. Of two
+    checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. Common properties of
+    changes come first, then every change, then the verdict. The exit code is 0 when nothing differs, 1 when something does.
 
     The order in which nodes, inputs and initializers are listed is not a difference, nor are names in subgraphs, documentation
     and the way in which numbers are stored.
@@ -153,7 +153,7 @@ def _is_parameters(path: str) -> bool:
 
 
 def _lines(difference: Difference) -> Iterator[Line]:
-    """Yield what several changes have in common, then every change, then the verdict."""
+    """Yield common properties of changes, then every change, then the verdict."""
     yield from (("title", summary.text) for summary in difference.summary if summary.count > 1)
     yield from _graph_lines(difference.graph)
     if difference.parameters:

@@ -122,7 +122,7 @@ def _say_exported(exported: ExportFacts) -> None:
     """Print the files, the differences from MXNet, and the proof."""
     warn(exported.notes)
     for old, new in exported.renamed.items():
-        say(f"renamed: {escape_control(old)} is {escape_control(new)}")
+        say(f"renamed: {escape_control(old)} -> {escape_control(new)}")
     if exported.dropped:
         say(f"left out: {format_name_list(list(exported.dropped))}")
     if exported.embedded:

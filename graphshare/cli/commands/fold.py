@@ -53,7 +53,7 @@ def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> N
 
 
 def _say_folding(report: Folding) -> None:
-    """Print what was folded, and the BatchNorms that were left by reason."""
+    """Print the folded BatchNorms, and those that were left by reason."""
     norms = [name for one in report.folded for name in one.norms]
     if norms:
         weights = format_count(len(report.folded), "weight")
@@ -62,7 +62,7 @@ def _say_folding(report: Folding) -> None:
     for one in report.left:
         reasons.setdefault(one.reason, []).append(one.norm)
     for reason, names in reasons.items():
-        say(f"left: {format_name_list(names)} {reason}")
+        say(f"not folded: {format_name_list(names)} ({reason})")
     proof = report.proof
     if proof is not None:
         say(

@@ -94,7 +94,7 @@ def command(
     """
     _check_counts(graphs, prefixes, params)
     sources = [
-        # An epoch says nothing about a file, and the graphs may be of both kinds.
+        # An epoch chooses the file of a stem, and the graphs may be stems and files.
         load(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
         for i, graph in enumerate(graphs)
     ]

@@ -70,11 +70,11 @@ def command(
     """Summarize inputs, outputs, parameters, costs and layers.
 
     Shapes follow from --shape, the parameter file and what the graph declares; where they determine everything, a table shows
-    each layer. Of an ONNX model --shape and --names show what the file states and what ONNX infers. --names adds MXNet's lists
-    of names, in MXNet's order, and why a variable is an input or a parameter. As JSON everything is printed.
+    each layer. For an ONNX model, --shape and --names show what the file states and what ONNX infers. --names adds MXNet's
+    lists of names, in MXNet's order, and why a variable is an input or a parameter. JSON output has all of it.
 
-    Of a folder each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one of
-    its parameter files cannot be read.
+    For a folder, each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one
+    of its parameter files cannot be read.
     """
     if is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
@@ -250,12 +250,17 @@ def _format_multiply_adds(inspection: Inspection, labels: Collection[str], shape
         return _count(shaped.totals.multiply_adds) + batch
     if inspection.contradiction:
         return "unknown: shapes in the files contradict each other"
-    unknown = [name for name in inspection.inputs if name not in labels and None in (shapes.get(name) or (None,))]
+    unknown = [name for name in inspection.inputs if name not in labels and _is_open(shapes.get(name))]
     known = {name: format_shape(shape)[1:-1] for name in unknown if (shape := shapes.get(name)) is not None}
     if not unknown:
         return "unknown"
     options = " ".join(f"--shape {name}={known.get(name, '...')}" for name in unknown[:_LISTED])
     return f"unknown: give {options}" + (" with a size for each ?" if known else "")
+
+
+def _is_open(shape: _Dims) -> bool:
+    """Return whether a size or the rank of an input is unknown; a scalar has no sizes, and is known."""
+    return shape is None or None in shape
 
 
 def _is_fully_shaped(inspection: Inspection) -> bool:

@@ -205,7 +205,7 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 
 
 def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
-    """Print how many arrays have another dtype now, what that means for the graph, and what overflowed."""
+    """Print the number of arrays with another dtype, the effect on the graph, and overflows."""
     say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
     if done.kept and by_default:
         say(f"{format_count(len(done.kept), 'array')} of {done.keeper}; --keep chooses different ones")

@@ -66,9 +66,9 @@ def command(
         return
     _put_models(result)
     if result.data:
-        say(f"{format_bytes(result.weights)} of weights are {format_bytes(result.distinct)} in {result.data}")
+        say(f"{format_bytes(result.weights)} of weights take {format_bytes(result.distinct)} in {result.data}")
     if result.orphans:
-        say(f"{format_bytes(result.orphans)} of {result.data} are not used by a model beside it", style="warning")
+        say(f"{format_bytes(result.orphans)} of {result.data} are not used by any model beside it", style="warning")
     say(f"wrote {format_count(len(result.models), 'model')}: {format_bytes(result.before)} -> {format_bytes(result.after)}")
 
 

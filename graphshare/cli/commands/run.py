@@ -233,8 +233,8 @@ def command(
         say(f"computed in {computed.seconds:.3f} s by onnxruntime")
         return
     peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
-    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # it does not tell what its own took
-    say(f"computed in {computed.seconds:.3f} s; {values_of} took {peak} at most, variables {variables}")
+    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # whose own memory is not known
+    say(f"computed in {computed.seconds:.3f} s; {values_of} took at most {peak}, variables {variables}")
 
 
 def _put_results(
@@ -366,7 +366,7 @@ def _rank_outputs(classes: _ClassOptions | None, outputs: Mapping[str, Any], fee
 
 
 def _put_classes(rankings: Sequence[Ranking]) -> None:
-    """Print a row for each class of each sample, with the columns that differ or say something."""
+    """Print a row for each class of each sample, with the columns that are not empty or equal."""
     rows = [
         {
             "output": ranking.output,

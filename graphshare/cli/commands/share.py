@@ -35,7 +35,7 @@ EXAMPLES = {
     "share": [
         ("two branches on copies of all parameters", "graphshare duplicate lenet --prefix sha- -o copies"),
         ("one bias for their first layers", "graphshare share copies --alias sha-conv1_bias=conv1_bias -o shared"),
-        ("what may be meant to be one", "graphshare share siam --detect"),
+        ("what could be shared", "graphshare share siam --detect"),
     ],
 }
 
@@ -114,4 +114,4 @@ def _print_candidates(candidates: list[Candidates], format_: str) -> None:
     for group in candidates:
         put([f"{_EQUAL[group.why]}{', related names' if group.related else ''}, {group.form}: {', '.join(group.names)}"])
         put(f"  {option}" for option in group.options)
-    say(f"{format_count(len(candidates), 'group')} of parameters that may be meant to be one")
+    say(f"{format_count(len(candidates), 'group')} of parameters that could be shared")

@@ -35,11 +35,11 @@ def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> N
     """Free sizes that an ONNX file fixes, and prove the result.
 
     Many files fix the batch at 1, or the size of a picture. --dynamic-batch frees the batch of all inputs, --dynamic the sizes
-    that have a name. What states such a size elsewhere follows: the targets of reshapes, initial states of RNNs, constants that
-    are joined with samples, the sizes of Resize, types of values. All else keeps its bytes.
+    that have a name. Whatever depends on such a size is changed as well: the targets of reshapes, initial states of RNNs,
+    constants that are joined with samples, the sizes of Resize, types of values. Everything else keeps its bytes.
 
     An operator that mixes the samples of a batch, or that takes a fixed size where there would be a free one, is named, and
-    nothing is written. Shapes inside are what the file states, or what ONNX infers: `pip install onnx`.
+    nothing is written. Inner shapes are those that the file states or ONNX infers: `pip install onnx`.
 
     The result is proved in onnxruntime on drawn inputs. At the sizes of the file it is equal bit for bit. Batches of other
     sizes are compared sample by sample with the original, up to --tolerance (1e-4 of the largest number, of float16 1e-2),

@@ -208,7 +208,7 @@ def _order_rows(layout: Layout, number: int) -> None:
 
 
 def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
-    """Return where on a scope each net enters (False) and leaves (True), from 0 at the left to 1."""
+    """Return the places on a scope where each net enters (False) and leaves (True), from 0 at the left to 1."""
     if layout.vertices[vertex].kind != "scope":
         return {}
     level = layout.levels[layout.vertices[vertex].content]

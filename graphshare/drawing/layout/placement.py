@@ -161,7 +161,7 @@ class _Placer:
         return [(size[a][0] + size[b][0]) / 2 + GAPS[is_point(a), is_point(b)] for a, b in pairwise(row)]
 
     def _find_pulls(self, level: ScopeLevel) -> tuple[dict[int, list[Pull]], dict[int, list[Pull]]]:
-        """Return what pulls each vertex from above and from below."""
+        """Return the pulls on each vertex from above and from below."""
         ends = [(link.source, link.target) for link in level.links]
         ports = {*level.entrances.values(), *level.exits.values()}
         points = {v for pair in ends for v in pair if self._is_point(v) and v not in ports}
@@ -384,7 +384,7 @@ def _move_row(
 
 
 def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) -> dict[int, int]:
-    """Return which of its links each vertex would like to be straight: the first to a vertex of its own kind, point or not.
+    """Return the link of each vertex that should be straight: the first to a vertex of its own kind, point or not.
 
     A vertex with more than two links stands in the middle of them, unless one alone is of its kind.
     """

@@ -1,4 +1,4 @@
-"""Sizes of boxes, from an estimate of how wide text is: no font is at hand, and the reader's is not known."""
+"""Sizes of boxes, from an estimate of the width of text: there is no font here, and the reader's is not known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -`"), frozenset("mwMW@%")
 
 
 def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
-    """Return printable text of at most ``limit`` characters; the start and the end of a name tell more than its middle."""
+    """Return printable text of at most ``limit`` characters; the ends of a name are more telling than its middle."""
     # Only the ends are shown, so megabytes between them need not be escaped.
     if len(text) > limit * 8:
         text = text[: limit * 4] + text[-limit * 4 :]

@@ -53,7 +53,7 @@ class View {
 
   addToGrid(route, i) {
     const [x0, y0, x1, y1] = route.box.map((at) => Math.floor(at / CELL));
-    // A long route would be in thousands of cells; those are few, and all are looked at.
+    // A long route would be in hundreds of cells; such routes are few, and all of them are looked at.
     if ((x1 - x0 + 1) * (y1 - y0 + 1) > 64) {
       if (!this.grid.has("far")) this.grid.set("far", []);
       this.grid.get("far").push(i);
@@ -139,6 +139,7 @@ class View {
     const [x, y, w, h] = this.placed.rects[v], { clientWidth, clientHeight } = this.canvas;
     this.scale = Math.max(this.scale, 0.8);
     this.x = clientWidth / 2 - (x + w / 2) * this.scale;
+    // Of a scope that is higher than the window the top is shown.
     this.y = clientHeight / 2 - (y + Math.min(h / 2, clientHeight / 2 / this.scale)) * this.scale;
     this.draw();
   }
@@ -289,6 +290,7 @@ class View {
   trace(points, isFar) {
     const c = this.context;
     c.moveTo(...points[0]);
+    // From far away curves cannot be told from lines.
     if (isFar) {
       for (const i of points.length > 4 ? [3, 6, 9] : [3]) c.lineTo(...points[i]);
       return;

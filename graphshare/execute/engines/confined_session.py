@@ -164,6 +164,7 @@ class _Process:
         with self._lock:
             if not self.goes_on:
                 raise RefusedError(Fault("the process of the model's session has ended", hint="load the model again"))
+            # Inside of the lock: all sessions share the one file.
             if kind == "open":
                 beside = [*beside, *self._place(model)]
             try:
@@ -261,6 +262,7 @@ def serve(model: str) -> None:
     while True:
         (kind, limit, *values), data = messages.get()
         if kind == "close":
+            # This message has no answer.
             del sessions[values[0]]
             continue
         _limit_memory(held, limit)
@@ -326,7 +328,7 @@ def _run(
 
 
 def _measure_data() -> int:
-    """Return the bytes that this process takes before there is a model; 0 where the system does not say."""
+    """Return the bytes that this process takes before there is a model; 0 where the system does not state it."""
     load_runtime()  # what it takes by itself is not part of the limit
     try:
         with open("/proc/self/statm", "rb") as file:

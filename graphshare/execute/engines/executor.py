@@ -169,7 +169,7 @@ class Program:
         self.parts = sum(1 for step in steps if not isinstance(step.run, ExecutionPlan))
 
     def note(self) -> str:
-        """Return what is computed with numpy, in one line; empty where the engine computes all."""
+        """Return the nodes computed with numpy, in one line; empty where the engine computes all."""
         if not self.in_numpy:
             return ""
         names = format_names([f"{node.name} ({node.op})" for node in self.in_numpy], _NAMED)
@@ -179,7 +179,7 @@ class Program:
         return f"numpy computes {count} that {self.engine.name} cannot compute: {names} (reason for the first: {reason}){rest}"
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
-        """Return the heads for values of the variables. The peak is that of arrays of numpy: engines do not tell theirs."""
+        """Return the heads for values of the variables. The peak is that of arrays of numpy: that of engines is not known."""
         known: dict[_Output, Array] = {}
         peak = 0
         for step in self._steps:

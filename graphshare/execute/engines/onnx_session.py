@@ -114,7 +114,7 @@ def _make_options(folder: str, *, optimize: bool, awake: bool, threads: int, pre
 
 
 def count_threads() -> int:
-    """Return how many threads a session has: as many as numpy's BLAS."""
+    """Return the number of threads of a session: as many as numpy's BLAS has."""
     for variable in _THREADS:
         number = os.environ.get(variable, "")
         if number.isdecimal() and int(number) > 0:

@@ -147,7 +147,7 @@ def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
 def infer_by_format(
     part: Graph, nodes: list[Node], shapes: Mapping[str, Sequence[int | None]], *, independent: bool = False
 ) -> Inference:
-    """Return what the format of a graph knows of the types of its values, for ``shapes`` of inputs by name.
+    """Return the types of values that the format of a graph can infer, for ``shapes`` of inputs by name.
 
     A size may be a name. With ``independent`` shapes that the file states for the values of operators are not trusted.
     """

@@ -123,7 +123,7 @@ def draw_as(array: Array, dtype: str) -> Array:
 class InputDrawer:
     """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
 
-    ``integers`` is what the model wants of inputs beyond what it declares; ``notes`` say what was drawn of these, and why.
+    ``integers`` are wishes of the model for inputs beyond its declarations; ``notes`` list the values drawn for them, and why.
 
     Raises:
         RefusedError: a name is not that of an input; an input has no dtype that can be drawn, or a shape that does not fit what

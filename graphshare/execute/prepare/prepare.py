@@ -206,7 +206,7 @@ def assign_values(
 
 
 def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[str]]:
-    """Return what ``wanted`` needs as a graph of its own, upgraded where the file's generation requires it, and notes on that.
+    """Return the part that ``wanted`` needs, upgraded where the file's generation requires it, and notes on that.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
@@ -229,7 +229,7 @@ def describe_upgrade(implied: int) -> list[str]:
 
 
 def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
-    """Return what ``wanted`` needs, upgraded if necessary, the images of its nodes, and the number of added variables.
+    """Return the part that ``wanted`` needs, upgraded if necessary, the images of its nodes, and the number of added variables.
 
     A graph with operators that have no kernel, or that only a registered kernel knows, is not upgraded.
     """
@@ -333,11 +333,11 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
 def _by_variable(
     by_name: Mapping[str, Any], variables: Sequence[Node], graph: Graph, names: set[str], option: str, notes: list[str]
 ) -> dict[Node, Any]:
-    """Return what is given by name for the variables that are needed; add a note on names that are not."""
+    """Return the values given by name for the variables that are needed; add a note on names that are not."""
     needed = {node.name for node in variables}
     idle = [name for name in by_name if name in names and name not in needed]
     if idle:
-        notes.append(f"{option}: nothing that is computed needs {', '.join(idle)}")
+        notes.append(f"{option}: the outputs do not need {', '.join(idle)}")
     rest = {name: value for name, value in by_name.items() if name not in idle}
     unknown = [name for name in rest if name not in needed]
     for_variables(dict.fromkeys(unknown), [*graph.variables(), *variables], option=option)

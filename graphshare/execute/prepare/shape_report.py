@@ -172,7 +172,7 @@ def infer_part(
     targets: Sequence[str],
     as_input: Collection[str] = (),
 ) -> StaticPart:
-    """Return what ``targets``, or the heads, need, with all shapes.
+    """Return the part that ``targets``, or the heads, need, with all shapes.
 
     ``shapes`` and dtypes ``types`` are those of inputs by name; parameters have those of the file's records. Sizes that a shape
     leaves open are chosen where nothing determines them.

@@ -131,7 +131,7 @@ def infer_given(
     except RefusedError as error:
         if not stated:
             raise
-        # Inference without the user's shapes tells the sizes that would have fit.
+        # Inference without the user's shapes gives the sizes that would have fit.
         free = infer(part, held, types, nodes=nodes, default_type=None)
         _, fitting = choose_sizes(free)
         hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in stated if node in fitting)
@@ -176,7 +176,7 @@ def as_array(value: Any) -> Array:
 
 
 def as_arrays(feeds: Mapping[str, Any] | None) -> dict[str, Array]:
-    """Return what is fed by name as arrays: images are decoded, lists converted. Raises RefusedError as :func:`as_array`."""
+    """Return fed values by name as arrays: images are decoded, lists converted. Raises RefusedError as :func:`as_array`."""
     return {name: as_array(value) for name, value in (feeds or {}).items()}
 
 

@@ -233,7 +233,9 @@ def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
     wanting = [n for n, entry in zip(ready.names, ready.part.heads, strict=True) if needs_head_gradient(entry.node)]
     ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n not in wanting]
     if ones:
-        ready.notes.append(f"not a loss, so its gradient is taken as ones: {', '.join(ones)} (`head_gradients` sets another)")
+        ready.notes.append(
+            f"outputs that are not losses get a gradient of ones: {', '.join(ones)} (`head_gradients` sets another)"
+        )
     if idle:
         ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
     return [gradients.get(name) for name in ready.names]
