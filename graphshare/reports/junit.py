@@ -56,7 +56,7 @@ def _format_finding(finding: Finding) -> str:
     lines = [f"{finding.place}: {finding.level.value} {finding.code} {finding.message}"]
     lines += [f"at {finding.path}"] if finding.path else []
     lines += [f"hint: {finding.hint}"] if finding.hint else []
-    return "\n".join(map(escape_control, lines))  # a name must not begin a line
+    return "\n".join(map(escape_control, lines))  # a line break in a name must not begin a line
 
 
 def _quote(text: str) -> str:

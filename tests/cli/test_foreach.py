@@ -110,6 +110,18 @@ def test_what_a_pattern_matches(models: Path, inline: list[Task]) -> None:
     assert faults_of(raised.value) == ["nothing*: matches no model", "nowhere: matches no model"]
 
 
+def test_a_name_with_brackets_is_no_glob(tmp_path: Path, inline: list[Task]) -> None:
+    folder = tmp_path / "runs[1]"
+    folder.mkdir()
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        (folder / name).write_bytes((ROOT / "fixtures" / name).read_bytes())
+    for pattern in (folder / "lenet-symbol.json", folder / "lenet", folder):
+        assert answers([*gs.foreach(pattern, ["inspect", "{}"])]) == {"lenet-symbol.json": "done"}
+    assert [(task.model.relative, os.path.basename(task.model.params)) for task in inline] == [
+        ("lenet-symbol.json", "lenet-0000.params")
+    ] * 3
+
+
 def test_marks_stand_for_the_model_and_its_name(models: Path, inline: list[Task]) -> None:
     list(gs.foreach("models/lenet", ["diff", "{}", "copies/{name}", "--prefix", "{stem}-{}"]))
     list(gs.foreach("models/lenet", ["params", "stats", "{}"]))

@@ -353,7 +353,8 @@ def clamp_stack(at: Sequence[float], heights: Sequence[float], low: float, high:
     return at
 
 
-GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, True): 10.0}  # is point, is point
+# By whether the left and the right neighbour are points.
+GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, True): 10.0}
 SPINE, MAIN_SPINE = 64.0, 4096.0  # weights of links that should be straight: with points, and of the main path
 SWEEPS = 6
 

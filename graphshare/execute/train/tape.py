@@ -145,7 +145,8 @@ class Tape:
             streams = None if stream is None else (lambda _: stream)
             values = dict(zip(variables, arrays, strict=True))
             shapes = None
-            if self._np_shape or any(not step.inputs for step in plan.steps):  # created arrays may take it from the others
+            # Created arrays may take their shapes from others.
+            if self._np_shape or any(not step.inputs for step in plan.steps):
                 shapes = infer_body(node.subgraphs[number], values, np_shape=self._np_shape).shapes
             tape = Tape(plan, values, variables, streams=streams, training=self._training, repeatable=False, shapes=shapes)
 
@@ -244,7 +245,8 @@ def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Arra
             recorded.entry.inputs,
         ) from error
     gradients = [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
-    gradients = [None if gradient is None else np.asarray(gradient) for gradient in gradients]  # a rank of 0 gives numbers
+    # Gradients of rank 0 may be plain numbers.
+    gradients = [None if gradient is None else np.asarray(gradient) for gradient in gradients]
     return gradients + [None] * (len(step.inputs) - len(gradients))
 
 
