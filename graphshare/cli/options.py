@@ -68,7 +68,7 @@ def _open_limits(context: click.Context) -> ExitStack:
 
 
 epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Epoch of a stem's parameter file, STEM-000N.params.")
-params = _option("--params", metavar="FILE", help="The graph's parameter file, in any format that `params` reads.")
+params = _option("--params", metavar="FILE", help="Parameter file of the graph, in any format that `params` reads.")
 out = _option("-o", "--out", metavar="OUT", help="A path, - for stdout, a directory, or a stem (siam for siam-symbol.json).")
 in_place = _option("--in-place", is_flag=True, help="Replace the files that are read, or allow an output to be one of them.")
 params_out = _option(

@@ -136,6 +136,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         say(f"branch {branch.label or '(original)'}: {parts}, inputs {names}")
     if report.tied:
         names = format_name_list([node.name for node in report.tied])
+        # The last kind of parts is that of parameters: nodes in MXNet, initializers in ONNX.
         *_, kind = model.graph.source.count_parts(model.graph.nodes)
         say(f"tied: {format_count(len(report.tied), 'parameter')}, one {kind} each for all branches ({names})")
     if report.copied:

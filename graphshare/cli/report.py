@@ -98,6 +98,7 @@ def _names(change: ParameterChange) -> str:
     old, new = change.old, change.new
     if old is None or new is None or old == new:
         return old or new or "(no name)"
+    # arg: or aux: is repeated only where it changes.
     return f"{old} -> {new if split_key(old)[0] != split_key(new)[0] else split_key(new)[1]}"
 
 

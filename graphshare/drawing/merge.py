@@ -50,10 +50,12 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     members = set(needed)
     for branch in branches:
         for a, b in branch.items():
+            # Where both graphs have the operator, inputs of one of them alone are lost or added lines.
             olds = {(entry.node, entry.index): entry for entry in (follow(e, branch) for e in a.inputs if a in members)}
             news = {(entry.node, entry.index) for entry in b.inputs}
             lost.update({(key, b): entry for key, entry in olds.items() if key not in news})
             added.update({(*key, b): None for key in news if key not in olds})
+    # An output that only the first graph has leads nowhere; the line keeps its operator in the picture.
     lost.update({((alone[head.node], head.index), None): follow(head) for head in left.graph.heads if head.node in alone})
     reached = {b for branch in branches for b in branch.values()}
     added.update({(e.node, e.index, n): None for n in right.graph.nodes if n not in reached for e in n.inputs})

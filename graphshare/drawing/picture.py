@@ -222,6 +222,7 @@ class _PictureBuilder:
         scopes = name.scopes[: max(depth - 1, 0)] if depth is not None and is_deeper else name.scopes
         title = name.leaf or "(no name)"
         if len(scopes) < len(name.scopes):
+            # Scopes that are not open become a part of the title.
             title = "/".join((*name.scopes[len(scopes) :], title))
         lines = [" ".join((node.op, *self.format.describe_operator(node))), *self._list_constants(node)]
         lines += self._count_weights([entry.node for entry in node.inputs])

@@ -312,6 +312,7 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
     nodes = post_order(entry.node for entry in part.heads)
     inputs = {node: 0 for node in nodes if node.is_variable and node.name in images}
     places_at, all_couplings = follow_batch(nodes, inputs, rank=4)
+    # BatchNorm mixes samples in training only.
     couplings = [coupling for coupling in all_couplings if not coupling.only_training]
     if couplings:
         hint = "leave `batch` out: all images are one batch then"

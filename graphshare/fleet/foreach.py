@@ -200,6 +200,7 @@ class _Runner(msgspec.Struct, frozen=True):
         killed: list[Task] = []
         with closing(self._start(pending(), self.settings.jobs)) as outcomes:
             for task, outcome in outcomes:
+                # The generator of tasks runs ahead, and meets finished models on its way.
                 yield from _drain(skipped)
                 if isinstance(outcome, Killed) and not outcome.timed_out:
                     killed.append(task)

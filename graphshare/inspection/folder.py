@@ -164,6 +164,7 @@ def find_shared(models: list[ModelFiles]) -> SharedWeights:
             counts[content] += 1
     sizes: dict[tuple[str, ...], list[int]] = {}
     for content, paths in users.items():
+        # Equal arrays in one model count as well: a pool has them once.
         if counts[content] > 1:
             sizes.setdefault(tuple(paths), []).append(content.size)
     groups = [SharedArrays(paths, len(each), sum(each)) for paths, each in sizes.items()]

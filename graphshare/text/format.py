@@ -42,7 +42,8 @@ def format_bytes(count: int) -> str:
     if count < 1000:
         return f"{count} B"
     value, unit = float(count), 0
-    while value >= 1000 and unit < len(_UNITS) - 1:
+    # Rounded as it is printed: 999,999 bytes are 1.0 MB, not 1000.0 kB.
+    while round(value, 1) >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
     return f"{value:.1f} {_UNITS[unit]}"
 

@@ -51,8 +51,8 @@ EXAMPLES = {
 @click.command("diff", cls=Command)
 @click.argument("paths", metavar="A B", nargs=-1, required=True)
 @options.epoch
-@click.option("--params", metavar="FILE", help="A's parameter file.")
-@click.option("--against-params", metavar="FILE", help="B's parameter file.")
+@click.option("--params", metavar="FILE", help="Parameter file of A.")
+@click.option("--against-params", metavar="FILE", help="Parameter file of B.")
 @click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix.")
 @click.option(
     "--map", metavar="FILE", help="Map file of the rewrite that made B from A, or a JSON object of old and new names."

@@ -37,8 +37,8 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @click.option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
-@click.option("--to", type=click.Choice(get_args(Language)), help="The format [by OUT's suffix, else dot].")
-@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="How many levels of scopes to open [what fits].")
+@click.option("--to", type=click.Choice(get_args(Language)), help="Format of the picture [by OUT's suffix, else dot].")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Open this many levels of scopes [as many as fit].")
 @options.branch_prefixes
 @options.shapes
 @click.option("--highlight", metavar="FILE", help="Mark the nodes that this map file renamed.")

@@ -52,7 +52,7 @@ EXAMPLES = {
 @options.shapes
 @options.exclude
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
-@click.option("--shared", is_flag=True, help="Of a folder: which models have equal arrays, and what `pool` would save.")
+@click.option("--shared", is_flag=True, help="For a folder: list models with equal arrays, and what `pool` would save.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 def command(
     graph: str,

@@ -143,8 +143,8 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @click.argument("right", metavar="B")
 @options.epoch
 @click.option("--extra-prefix", metavar="P", default="", help="Names in B have this prefix, those in A do not.")
-@click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
-@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
+@click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
+@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--across-dtypes", is_flag=True, help="Compare arrays of different types by value; without it they differ.")
 @select
 @options.format_
@@ -169,7 +169,7 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @options.epoch
-@click.option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="The target's format [by its suffix].")
+@click.option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="Format of the target [by its suffix].")
 @click.option("--densify", is_flag=True, help="Write sparse arrays in dense form, the only one outside of .params.")
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
 @click.option("--tie", is_flag=True, help=f"Write equal arrays once, under several names ({_TIED}).")

@@ -25,7 +25,7 @@ EXAMPLES = {
 @click.command("pool", cls=Command)
 @click.argument("graphs", metavar="GRAPH...", nargs=-1)
 @click.option("-o", "--out", metavar="DIR", required=True, help="Folder of the new models.")
-@click.option("--data", metavar="NAME", default=DATA, help=f"Name of the file of weights in that folder [{DATA}].")
+@click.option("--data", metavar="NAME", default=DATA, help=f"Name of the file of weights in DIR [{DATA}].")
 @click.option("--embed", is_flag=True, help="Put the weights back into the models' own files.")
 @options.in_place
 @options.no_verify("Skip the proof in onnxruntime; all bytes are compared anyway.")

@@ -17,7 +17,7 @@ from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 
-_graph = options._option("--graph", metavar="GRAPH", help="The graph that the rules are for.")
+_graph = options._option("--graph", metavar="GRAPH", help="Graph to which the rules apply.")
 
 
 EXAMPLES = {

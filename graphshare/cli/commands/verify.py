@@ -41,7 +41,7 @@ EXAMPLES = {
 @options.branch_prefixes
 @click.option("--map", metavar="FILE", help="Map file of the rewrite, which pairs the heads.")
 @click.option("--against", metavar="GRAPH", help="Compare with the graph of another file instead of a branch of this one.")
-@click.option("--against-params", metavar="FILE", help="The other graph's parameter file.")
+@click.option("--against-params", metavar="FILE", help="Parameter file of the other graph.")
 @click.option("--recorded", metavar="FILE", help="Compare with outputs that `run --all -o FILE` or MXNet recorded.")
 @options.feeds
 @options.shapes
@@ -52,8 +52,8 @@ EXAMPLES = {
 @click.option("--inputs", metavar="FOLDER", help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files.")
 @click.option("--rounds", type=click.IntRange(min=1), default=1, metavar="N", help="Compare on N sets of inputs [1].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="SEED", help="Seed of the inputs that are not fed [0].")
-@click.option("--atol", type=click.FloatRange(min=0), default=1e-8, metavar="A", help="Absolute tolerance [1e-8].")
-@click.option("--rtol", type=click.FloatRange(min=0), default=1e-5, metavar="R", help="Relative tolerance [1e-5].")
+@click.option("--atol", type=click.FloatRange(min=0), default=1e-8, metavar="A", help="Absolute tolerance of outputs [1e-8].")
+@click.option("--rtol", type=click.FloatRange(min=0), default=1e-5, metavar="R", help="Relative tolerance of outputs [1e-5].")
 @click.option("--train-step", is_flag=True, help="Train both for one SGD step: tied parameters stay equal, copied ones drift.")
 @click.option(
     "--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift."

@@ -181,6 +181,7 @@ def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set
             level.links.append(Link(chain[-1], point, net, kind, is_upward))
             chain.append(point)
         for end, kind in ends.items():
+            # Each end leaves the common chain in the row above its own.
             level.links.append(Link(chain[rank[end] - rank[top] - 1], end, net, kind, is_upward))
 
 
@@ -232,6 +233,7 @@ def _walk_order(rows: Sequence[Sequence[int]], above: _PlacedNeighbours, below: 
                 continue
             seen.add(v)
             ordered[row_of[v]].append(v)
+            # Pushed last, the vertices below are visited first, the left one before the others.
             stack += [u for u, _ in reversed(above[v]) if u not in seen]
             stack += [u for u, _ in reversed(below[v]) if u not in seen]
     return ordered
@@ -263,6 +265,7 @@ def count_crossings(rows: Sequence[Sequence[int]], below: _PlacedNeighbours) -> 
         passed: list[float] = []
         for v in upper:
             ends = sorted(position[u] + port for u, port in below[v] if u in position)
+            # A link crosses those before it whose lower ends lie further to the right.
             crossings += sum(len(passed) - bisect_right(passed, end) for end in ends)
             for end in ends:
                 insort(passed, end)

@@ -76,6 +76,7 @@ class _Placer:
         self.size = {v: measure_vertex(vertex, is_flat) for v, vertex in enumerate(layout.vertices)}
         for shared in (shared for level in layout.levels for shared in level.shared if shared.gutter >= 0):
             (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
+            # Boxes in one gutter are stacked: the width is that of the widest, the height that of all.
             self.size[shared.gutter] = (max(width, box[0] + 2 * GUTTER_MARGIN), height + box[1] + STACK_GAP)
         self.pads = pads(direction)
         self.inner: dict[int, _Inner] = {}
@@ -170,6 +171,7 @@ class _Placer:
         above: dict[int, list[Pull]] = {}
         below: dict[int, list[Pull]] = {}
         for i, link in enumerate(level.links):
+            # A link is straight only if both of its ends prefer it.
             is_spine = favourite_above.get(link.target) == i == favourite_below.get(link.source)
             is_main = link.source not in points and link.target not in points
             strength = (MAIN_SPINE if is_main else SPINE) if is_spine else 1.0
@@ -224,6 +226,7 @@ class _Placer:
                 widest = max(self.size[v][0] for v in vertices)
                 x = inner.width - right + SIDE_GAP + widest / 2
                 inner.width = x + widest / 2 + right
+                # Beside the rows the stack may be higher than they are; then the level grows.
                 at = clamp_stack(at, heights, inner.tops[0] if inner.tops else 0.0, max(inner.height, at[-1] + heights[-1]))
                 inner.height = max(inner.height, at[-1] + heights[-1] / 2 + PAD)
             inner.shared.update({v: (x, y) for v, y in zip(vertices, at, strict=True)})
@@ -245,6 +248,7 @@ class _Placer:
         for link in (*level.links, *level.long_links):
             points = self._link_points(link, inner, row_of, is_first=link.source in entrances, is_last=link.target in exits)
             head = link.source if link.reversed else link.target
+            # Lines end at ports and points without an arrow; the box behind them gets it.
             arrow = ("start" if link.reversed else "end") if self.layout.vertices[head].kind == "box" else ""
             yield Route([(origin[0] + x, origin[1] + y) for x, y in points], link.kind, link.net, arrow)
 

@@ -219,6 +219,7 @@ class InputDrawer:
                     return int(n)
         if is_batch and len(self._sizes(name)) > 1 and list(self._sizes(name)).count(None) == 1:
             return 1
+        # A name that is the first size of some input is taken for the batch wherever it stands.
         batches = {shape[0] for shape in self._declared.values() if shape}
         return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
 

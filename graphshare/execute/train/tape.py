@@ -189,6 +189,7 @@ class Tape:
             # Its arrays are free from here on; the shapes are still needed for updates.
             recorded.entry = TapeEntry({}, (), ())
         wanted = [slot for slot in self.plan.variables.values() if slot in self._wanted]
+        # Collected backwards, they are passed on in the order in which the steps ran.
         result.updates = _update_states(updating[::-1], self.plan, wanted)
         for slot, node in self._wanted.items():
             total = sums.take(slot)
