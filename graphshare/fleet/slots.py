@@ -153,6 +153,7 @@ class _Running:
         if os.getpid() != self._owner:  # a copy of the process that started them
             return
         for slot, _, _ in self.tasks.values():
+            # SIGTERM is an exception in a worker: it removes half-written files.
             slot.signal(signal.SIGTERM)
         late = time.monotonic() + _PATIENCE
         while self.tasks:

@@ -164,7 +164,7 @@ def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set
         top, bottom = (target, source) if is_upward else (source, target)
         targets.setdefault((net, top, is_upward), {})[bottom] = kind
     spans = {key: max(rank[v] for v in ends) - rank[key[1]] - 1 for key, ends in targets.items()}
-    # Short nets first: they need their points most, and many of them cost less than one long net.
+    # Short nets first: many of them get their points for the price of one long net.
     for key in sorted(targets, key=spans.__getitem__):
         net, top, is_upward = key
         ends = targets[key]

@@ -32,6 +32,7 @@ if sys.platform != "win32":
 if TYPE_CHECKING:
     from graphshare.ops.kernel import Array
 
+# It runs with -I, which ignores the environment and the current folder, and loads this very package.
 _START = """
 import sys
 from importlib import util
@@ -254,10 +255,12 @@ def serve(model: str) -> None:
     """
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # native code may print anything at any time
+    # Read by a thread, so that the end of stdin is seen while a session computes.
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_listen, args=(messages,), daemon=True).start()
     sessions: dict[int, OnnxSession] = {}
     handlers: dict[str, Callable[..., Any]] = {"open": partial(_open, sessions, model), "run": partial(_run, sessions)}
+    # Measured before there is a session: the interpreter and onnxruntime are not the model's memory.
     held = _measure_data()
     while True:
         (kind, limit, *values), data = messages.get()
